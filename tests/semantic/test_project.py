@@ -16,6 +16,7 @@ from torchlint.run.projects import forget, outside_of
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.data.loaders import feeds_device
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.project.index import index
@@ -23,10 +24,11 @@ from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.time import autograd
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.heat import Grade, Link, heat_of, may_be_hot
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, Value
 
+LOADER = "torch.utils.data.DataLoader"
 LOOP = """
 import torch
 
@@ -216,7 +218,9 @@ def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:
         "log_losses() is called by a base class",
         "every training step of the loop",
     ]
-    assert [why.elsewhere[0].filename for why in heat.why if why.elsewhere] == ["pkg/engine.py"] * 2
+    assert [why.elsewhere[0].filename for why in heat.why if isinstance(why.elsewhere, tuple)] == [
+        "pkg/engine.py"
+    ] * 2
 
 
 @pytest.mark.parametrize(("method", "no_grad"), [("look", True), ("report", False)])
@@ -819,3 +823,356 @@ def test_only_files_that_may_run_with_it_say_something_of_a_file(
 ) -> None:
     module = analysed(tmp_path, {"train.py": "import torch\n", **files}, "train.py")
     assert said_somewhere(module, lambda text: "_getframe" in text) is meets
+
+
+# -- callers ---------------------------------------------------------------------------------------
+
+LOSSES = """
+import torch
+def worst(scores):
+    probe(scores)
+    return scores.max()
+"""
+TRAIN = """
+import torch
+from {module} import {name}
+def train(net, loader, optimizer):
+    for x, y in loader:
+        loss = {call}
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_heat_comes_from_a_loop_in_another_file(tmp_path: Path) -> None:
+    loop = TRAIN.format(module="losses", name="worst", call="worst(net(x.cuda()))")
+    found = analysed(tmp_path, {"train.py": loop, "losses.py": LOSSES}, "losses.py")
+    heat = heat_of(found, probe(found))
+    assert heat.grade is Grade.TRAIN
+    assert [
+        (why.text, why.elsewhere.row) for why in heat.why if isinstance(why.elsewhere, Link)
+    ] == [
+        ("worst() is called", 6),
+        ("every training step of the loop", 5),
+    ]
+    value = inferred(found, probe(found).args[0].value)
+    assert (value.kind, value.device) == ("tensor", "cuda")
+
+
+ENGINE = """
+import torch
+from losses import Criterion
+class Engine:
+    def __init__(self, net, optimizer):
+        self.net, self.criterion, self.optimizer = net, Criterion(), optimizer
+    def run_one(self, x):
+        loss = self.criterion.compute(self.net(x))
+        {extra}
+"""
+CRITERION = """
+import torch
+class Criterion:
+    def compute(self, scores):
+        probe(scores)
+        return scores.max()
+"""
+MAIN = """
+import torch
+from engine import Engine
+def main(net, optimizer, loader):
+    engine = Engine(net, optimizer)
+    for x in loader:
+        loss = engine.run_one(x)
+        {step}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "grade"), [("loss.backward()", Grade.TRAIN), ("print(loss.shape)", Grade.COLD)]
+)
+def test_heat_comes_through_the_methods_of_classes_in_several_files(
+    tmp_path: Path, step: str, grade: Grade
+) -> None:
+    files = {
+        "losses.py": CRITERION,
+        "engine.py": ENGINE.format(extra="return loss"),
+        "main.py": MAIN.format(step=step),
+    }
+    found = analysed(tmp_path, files, "losses.py")
+    assert heat_of(found, probe(found)).grade is grade
+
+
+@pytest.mark.parametrize(
+    ("files", "grade"),
+    [
+        ({"main.py": "from losses import worst\nprint(worst(1))\n"}, Grade.COLD),
+        (
+            {"tests/test_losses.py": TRAIN.format(module="losses", name="worst", call="worst(x)")},
+            Grade.COLD,
+        ),
+        (
+            {"examples/run.py": TRAIN.format(module="losses", name="worst", call="worst(x)")},
+            Grade.COLD,
+        ),
+        (  # another function of this name
+            {
+                "train.py": TRAIN.format(module="other", name="worst", call="worst(x)"),
+                "other.py": "def worst(x): return x\n",
+            },
+            Grade.COLD,
+        ),
+        (
+            {"train.py": TRAIN.format(module="losses", name="worst as bad", call="bad(x)")},
+            Grade.TRAIN,
+        ),
+        ({"train.py": TRAIN.format(module="losses", name="*", call="worst(x)")}, Grade.TRAIN),
+        (
+            {
+                "pkg/__init__.py": "from losses import worst\n",
+                "train.py": TRAIN.format(module="pkg", name="worst", call="worst(x)"),
+            },
+            Grade.TRAIN,
+        ),
+        (  # a circle of callers, none of them hot
+            {
+                "a.py": (
+                    "import torch\nfrom losses import worst\nfrom b import back\n"
+                    "def forth():\n    worst(1)\n    back()\n"
+                ),
+                "b.py": "import torch\nfrom a import forth\ndef back():\n    forth()\n",
+            },
+            Grade.COLD,
+        ),
+        (  # an extra that is off by default
+            {
+                "train.py": TRAIN.format(
+                    module="losses", name="worst", call="net(x)\n        show(x)"
+                )
+                + "def show(x, pictures=False):\n    if pictures:\n        worst(x)\n"
+            },
+            Grade.COLD,
+        ),
+        (
+            {
+                "train.py": TRAIN.format(
+                    module="losses", name="worst", call="net(x)\n        show(x)"
+                )
+                + "def show(x, pictures=False):\n    worst(x)\n"
+            },
+            Grade.TRAIN,
+        ),
+    ],
+)
+def test_who_makes_a_function_of_another_file_hot(
+    tmp_path: Path, files: dict[str, str], grade: Grade
+) -> None:
+    found = analysed(tmp_path, {"losses.py": LOSSES, **files}, "losses.py")
+    assert heat_of(found, probe(found)).grade is grade
+    if grade is Grade.TRAIN:
+        assert may_be_hot(found, probe(found))
+
+
+@pytest.mark.parametrize(
+    ("method", "others", "grade"),
+    [
+        ("mine_hard", "", Grade.TRAIN),
+        # two classes have it, or anything may
+        ("mine_hard", "class Other:\n    def mine_hard(self, x): return x\n", Grade.COLD),
+        ("update", "", Grade.COLD),
+    ],
+)
+def test_a_name_that_one_class_alone_has_tells_the_class(
+    tmp_path: Path, method: str, others: str, grade: Grade
+) -> None:
+    files = {
+        "miner.py": f"import torch\nclass Miner:\n    def {method}(self, x):\n        probe(x)\n",
+        "others.py": others,
+        "train.py": TRAIN.format(module="miner", name="Miner as _", call=f"net.miner.{method}(x)"),
+    }
+    found = analysed(tmp_path, files, "miner.py")
+    assert heat_of(found, probe(found)).grade is grade
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "no_grad"),
+    [
+        ("with torch.no_grad():", "with torch.no_grad():", True),
+        ("if True:", "if True:", False),
+        ("if True:", "with torch.no_grad():", None),
+    ],
+)
+def test_no_grad_comes_from_callers_in_other_files(
+    tmp_path: Path, first: str, second: str, no_grad: bool | None
+) -> None:
+    call = "import torch\nfrom look import look\ndef f():\n    {}\n        look(1)\n"
+    files = {
+        "look.py": "import torch\ndef look(x):\n    probe(x)\n",
+        "a.py": call.format(first),
+        "b.py": call.format(second),
+    }
+    found = analysed(tmp_path, files, "look.py")
+    assert autograd.no_grad(found, probe(found)) is no_grad
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind", "device"),
+    [
+        (("look(torch.ones(2).cuda())",), "tensor", "cuda"),
+        (("look(torch.ones(2).cuda())", "look(x=torch.ones(2).cuda())"), "tensor", "cuda"),
+        (("look(torch.ones(2).cuda())", "look(unknown())"), "?", None),
+        (("look(3)", "look(5)"), "number", None),
+        (("look(torch.ones(2).cuda())", "look('a')"), "?", None),
+    ],
+)
+def test_arguments_come_from_calls_in_other_files(
+    tmp_path: Path, calls: tuple[str, ...], kind: str, device: str | None
+) -> None:
+    files = {"look.py": "import torch\ndef look(x):\n    probe(x)\n"}
+    for place, call in enumerate(calls):
+        files[f"f{place}.py"] = (
+            f"import torch\nfrom look import look\ndef f(ns):\n    for n in ns:\n        {call}\n"
+        )
+    value = probed(tmp_path, files, "look.py")
+    assert (value.kind, value.device) == (kind, device)
+
+
+def test_a_caller_counts_whatever_is_checked(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": "[tool.torchlint]\n",
+        "losses.py": "import torch\ndef worst(scores):\n    return scores.max().item()\n",
+        "train.py": TRAIN.format(
+            module="losses", name="worst", call="net(x.cuda()).mean()"
+        ).replace("loss.backward()", "worst(loss); loss.backward()"),
+    }
+    write(tmp_path, files)
+    alone = concise(tmp_path, "check", "losses.py")
+    whole = concise(tmp_path, "check", ".")
+    lines = [line for line in alone if line.startswith("losses.py")]
+    assert any("TL101" in line for line in lines)
+    assert lines == [line for line in whole if line.startswith("losses.py")]
+
+
+def test_an_edit_of_a_caller_counts_at_once(tmp_path: Path) -> None:
+    hot = TRAIN.format(module="losses", name="worst", call="net(x.cuda()).mean()").replace(
+        "loss.backward()", "worst(loss); loss.backward()"
+    )
+    files = {
+        "pyproject.toml": "[tool.torchlint]\n",
+        "losses.py": "import torch\ndef worst(scores):\n    return scores.max().item()\n",
+        "train.py": hot.replace("worst(loss); ", ""),
+    }
+    write(tmp_path, files)
+    found = []
+    for text in (None, hot, files["train.py"]):
+        if text is not None:
+            (tmp_path / "train.py").write_text(text)
+        lines = concise(tmp_path, "check", ".")
+        found.append(any("losses.py" in line and "TL101" in line for line in lines))
+    assert found == [False, True, False]
+
+
+# -- loaders ---------------------------------------------------------------------------------------
+
+FEEDS = """
+import torch
+from torch.utils.data import DataLoader
+{made}
+"""
+STEPS = """
+import torch
+from feeds import {name}
+{around}
+def drill(net, feed, sgd):
+    for x, y in {over}:
+        loss = net(x{moved}).sum()
+        loss.backward()
+        sgd.step()
+"""
+PLAIN_CALL = "def main(net, sgd):\n    drill(net, {given}, sgd)\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "given", "device"),
+    [
+        ("def feed(d):\n    return DataLoader(d)", "feed", "feed(1)", "cuda"),
+        ("def feed(d):\n    out = DataLoader(d)\n    return d, out", "feed", "feed(1)[1]", "cuda"),
+        ("def feed(d):\n    return d, DataLoader(d)", "feed", "feed(1)[0]", None),
+        (
+            "def feed(d):\n    return {'train': DataLoader(d), 'test': d}",
+            "feed",
+            "feed(1)['train']",
+            "cuda",
+        ),
+        (
+            "def feed(d):\n    return {'train': DataLoader(d), 'test': d}",
+            "feed",
+            "feed(1)['test']",
+            None,
+        ),
+        (
+            "def feed(d):\n    return {k: DataLoader(d) for k in 'ab'}",
+            "feed",
+            "feed(1)['a']",
+            "cuda",
+        ),
+        ("def feed(d):\n    return [DataLoader(e) for e in d]", "feed", "feed(1)[0]", "cuda"),
+        (
+            "class Feed:\n    def __init__(self, d):\n        self.it = DataLoader(d)\n"
+            "    def give(self):\n        return self.it",
+            "Feed",
+            "Feed(1).give()",
+            "cuda",
+        ),
+    ],
+)
+def test_a_loader_is_followed_to_the_loops_of_other_files(
+    tmp_path: Path, made: str, name: str, given: str, device: str | None
+) -> None:
+    call = PLAIN_CALL.format(given=given)
+    files = {
+        "feeds.py": FEEDS.format(made=made),
+        "train.py": STEPS.format(name=name, around=call, over="feed", moved=".cuda()"),
+    }
+    found = analysed(tmp_path, files, "feeds.py")
+    (loader,) = (c for c in found.nodes(cst.Call) if found.name(c.func) == LOADER)
+    assert feeds_device(found, loader) == device
+
+
+@pytest.mark.parametrize(
+    ("over", "moved", "device"),
+    [
+        ("feed", ".cuda()", "cuda"),
+        ("enumerate(feed)", ".cuda()", "cuda"),
+        ("feed", "", None),
+        ("[next(iter(feed))]", ".cuda()", None),
+    ],
+)
+def test_a_loader_that_is_handed_to_an_object_feeds_its_loops(
+    tmp_path: Path, over: str, moved: str, device: str | None
+) -> None:
+    trainer = f"""
+        import torch
+        class Trainer:
+            def __init__(self, net, feed, sgd):
+                self.net, self.feed, self.sgd = net, feed, sgd
+            def fit(self):
+                feed = self.feed
+                for x, y in {over}:
+                    loss = self.net(x{moved}).sum()
+                    loss.backward()
+                    self.sgd.step()
+        """
+    files = {
+        "feeds.py": FEEDS.format(made="def feed(d):\n    return DataLoader(d)"),
+        "trainer.py": trainer,
+        "main.py": """
+            import torch
+            from feeds import feed
+            from trainer import Trainer
+            def main(net, sgd):
+                Trainer(net, feed(1), sgd).fit()
+            """,
+    }
+    found = analysed(tmp_path, files, "feeds.py")
+    (loader,) = (c for c in found.nodes(cst.Call) if found.name(c.func) == LOADER)
+    assert feeds_device(found, loader) == device

@@ -28,7 +28,7 @@ from torchlint.engine.job import Job
 from torchlint.rule import Append, Grade, Hit, Module, Prepend, Remove, Replace, Rule, Safety, Why
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.heat import Link, heat_of
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
 
@@ -275,6 +275,8 @@ class Placing:
         """Return a link of a chain of evidence with the place it speaks of."""
         if why.elsewhere is None:
             return Reason(why.text, self._filename, self.row(why.node))
+        if isinstance(why.elsewhere, Link):
+            return Reason(why.text, shown(why.elsewhere.path), why.elsewhere.row)
         other, node = why.elsewhere
         if other not in self._others:
             self._others[other] = Placing(other, shown(other.path))

@@ -8,9 +8,9 @@ on `pin_memory` and `non_blocking`, and the notes on CUDA semantics). Without wo
 thread itself would have to pin, so this rule leaves those loaders to TL201.
 
 Flagged: a loader with workers (or a number of them that is not a literal) and without `pin_memory`,
-whose batches a training or evaluation loop of the file brings to the accelerator; and such a loader
-that leaves the file, where its samples cost something and other loops of the file move their
-batches.
+whose batches a training or evaluation loop brings to the accelerator, in this file or in another
+one that gets the loader; and such a loader whose loops are not known, where its samples cost
+something and other loops of the file move their batches.
 
 ## Setup
 ```python
@@ -97,6 +97,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loaders import (
     batches_go_to,
+    feeds_device,
     loader_loops,
     loader_role,
     makes_loader,
@@ -142,6 +143,8 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
     Of a loader that leaves this file, costly samples and a file that moves other batches say that
     it feeds a GPU.
     """
+    if feeds_device(module, node) is not None:
+        return True
     role = loader_role(module, node)
     if role in ("train", "eval"):
         return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))

@@ -237,6 +237,18 @@ class Scopes(GradContexts):
             out.append((expr, self.names.name(callee) or dotted_text(callee) or ""))
         return out
 
+    def name_outside(self, function: cst.FunctionDef) -> str | None:
+        """Return the name by which other files reach a function, ``f`` or ``Class.method``; None
+        for one that lies deeper."""
+        if self.tree.def_of(function) is not None:
+            return None
+        cls = self.tree.class_of(function)
+        if cls is None:
+            return function.name.value
+        bound = self.names.tables.get(self.tree.root, {}).get(cls.name.value, [])
+        alone = len(bound) == 1 and bound[0].node is cls
+        return f"{cls.name.value}.{function.name.value}" if alone else None
+
     def enclosing_functions(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
         """Yield the ``def`` that holds `node`, the ``def`` that holds that one, and so on."""
         for above in self.tree.ancestors(node):
@@ -272,6 +284,13 @@ def method_of(module: Module, cls: cst.ClassDef, name: str) -> cst.FunctionDef |
 def own_method(module: Module, cls: cst.ClassDef, name: str) -> cst.FunctionDef | None:
     """Return the method that a class itself defines under `name`."""
     return scopes(module).own_method(cls, name)
+
+
+@question(ground=True)
+def name_outside(module: Module, function: cst.FunctionDef) -> str | None:
+    """Return the name by which other files reach a function, ``f`` or ``Class.method``; None for
+    one that lies deeper."""
+    return scopes(module).name_outside(function)
 
 
 @question(

@@ -82,6 +82,12 @@ class Statements:
             self._offset(found.end_lineno, found.end_col_offset),
         )
 
+    def row(self, node: cst.CSTNode) -> int:
+        """Return the row on which a small or compound statement starts; 0 where that is not
+        known."""
+        found = self._pairs.get(node)
+        return found.lineno if found is not None else 0
+
     def _offset(self, row: int, column: int) -> int:
         """Return the offset in code points of CPython's position: a 1-based row and a column in
         UTF-8 bytes."""

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.data.datasets import assigned_to
+from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -20,6 +22,8 @@ from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.inferred import inferred, is_loader
 from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import ACCEL
 
 if TYPE_CHECKING:
     from torchlint.semantic.code.calls import Arguments
@@ -148,18 +152,57 @@ def feeding_loaders(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> l
 def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
     """Return the device to which code inside `node`, or a local function it calls, brings batches;
     None for none."""
+    own = _batch_names(module, node)
     for call in module.within(node, cst.Call, nested=True):
         transfer = transfer_of(module, call)
         if transfer is not None and (
             inferred(module, transfer.source).origin == "batch"
             or inferred(module, transfer.source).kind in ("?", "batch")
+            or _root(transfer.source) in own
         ):
             return transfer.device
+        if _fills_device(module, call, own):
+            return ACCEL
         for callee in callees_of(module, call) if depth else ():
             found = moves_batches(module, callee, depth - 1)
             if found is not None:
                 return found
     return None
+
+
+def _batch_names(module: Module, node: cst.CSTNode) -> set[str]:
+    """Return the names in which a loop or a function gets a batch: its targets, what ``next``
+    gives, its parameters."""
+    if isinstance(node, cst.FunctionDef):
+        params = (*node.params.params, *node.params.kwonly_params)
+        return {param.name.value for param in params if param.name.value not in ("self", "cls")}
+    found = set(module.names_in(node.target)) if isinstance(node, cst.For) else set()
+    for each in module.within(node, cst.Assign):
+        if isinstance(each.value, cst.Call) and module.name(each.value.func) == "builtins.next":
+            found.update(name for target in each.targets for name in module.names_in(target.target))
+    return found
+
+
+def _root(node: cst.BaseExpression) -> str | None:
+    """Return the name that an expression starts from: of ``batch["x"].float()``, batch."""
+    at: cst.BaseExpression = node
+    while not isinstance(at, cst.Name):
+        if isinstance(at, cst.Call):
+            at = at.func
+        elif isinstance(at, (cst.Attribute, cst.Subscript)):
+            at = at.value
+        else:
+            return None
+    return at.value
+
+
+def _fills_device(module: Module, call: cst.Call, own: set[str]) -> bool:
+    """Say whether a call copies a batch into a tensor that is on the accelerator:
+    ``images.copy_(batch[0])``."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=into, attr=cst.Name("copy_")), args=[first, *_]):
+            return _root(first.value) in own and on_device(module, into) is True
+    return False
 
 
 @question(yes="`{0}` makes a DataLoader", no="`{0}` makes no DataLoader")
@@ -266,10 +309,42 @@ def loader_loops(module: Module, loader: cst.Call) -> list[cst.For | cst.CompFor
 
 
 @question(
-    yes="no training loop of this file goes over the loader (its role: {answer})",
+    yes="loops bring the batches of the loader to {answer}",
+    no="no loop is known to bring the batches of the loader to a device",
+)
+def feeds_device(module: Module, loader: cst.Call) -> str | None:
+    """Return the device to which a model's loop, of this file or another one of the project, brings
+    the batches of the loader that a call makes."""
+    for where, loop in consumers_of(module, loader):
+        if loop_kind(where, loop).name in ("TRAIN", "EVAL"):
+            found = moves_batches(where, loop) or _moved_elsewhere(module, where, loop)
+            if found is not None:
+                return found
+    return None
+
+
+def _moved_elsewhere(module: Module, where: Module, loop: cst.For | cst.While) -> str | None:
+    """Return the device to which a function of another file brings what a loop gives it."""
+    for call in where.within(loop.body, cst.Call):
+        definition = where.outside.find(where.name(call.func)) if call.args else None
+        home = module.outside.module_of(definition) if definition is not None else None
+        function = top_level(home, definition.name) if home is not None and definition else None
+        if home is not None and isinstance(function, cst.FunctionDef):
+            found = moves_batches(home, function, 1)
+            if found is not None:
+                return found
+    return None
+
+
+@question(
+    yes="no training loop that is known goes over the loader (its role: {answer})",
     no="its role is not known",
 )
 def loader_role(module: Module, loader: cst.Call) -> str:
-    """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` in
-    this file."""
-    return _role(module, loader, loader_loops(module, loader))
+    """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` as
+    far as the project shows."""
+    role = _role(module, loader, loader_loops(module, loader))
+    if role != "unseen":
+        return role
+    kinds = {loop_kind(where, loop).name for where, loop in consumers_of(module, loader)}
+    return "train" if "TRAIN" in kinds else "eval" if "EVAL" in kinds else role

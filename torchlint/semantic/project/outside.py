@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports
+from torchlint.semantic.project.callers import MEMBER, Calling, CallSite, Given, graphless, hottest
 from torchlint.semantic.project.exports import ArgumentRead
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Project
@@ -236,6 +237,53 @@ class Outside:
             module = self._facts(cls, f"self.{method}(")
             if module is not None:
                 yield from exports.callers(module, cls.name, method)
+
+    # -- from callers ------------------------------------------------------------------------------
+
+    def may_run_often(self, name: str | None) -> bool:
+        """Say whether calls in other files may make a function of this one run often; False is
+        certain. Names are ``f`` or ``Class.method``."""
+        return (
+            name is not None
+            and self.deep
+            and self.project is not None
+            and self.project.may_run_often(Definition(self.path, name, MEMBER))
+        )
+
+    def calls(self, name: str | None) -> tuple[CallSite, ...]:
+        """Return the calls of a function of this file in others."""
+        if name is None or not self.deep or self.project is None:
+            return ()
+        return self.project.calls(Definition(self.path, name, MEMBER))
+
+    def passed(self, name: str | None) -> tuple[Given, ...]:
+        """Return what the calls of a function of this file in others pass, each as its arguments'
+        stars or keywords and values; nothing where the function cannot run often."""
+        if name is None or self.project is None or not self.may_run_often(name):
+            return ()
+        return self.project.passed(Definition(self.path, name, MEMBER))
+
+    def calling(self, definition: Definition) -> Iterator[tuple[Module, cst.Call]]:
+        """Yield the calls of a function of any file in the others, each with the analysis of its
+        file."""
+        if self.deep and self.project is not None:
+            yield from self.project.calling(Definition(definition.path, definition.name, MEMBER))
+
+    def hottest_call(self, name: str | None) -> Calling | None:
+        """Return the most frequent call of a function of this file in others, through callers of
+        callers."""
+        if name is None or not self.deep or self.project is None:
+            return None
+        return hottest(
+            Definition(self.path, name, MEMBER), self.project.calls, self.project.may_run_often
+        )
+
+    def graphless_calls(self, name: str | None) -> set[bool | None]:
+        """Return what the calls of a function of this file in others say of autograd being off
+        there."""
+        if name is None or not self.deep or self.project is None:
+            return set()
+        return graphless(Definition(self.path, name, MEMBER), self.project.calls)
 
     def reads(self, dotted: str) -> tuple[ArgumentRead, ...]:
         """Return the arguments that a function of another file always reads on the host."""

@@ -10,13 +10,31 @@ analysed without looking any further; so no answer depends on which question cam
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from torchlint.base.trail import Trail, closed
 from torchlint.semantic.elsewhere import Definition, Lineage
+from torchlint.semantic.project.callers import (
+    HOPS,
+    MEMBER,
+    CallSite,
+    Given,
+    Wanted,
+    call_sites,
+    calls_of,
+    passed,
+)
+from torchlint.semantic.project.calls import (
+    Calls,
+    lexicon,
+    speaks_for,
+    telling,
+    written,
+)
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
 from torchlint.semantic.project.programs import Imports, imports, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
@@ -24,9 +42,12 @@ from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
+    import libcst as cst
+
     from torchlint.semantic.module import Module
     from torchlint.semantic.values.value import Value
 
+T = TypeVar("T")
 _KEPT = 500_000
 """Characters of source whose analyses are remembered from one file that is checked to the next."""
 _TEXTS = 500
@@ -34,6 +55,12 @@ _TEXTS = 500
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
+_CALLERS = 16
+"""Files that are analysed for the calls of one function."""
+
+
+def _is(found: Definition | str | None, target: Definition) -> bool:
+    return isinstance(found, Definition) and (found.path, found.name) == (target.path, target.name)
 
 
 class Project:
@@ -70,6 +97,13 @@ class Project:
         ] = {}  # files tested, and those that hold it
         self._imports: dict[str, Imports] = {}
         self._programs: dict[str, frozenset[str]] = {}
+        self._lexicon: dict[str, set[str]] = {}
+        self._defined: dict[str, dict[str, int]] = {}
+        self._calls: dict[str, Calls] = {}
+        self._given: dict[Definition, tuple[tuple[Given, ...], Trail]] = {}
+        self._calling: dict[Definition, tuple[tuple[tuple[str, tuple[str, ...]], ...], Trail]] = {}
+        self._often: dict[Definition, tuple[tuple[bool, ...], Trail]] = {}
+        self._called: dict[Definition, tuple[tuple[CallSite, ...], Trail]] = {}
         self._trail = self.search.trail
 
     # -- views -------------------------------------------------------------------------------------
@@ -192,6 +226,169 @@ class Project:
             return MINE if found == path else OTHERS
 
         return reaches(text, Aim(name, leads))
+
+    # -- callers -----------------------------------------------------------------------------------
+
+    def may_run_often(self, target: Definition) -> bool:
+        """Say whether a call in another file, or one of those that lead there, may run often; False
+        is certain. Nothing is analysed for it."""
+        found: tuple[bool, ...] = self._noted(
+            self._often, target, lambda view: view._may_run_often(target)
+        )
+        return any(found)
+
+    def _may_run_often(self, target: Definition) -> Iterator[bool]:
+        seen, level = {target}, [target]
+        for _ in range(2 * HOPS):
+            above: list[Definition] = []
+            for path, name, method in {each for at in level for each in self._spelled(at)}:
+                around = self._written(path).around(name, method=method)
+                if around is None:
+                    yield True
+                    return
+                callers = (Definition(path, within, MEMBER) for within in around)
+                above += [caller for caller in callers if caller not in seen]
+            seen.update(above)
+            level = above
+
+    def _spelled(self, target: Definition) -> Iterator[tuple[str, str, bool]]:
+        """Yield the files that may call a function, its own among them, each name that it has
+        there, and whether it is a method."""
+        method = "." in target.name
+        yield target.path, target.name.rpartition(".")[2], method
+        for path, names in self._callers(target):
+            for name in names:
+                yield path, name, method
+
+    def calls(self, target: Definition) -> tuple[CallSite, ...]:
+        """Return the calls of a function in other files, of as many as one question is worth."""
+        return self._noted(self._called, target, lambda view: view._call_sites(target))
+
+    def _noted(
+        self,
+        memory: dict[Definition, tuple[tuple[T, ...], Trail]],
+        target: Definition,
+        answer: Callable[[Project], Iterator[T]],
+    ) -> tuple[T, ...]:
+        """Return an answer that is worked out once, and note what it rests on for each who asks."""
+        if target not in memory:
+            trail = Trail()
+            memory[target] = tuple(answer(self.view(trail))), trail
+        found, trail = memory[target]
+        self._trail.add(trail)
+        return found
+
+    def passed(self, target: Definition) -> tuple[Given, ...]:
+        """Return what the calls of a function in other files pass."""
+        return self._noted(self._given, target, lambda view: view._passed(target))
+
+    def calling(self, target: Definition) -> Iterator[tuple[Module, cst.Call]]:
+        """Yield the calls of a function in other files as nodes, to be used at once."""
+        for module, wanted in self._calling_modules(target):
+            for call in calls_of(module, wanted):
+                yield module, call
+
+    def _call_sites(self, target: Definition) -> Iterator[CallSite]:
+        for module, wanted in self._calling_modules(target):
+            yield from call_sites(module, wanted)
+
+    def _passed(self, target: Definition) -> Iterator[Given]:
+        for module, wanted in self._calling_modules(target):
+            yield from passed(module, wanted)
+
+    def _calling_modules(self, target: Definition) -> Iterator[tuple[Module, Wanted]]:
+        name = target.name.rpartition(".")[2]
+
+        def overridden(cls: Definition) -> bool:
+            return self.says(cls.path, f"def {name}(")
+
+        for path, names in self._callers(target)[:_CALLERS]:
+            module = self.module(path)
+            if module is not None:
+                yield module, Wanted(target, names, self._alone(target, path), overridden)
+
+    def _callers(self, target: Definition) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the files whose calls may reach a function, each with the names that it has for
+        it."""
+        return self._noted(self._calling, target, lambda view: view._found_callers(target))
+
+    def _found_callers(self, target: Definition) -> Iterator[tuple[str, tuple[str, ...]]]:
+        every = self.search.every_file() or ()
+        self._trail.read.update(every)
+        cls, _, name = target.name.rpartition(".")
+        here = os.path.relpath(target.path, self.search.root).replace(os.sep, "/")
+        for path in sorted(self._words(every).get(name, ())):
+            there = os.path.relpath(path, self.search.root).replace(os.sep, "/")
+            if path == target.path or not speaks_for(there, here):
+                continue
+            if cls:
+                near = cls in (self._text(path) or "") or self._alone(target, path)
+                names = {name} if near else set()
+            else:
+                names = self._names_for(path, target)
+            if names:
+                yield path, tuple(sorted(names))
+
+    def _names_for(self, path: str, target: Definition) -> set[str]:
+        """Return the last names under which a file's import statements let it call a top-level
+        function."""
+        calls = self._written(path)
+        found = {
+            local
+            for local, dotted in calls.imports.items()
+            if local in calls.sites and any(self._leads(path, each, target) for each in dotted)
+        }
+        for site in calls.sites.get(target.name, ()):
+            first, _, rest = (site.receiver or "").partition(".")
+            whole = f"{rest}.{target.name}" if rest else target.name
+            through = any(
+                self._leads(path, f"{dotted}.{whole}", target)
+                for dotted in calls.imports.get(first, ())
+            )
+            if through or (
+                site.receiver == ""
+                and calls.stars
+                and target.name not in calls.imports
+                and _is(self.starred(path, calls.stars, [target.name]), target)
+            ):
+                found.add(target.name)
+        return found
+
+    def _leads(self, path: str, dotted: str, target: Definition) -> bool:
+        last = dotted.rpartition(".")[2]
+        return last == target.name and _is(self.find(path, dotted), target)
+
+    def _alone(self, target: Definition, path: str) -> bool:
+        """Say whether a call of a method of this name in a file means this one, whatever the object
+        is: no other class of the project has it, and the file may run with the class's own."""
+        cls, _, name = target.name.rpartition(".")
+        every = self.search.every_file() or ()
+        if not cls or not telling(name):
+            return False
+        self._words(every)
+        return self._defined.get(name) == {target.path: 1} and path in self._program(
+            target.path, every
+        )
+
+    def _words(self, every: Iterable[str]) -> Mapping[str, set[str]]:
+        """Return by name the files that may call it, of the names that the project defines."""
+        if not self._lexicon:
+            lexica = {
+                path: lexicon(self._text(path) or "") for path in every if path.endswith(".py")
+            }
+            for path, found in lexica.items():
+                for name, count in found.defined.items():
+                    self._defined.setdefault(name, {})[path] = count
+            self._lexicon.update({name: set() for name in self._defined})
+            for path, found in lexica.items():
+                for name in found.called & self._defined.keys():
+                    self._lexicon[name].add(path)
+        return self._lexicon
+
+    def _written(self, path: str) -> Calls:
+        if path not in self._calls:
+            self._calls[path] = written(self._text(path) or "")
+        return self._calls[path]
 
     # -- names -------------------------------------------------------------------------------------
 

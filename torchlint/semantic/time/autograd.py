@@ -1,4 +1,4 @@
-"""Is autograd off at a node: by the text around it, or because every caller in the file holds it
+"""Is autograd off at a node: by the text around it, or because every caller that is known holds it
 off."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.scopes import Scopes, scopes
+from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Caller, callers_outside
@@ -23,10 +23,12 @@ class Autograd:
         scopes: Scopes,
         flow: Flow,
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
+        graphless_calls: Callable[[cst.FunctionDef], set[bool | None]],
     ) -> None:
         self._scopes = scopes
         self._flow = flow
         self._callers_outside = callers_outside
+        self._graphless_calls = graphless_calls
         self._functions: dict[cst.CSTNode, bool | None] = {}
         self._asked: list[cst.CSTNode] = []
         self._circles = 0
@@ -83,6 +85,8 @@ class Autograd:
         sites = [*self._flow.sites(function), *self._named_alike(function)]
         verdicts = {self.no_grad(site) for site in sites if not self._is_asked(site)}
         verdicts.update(caller.no_grad for caller in self._callers_outside(function))
+        if len(verdicts) <= 1:
+            verdicts.update(self._graphless_calls(function))
         if len(verdicts) > 1:
             return None
         found = verdicts.pop() if verdicts else False
@@ -115,7 +119,10 @@ class Autograd:
 def autograd(module: Module) -> Autograd:
     """Return where autograd is off."""
     return Autograd(
-        scopes(module), flow(module), lambda function: callers_outside(module, function)
+        scopes(module),
+        flow(module),
+        lambda function: callers_outside(module, function),
+        lambda function: module.outside.graphless_calls(name_outside(module, function)),
     )
 
 

@@ -12,7 +12,7 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import Guards, guards
-from torchlint.semantic.code.scopes import Scopes, scopes
+from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -63,6 +63,15 @@ class Grade(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """One link in the chain of evidence that lies in another file, whose analysis may be gone."""
+
+    text: str
+    path: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """One link in the chain of evidence.
 
@@ -70,12 +79,12 @@ class Why:
         text: what it says.
         node: the place in the file under analysis that it speaks of.
         elsewhere: the place in another file of the project, where it is one: that file's `Module`,
-            and the node there.
+            and the node there, or its row.
     """
 
     text: str
     node: cst.CSTNode
-    elsewhere: tuple[Module, cst.CSTNode] | None = None
+    elsewhere: tuple[Module, cst.CSTNode] | Link | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,19 @@ class Caller:
     module: Module
 
 
+@dataclass(frozen=True, slots=True)
+class CalledElsewhere:
+    """What other files say of how often a function of this one runs.
+
+    Args:
+        maybe: whether one of them may call it; cheap.
+        heat: how often they do.
+    """
+
+    maybe: Callable[[cst.FunctionDef], bool]
+    heat: Callable[[cst.FunctionDef], Heat]
+
+
 COLD = Heat(Grade.COLD)
 _DECIDING = (
     cst.BaseStatement,
@@ -143,11 +165,13 @@ class HeatMap:
         given_tensors: Callable[[cst.FunctionDef], bool],
         runs_model: Callable[[cst.CSTNode], bool],
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
+        called_elsewhere: CalledElsewhere,
     ) -> None:
         self.tree = tree
         self.scopes = scopes
         self.flow = flow
         self.guards = guards
+        self.called_elsewhere = called_elsewhere
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
@@ -155,6 +179,7 @@ class HeatMap:
         self.runs_model = runs_model
         self.callers_outside = callers_outside
         self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
+        self._from_elsewhere: dict[cst.CSTNode, Heat] = {}
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
         self._places: dict[cst.CSTNode, cst.CSTNode] = {}
@@ -220,10 +245,16 @@ class HeatMap:
         owner = self.scopes.tree.function(node) or self.tree.root
         if owner not in self._some:
             self._some[owner] = (
-                isinstance(owner, cst.FunctionDef) and self.function_heat(owner).hot
-            ) or any(
-                self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL) or self.runs_model(loop)
-                for loop in self.tree.within(owner, *LOOPS)
+                (isinstance(owner, cst.FunctionDef) and self._in_file(owner, _DEPTH).hot)
+                or any(
+                    self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL)
+                    or self.runs_model(loop)
+                    for loop in self.tree.within(owner, *LOOPS)
+                )
+                or (
+                    isinstance(owner, cst.FunctionDef)
+                    and any(map(self.called_elsewhere.maybe, self.entrances(owner)))
+                )
             )
         return self._some[owner]
 
@@ -240,7 +271,48 @@ class HeatMap:
         return Heat(Grade.EVAL, (Why("every evaluation batch of the loop", loop),), loop)
 
     def function_heat(self, function: cst.FunctionDef, depth: int = _DEPTH) -> Heat:
-        """Return how often a function's body runs, by its role and by who calls it in this file."""
+        """Return how often a function's body runs, by its role and by who calls it."""
+        found = self._in_file(function, depth)
+        if depth < _DEPTH or self._pending or found.grade >= Grade.SAMPLE:
+            return found
+        if function not in self._from_elsewhere:
+            self._from_elsewhere[function] = self._called_elsewhere(function)
+        return max((found, self._from_elsewhere[function]), key=lambda heat: heat.grade)
+
+    def _called_elsewhere(self, function: cst.FunctionDef) -> Heat:
+        """Return how often other files run a function, also through its callers in this one."""
+        best = COLD
+        for entrance, way in self.entrances(function).items():
+            found = self.called_elsewhere.heat(entrance)
+            if found.grade > best.grade:
+                best = Heat(found.grade, (*way, *found.why))
+            if best.hot:
+                break
+        return best
+
+    def entrances(self, node: cst.CSTNode) -> dict[cst.FunctionDef, tuple[Why, ...]]:
+        """Return the functions that, once called, come to `node` without a throttle, with the calls
+        on the way; of a function itself, itself first."""
+        first = node if isinstance(node, cst.FunctionDef) else self.tree.function(node)
+        if first is None or (first is not node and self.guards.throttled(node, first)):
+            return {}
+        found: dict[cst.FunctionDef, tuple[Why, ...]] = {first: ()}
+        level = [first]
+        for _ in range(_DEPTH):
+            above: list[cst.FunctionDef] = []
+            for function in level:
+                for site in self.flow.sites(function):
+                    caller = self.tree.function(site)
+                    if caller is None or caller in found or self.guards.throttled(site, caller):
+                        continue
+                    called = Why(f"{function.name.value}() is called", site)
+                    found[caller] = (*found[function], called)
+                    above.append(caller)
+            level = above
+        return found
+
+    def _in_file(self, function: cst.FunctionDef, depth: int) -> Heat:
+        """Return how often a function's body runs by its role and by who calls it in this file."""
         key = (function, depth)
         if key not in self._functions:
             self._functions[key] = COLD  # A recursive call adds nothing to a function's heat.
@@ -455,7 +527,28 @@ def heat_map(module: Module) -> HeatMap:
         lambda function: _given_tensors(module, function),
         lambda loop: runs_model(module, loop),
         lambda function: callers_outside(module, function),
+        CalledElsewhere(
+            lambda function: module.outside.may_run_often(name_outside(module, function)),
+            lambda function: called_elsewhere(module, function),
+        ),
     )
+
+
+@question(ground=True)
+def called_elsewhere(module: Module, function: cst.FunctionDef) -> Heat:
+    """Return how often other files of the project call a function of this one, through any
+    callers of callers there."""
+    found = module.outside.hottest_call(name_outside(module, function))
+    if found is None:
+        return COLD
+    return Heat(found.grade, tuple(Why(link.text, function, link) for link in found.why))
+
+
+@question(ground=True, remember=False)
+def entrances(module: Module, node: cst.CSTNode) -> dict[cst.FunctionDef, tuple[Why, ...]]:
+    """Return the functions of this file that, once called, come to `node` without a throttle, with
+    the calls on the way."""
+    return heat_map(module).entrances(node)
 
 
 @question(yes="the line runs often", no="the line runs seldom", ground=True)

@@ -1,4 +1,5 @@
-"""Whether the code of a file runs on an accelerator."""
+"""Whether the code of a file runs on an accelerator: by what the file says, or the files of the
+project that may run in one process with it."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ _OTHER = Wording(
 _ACCEL = Wording(
     re.compile(
         r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|lightningmodule|\btrainer\b"
+        r"|\.to\([\w.]*\brank\b|\.to\([\w.]*_rank\b"
     ),
-    ("cuda", "device", "gpu", "accelerat", "mps", ".cpu()", "lightningmodule", "trainer"),
+    ("cuda", "device", "gpu", "accelerat", "mps", ".cpu()", "lightningmodule", "trainer", ".to("),
 )
 """What speaks of one in a text in lower case."""
+_CUDA = re.compile(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
 _TRAINERS = frozenset(
     (
         "lightning.Trainer lightning.pytorch.Trainer lightning.pytorch.trainer.Trainer "
@@ -35,13 +38,14 @@ _TRAINERS = frozenset(
 @question(
     yes="the file runs on an accelerator",
     no=(
-        "nothing in the file shows an accelerator (no cuda, no device, no nn.Module), or it is "
-        "told to stay on the CPU"
+        "nothing in the file shows an accelerator (no cuda, no device, no nn.Module), nor does a "
+        "file that runs with it, or it is told to stay on the CPU"
     ),
     ground=True,
 )
 def on_accelerator(module: Module) -> bool:
-    """Whether the file (or the configuration) shows that the code runs on an accelerator."""
+    """Whether the file, another one of its program, or the configuration shows that the code runs
+    on an accelerator."""
     if (_OTHER.search(module.text) and not _TORCH.search(module.text)) or trains_on_cpu(module):
         return False  # Another framework's arrays, or a Trainer for the CPU.
     if module.accelerator != "auto":
@@ -50,7 +54,13 @@ def on_accelerator(module: Module) -> bool:
     return (
         any(scopes(module).is_module(c) or scopes(module).is_optimizer(c) for c in classes)
         or _ACCEL.search(module.text.lower()) is not None
+        or module.outside.others_say(_uses_cuda, near=False) is True
     )
+
+
+def _uses_cuda(text: str) -> bool:
+    """Say whether a file of the same program moves things to CUDA, or asks for it."""
+    return _CUDA.search(text) is not None
 
 
 @question(ground=True)

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.params import role_device
 from torchlint.semantic.values.value import Value
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ def returned_by(
 ) -> Value:
     """Return what calling a function of this file gives, with these values for its parameters."""
     return values(module).summary(function, 2, given)
+
+
+@question(ground=True, remember=False)
+def home_of_parameters(module: Module, function: cst.FunctionDef) -> str | None:
+    """Return where the tensors live that a function gets, where its role says so: a model's method,
+    a loss."""
+    return role_device(values(module), function)
 
 
 @question(ground=True, remember=False)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,18 @@ import libcst as cst
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.value import ACCEL, BOOL, FLOAT, INT, STR, UNKNOWN, Value, join_all
+from torchlint.semantic.values.value import (
+    ACCEL,
+    BOOL,
+    CUDA,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    UNKNOWN,
+    Value,
+    join_all,
+)
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
@@ -25,6 +37,9 @@ _NOT_A_TENSOR = re.compile(
     r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
 _MAX_SITES = 12
+_PLAIN = ("tensor", "batch", "ndarray", "number", "bool", "str", "shape", "list", "tuple", "dict")
+"""Kinds of values that are believed of a call in another file: a model or a loader has a class and
+a name that say more."""
 # What arrays have as well, but no array is the input of a module.
 _ARRAY_USES = ops.having("array")
 _TENSOR_USES = ops.having("weak")
@@ -73,22 +88,28 @@ class Parameters:
         site = self._from_sites(name, fuel)
         if site.kind not in ("?", "none"):
             return site if declared.kind == "?" or site.kind == declared.kind else declared
+        home = self._device
+        if home is None and name not in self._passed:
+            site = self._from_elsewhere(param)
+            if site.kind != "?" and declared.kind in ("?", site.kind):
+                return site
+            home = site.device
         if (
-            self._device
+            home
             and declared.kind in ("?", "dict")
             and declared.item is None
             and name in self._keyed
         ):
-            return Value("batch", device=self._device, origin="forward", loose=True)
-        origin = "forward" if self._device else None
+            return Value("batch", device=home, origin="forward", loose=True)
+        origin = "forward" if home else None
         if declared.kind != "?":
-            return declared.but(device=self._device, origin=origin) if declared.tensor else declared
+            return declared.but(device=home, origin=origin) if declared.tensor else declared
         default = _default(param.default)
         if default.kind != "?":
             return default
         if name in self._used and not _NOT_A_TENSOR.search(name):
             use = self._values.uses(self._function).get(name, Value("tensor"))
-            return use.but(device=self._device, origin=use.origin or origin)
+            return use.but(device=home, origin=use.origin or origin)
         return UNKNOWN
 
     def _from_sites(self, name: str, fuel: int) -> Value:
@@ -101,6 +122,33 @@ class Parameters:
             return UNKNOWN
         return join_all([self._values.value(expr, fuel - 1) for expr in passed])
 
+    def _from_elsewhere(self, param: cst.Param) -> Value:
+        """Return the join of what calls in other files pass, of tensors and plain values, where
+        every call is understood; else where it lives if it is a tensor, as far as all calls
+        agree."""
+        if not self._elsewhere:
+            return UNKNOWN
+        absent = isinstance(param.default, cst.Name) and param.default.value == "None"
+        default = NONE if absent else _default(param.default)
+        given = [each.get(param.name.value, default) for each in self._elsewhere]
+        found = join_all(given)
+        if found.kind in _PLAIN:
+            return found.but(node=None)
+        near = all(each.device in (ACCEL, CUDA) for each in given if each.kind != "none")
+        return Value(device=ACCEL if near and found.kind != "none" else None)
+
+    @cached_property
+    def _elsewhere(self) -> list[dict[str, Value]]:
+        name = self._values.scopes.name_outside(self._function)
+        calls = self._values.names.outside.passed(name)
+        first = self._method and "staticmethod" not in {
+            dotted.rpartition(".")[2]
+            for _, dotted in self._values.scopes.decorators(self._function)
+        }
+        params = (*self._function.params.posonly_params, *self._function.params.params)
+        names = [param.name.value for param in params][first:]
+        return [_bound(names, given) for given in calls]
+
     @cached_property
     def _passed(self) -> dict[str, list[cst.BaseExpression]]:
         sites = self._values.flow.sites(self._function)
@@ -112,7 +160,7 @@ class Parameters:
 
     @cached_property
     def _device(self) -> str | None:
-        return _role_device(self._values, self._function)
+        return role_device(self._values, self._function)
 
     @cached_property
     def _used(self) -> frozenset[str]:
@@ -125,6 +173,21 @@ class Parameters:
     @cached_property
     def _framework_batch(self) -> str | None:
         return _framework_batch(self._values, self._function)
+
+
+def _bound(names: list[str], given: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+    """Return which value each parameter gets in a call of another file; stops at ``*args``."""
+    out: dict[str, Value] = {}
+    position = 0
+    for how, value in given:
+        if how.startswith("*"):
+            position = len(names)
+        elif how:
+            out[how] = value
+        elif position < len(names):
+            out[names[position]] = value
+            position += 1
+    return out
 
 
 def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
@@ -176,7 +239,7 @@ def _default(node: cst.BaseExpression | None) -> Value:
     return UNKNOWN
 
 
-def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> str | None:
+def role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> str | None:
     """Return `ACCEL` where tensors that come in live with a module.
 
     So they do in its methods but the constructor, in losses, and in functions that only these call.
@@ -198,7 +261,7 @@ def _role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> s
         [values.scopes.tree.function(site) for site in values.flow.sites(function)] if depth else []
     )
     if callers and all(
-        c is not None and c is not function and _role_device(values, c, depth - 1) for c in callers
+        c is not None and c is not function and role_device(values, c, depth - 1) for c in callers
     ):
         return ACCEL
     return None

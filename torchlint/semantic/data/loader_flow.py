@@ -1,0 +1,259 @@
+"""Where a loader goes: through returns, containers, arguments and attributes to the loops that go
+over it, in this file and in others of the project.
+
+What holds a loader is followed from the call that makes it. A path says how to get from what is
+held to the loader: the index of a tuple's element, a key, or `EACH` for all elements of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
+from torchlint.semantic.code.scopes import local_class, method_of, name_outside
+from torchlint.semantic.elsewhere import Definition
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.values.inferred import classes_behind, inferred
+from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.value import Value
+
+EACH = "*"
+"""The selector of a path that any element of a container answers."""
+Path = tuple[int | str, ...]
+Consumer = tuple[Module, cst.For | cst.While]
+"""A loop that takes batches from a loader, and the analysis of its file."""
+_STEPS = 400
+"""Places that are looked at for one loader."""
+_SAME = ("builtins.enumerate", "builtins.iter", "itertools.cycle", "itertools.islice")
+
+
+@question(yes="loops go over the loader", no="no loop is known to go over the loader", ground=True)
+def consumers_of(module: Module, loader: cst.Call) -> list[Consumer]:
+    """Return the loops that go over the loader that a call makes, or take its batches by ``next``,
+    in any file of the project."""
+    tracer = _Tracer(module)
+    tracer.follow(module, loader, ())
+    return tracer.found
+
+
+class _Tracer:
+    """Follows one loader.
+
+    Args:
+        origin: the file that makes it, which alone may ask for the analyses of others.
+    """
+
+    def __init__(self, origin: Module) -> None:
+        self.origin = origin
+        self.found: list[Consumer] = []
+        self._seen: set[tuple[Module, cst.CSTNode, Path]] = set()
+
+    def follow(self, where: Module, node: cst.CSTNode, path: Path) -> None:
+        """Follow an expression that holds the loader."""
+        if (where, node, path) in self._seen or len(self._seen) > _STEPS or len(path) > 3:
+            return
+        self._seen.add((where, node, path))
+        above = where.parent(node)
+        match above:
+            case cst.For() | cst.CompFor() if above.iter is node:
+                self._iterated(where, above, path)
+            case cst.Arg():
+                self._given(where, above, path)
+            case cst.Assign():
+                for target in above.targets:
+                    self._bound(where, target.target, path)
+            case cst.AnnAssign() | cst.NamedExpr() if above.value is node:
+                self._bound(where, above.target, path)
+            case cst.Return():
+                self._returned(where, where.function(node), path)
+            case cst.Element() | cst.DictElement() | cst.ListComp() | cst.DictComp():
+                self._contained(where, node, above, path)
+            case cst.IfExp() | cst.BooleanOperation():
+                self.follow(where, above, path)
+            case cst.Subscript() if above.value is node and path:
+                if path[0] in (EACH, key := _selector(above)) or key == EACH:
+                    self.follow(where, above, path[1:])
+
+    def _iterated(self, where: Module, loop: cst.For | cst.CompFor, path: Path) -> None:
+        if path:
+            self._bound(where, loop.target, path[1:])
+        elif isinstance(loop, cst.For):
+            self._consumed(where, loop)
+
+    def _consumed(self, where: Module, loop: cst.For | cst.While) -> None:
+        if (where, loop) not in self.found:
+            self.found.append((where, loop))
+
+    def _contained(self, where: Module, node: cst.CSTNode, above: cst.CSTNode, path: Path) -> None:
+        if isinstance(above, (cst.ListComp, cst.DictComp)):
+            if node is (above.elt if isinstance(above, cst.ListComp) else above.value):
+                self.follow(where, above, (EACH, *path))
+            return
+        holder = where.parent(above)
+        if isinstance(above, cst.DictElement) and holder is not None and node is above.value:
+            self.follow(where, holder, (_literal(above.key), *path))
+        elif isinstance(holder, (cst.Tuple, cst.List)):
+            index = next(i for i, each in enumerate(holder.elements) if each is above)
+            self.follow(where, holder, (index, *path))
+
+    def _bound(self, where: Module, target: cst.CSTNode, path: Path) -> None:
+        """Follow what a target is bound to."""
+        match target:
+            case cst.Name():
+                scope, _ = where.names.bindings(target.value, target)
+                if scope is not None:
+                    self._named(where, scope, target.value, path)
+            case cst.Tuple() | cst.List() if path:
+                for index, element in enumerate(target.elements):
+                    if path[0] in (EACH, index):
+                        self._bound(where, element.value, path[1:])
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(attr)):
+                cls = where.class_of(target)
+                if cls is not None:
+                    self._kept(where, cls, attr, path)
+            case cst.Subscript():
+                self._bound(where, target.value, (_selector(target), *path))
+
+    def _named(self, where: Module, scope: cst.CSTNode, name: str, path: Path) -> None:
+        for read in reads_of(where, scope, name):
+            if where.names.bindings(name, read)[0] is scope:
+                self.follow(where, read, path)
+
+    def _kept(self, where: Module, cls: cst.ClassDef, attr: str, path: Path) -> None:
+        """Follow the reads of ``self.attr`` in a class and its relatives."""
+        for home, each in self._family(where, cls):
+            for node in home.within(each.body, cst.Attribute, nested=True):
+                if (
+                    node.attr.value == attr
+                    and isinstance(node.value, cst.Name)
+                    and node.value.value == "self"
+                ):
+                    self.follow(home, node, path)
+
+    def _family(self, where: Module, cls: cst.ClassDef) -> Iterator[tuple[Module, cst.ClassDef]]:
+        yield where, cls
+        for each in where.nodes(cst.ClassDef):
+            if each is not cls and _derives(where, each, cls):
+                yield where, each
+        for definition in classes_behind(where, Value("object", node=cls)):
+            found = self._definition(definition)
+            if found is not None and isinstance(found[1], cst.ClassDef):
+                yield found[0], found[1]
+
+    def _definition(self, definition: Definition) -> tuple[Module, cst.CSTNode] | None:
+        home = self.origin.outside.module_of(definition)
+        found = top_level(home, definition.name) if home is not None else None
+        return (home, found) if found is not None else None
+
+    def _returned(self, where: Module, function: cst.FunctionDef | None, path: Path) -> None:
+        if function is None:
+            return
+        for site in call_sites(where, function):
+            self.follow(where, site, path)
+        name = name_outside(where, function)
+        if name is not None:
+            for home, call in self.origin.outside.calling(Definition(where.path, name, "")):
+                self.follow(home, call, path)
+
+    def _given(self, where: Module, arg: cst.Arg, path: Path) -> None:
+        """Follow an argument of a call."""
+        call = where.parent(arg)
+        if not isinstance(call, cst.Call) or arg.star:
+            return
+        name = where.name(call.func) or ""
+        if name == "builtins.next":
+            loops = where.loops(call)
+            if loops and not path:
+                self._consumed(where, loops[0])
+        elif name == "builtins.zip":
+            self._zipped(where, call, arg)
+        elif name in _SAME or name.startswith("tqdm."):
+            self._wrapped(where, call, arg, path)
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "append":
+            self._bound(where, call.func.value, (EACH, *path))
+        else:
+            for home, function in self._callees(where, call):
+                param = _parameter(home, function, call, arg)
+                if param is not None:
+                    self._named(home, function, param, path)
+
+    def _wrapped(self, where: Module, call: cst.Call, arg: cst.Arg, path: Path) -> None:
+        if call.args[0] is not arg:
+            return
+        loop = where.parent(call)
+        if path and isinstance(loop, cst.For) and loop.iter is call:
+            for goes in goes_over(where, loop):
+                if goes.iterated is arg.value:
+                    self._bound(where, goes.target, path[1:])
+        else:
+            self.follow(where, call, path)
+
+    def _zipped(self, where: Module, call: cst.Call, arg: cst.Arg) -> None:
+        at = where.parent(call)
+        while isinstance(at, cst.Arg):  # enumerate(zip(…))
+            at = where.parent(where.parent(at) or at)
+        if isinstance(at, cst.For) and any(
+            goes.iterated in (arg.value, call) for goes in goes_over(where, at)
+        ):
+            self._consumed(where, at)
+
+    def _callees(self, where: Module, call: cst.Call) -> Iterator[tuple[Module, cst.FunctionDef]]:
+        """Yield the functions that a call runs, of a class its constructor, in any file."""
+        for callee in callees_of(where, call):
+            if isinstance(callee, cst.FunctionDef):
+                yield where, callee
+        cls = local_class(where, call.func)
+        found = self._elsewhere(where, call) if cls is None else (where, cls)
+        if found is not None and isinstance(found[1], cst.FunctionDef):
+            yield found[0], found[1]
+        elif found is not None and isinstance(found[1], cst.ClassDef):
+            yield from self._method(*found, "__init__")
+        elif isinstance(call.func, cst.Attribute):
+            for definition in classes_behind(where, inferred(where, call.func.value)):
+                owner = self._definition(definition)
+                if owner is not None:
+                    yield from self._method(*owner, call.func.attr.value)
+
+    def _elsewhere(self, where: Module, call: cst.Call) -> tuple[Module, cst.CSTNode] | None:
+        definition = where.outside.find(where.name(call.func))
+        return self._definition(definition) if definition is not None else None
+
+    def _method(
+        self, home: Module, cls: cst.CSTNode, name: str
+    ) -> Iterator[tuple[Module, cst.FunctionDef]]:
+        method = method_of(home, cls, name) if isinstance(cls, cst.ClassDef) else None
+        if method is not None:
+            yield home, method
+
+
+def _parameter(home: Module, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:
+    """Return the parameter that an argument goes to; a constructor's own first one is left out."""
+    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    first = function.name.value == "__init__" and not isinstance(call.func, cst.Attribute)
+    shift = 1 if first and home.class_of(function) is not None else 0
+    bound = bind(function, call, home.class_of(function) is not None)
+    for name, value in bound.items():
+        if value is arg.value:
+            at = names.index(name) + shift if arg.keyword is None and name in names else None
+            return name if at is None else names[at] if at < len(names) else None
+    return None
+
+
+def _derives(module: Module, cls: cst.ClassDef, base: cst.ClassDef) -> bool:
+    return any(local_class(module, arg.value) is base for arg in cls.bases)
+
+
+def _selector(node: cst.Subscript) -> int | str:
+    index = node.slice[0].slice
+    return _literal(index.value) if isinstance(index, cst.Index) else EACH
+
+
+def _literal(node: cst.BaseExpression) -> int | str:
+    if isinstance(node, cst.Integer):
+        return int(node.value.replace("_", ""), 0)
+    return str(node.raw_value) if isinstance(node, cst.SimpleString) else EACH

@@ -1,0 +1,262 @@
+"""What the calls of one file say of a function in another one: how often, with a graph or without,
+and with what.
+
+The last step of the index of callers, see `torchlint.semantic.project.calls`. A `CallSite` holds no
+node, so that it outlives its file's analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.flow import callees_of, writes_of
+from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.scopes import name_outside
+from torchlint.semantic.elsewhere import Definition
+from torchlint.semantic.module import Module
+from torchlint.semantic.project import exports
+from torchlint.semantic.project.index import CLASS
+from torchlint.semantic.question import question
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.heat import COLD, Grade, Link, entrances, heat_of
+from torchlint.semantic.values.inferred import classes_behind, home_of_parameters, inferred
+from torchlint.semantic.values.value import Value
+
+MEMBER = "member"
+"""The kind of `Definition` that a method is, as ``Class.method``."""
+HOPS = 4
+"""Files up which callers are looked for."""
+
+
+Given = tuple[tuple[str, Value], ...]
+"""The arguments of a call: each one's star or keyword, and its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The function that calls are looked for of.
+
+    Args:
+        definition: where it stands; of a method the name is ``Class.method``.
+        spelled: the names that the calling file has for it, of a method its own.
+        alone: whether its name tells that a call of a method of an unknown object means it.
+        overridden: says whether a class of another file has a method of the name itself.
+    """
+
+    definition: Definition
+    spelled: Collection[str]
+    alone: bool
+    overridden: Callable[[Definition], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """One call of a function, in another file than its own.
+
+    Args:
+        path: the file.
+        row: the row of the call's statement.
+        grade: how often the call runs, as far as its file shows.
+        why: the evidence.
+        no_grad: whether autograd is off there, as far as its file shows.
+        entrances: the functions of the file that, once called, come to the call unthrottled, by
+            name, each with the calls on the way.
+    """
+
+    path: str
+    row: int
+    grade: Grade
+    why: tuple[Link, ...]
+    no_grad: bool | None
+    entrances: tuple[tuple[str, tuple[Link, ...]], ...]
+
+
+def call_sites(module: Module, wanted: Wanted) -> Iterator[CallSite]:
+    """Yield the calls of a function of another file in a module."""
+    return (_site(module, call, wanted) for call in calls_of(module, wanted))
+
+
+def passed(module: Module, wanted: Wanted) -> Iterator[Given]:
+    """Yield what each of these calls passes."""
+    for call in calls_of(module, wanted):
+        values = (_value(module, arg.value) for arg in call.args)
+        yield tuple(zip(exports.shape(call), values, strict=True))
+
+
+def _value(module: Module, node: cst.BaseExpression) -> Value:
+    """Return the value of an argument; of a parameter that a model's method hands on, at least
+    where it lives if it is a tensor."""
+    found = exports.exported(module, inferred(module, node))
+    function = module.function(node)
+    if found.kind != "?" or function is None or not isinstance(node, cst.Name):
+        return found
+    params = {p.name.value for p in (*function.params.params, *function.params.kwonly_params)}
+    handed = node.value in params and not writes_of(module, function.body, node.value)
+    return Value(device=home_of_parameters(module, function)) if handed else found
+
+
+def calls_of(module: Module, wanted: Wanted) -> Iterator[cst.Call]:
+    """Yield the calls themselves."""
+    by_name = _calls_by_name(module)
+    for call in (call for name in wanted.spelled for call in by_name.get(name, ())):
+        if (
+            _means(module, call, wanted)
+            and not is_benchmark(module, call)
+            and not on_error_path(module, call)
+        ):
+            yield call
+
+
+@question(ground=True)
+def _calls_by_name(module: Module) -> dict[str, list[cst.Call]]:
+    """Return the calls of a file by the last name of what is called."""
+    found: dict[str, list[cst.Call]] = {}
+    for call in module.nodes(cst.Call):
+        found.setdefault(_last(call.func), []).append(call)
+    return found
+
+
+def _last(func: cst.BaseExpression) -> str:
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
+
+
+def _site(module: Module, call: cst.Call, wanted: Wanted) -> CallSite:
+    off = _off_by_default(module, call)
+    heat, ways = (COLD, {}) if off else (heat_of(module, call), entrances(module, call))
+    called = f"{wanted.definition.name.rpartition('.')[2]}() is called"
+    link = Link(called, module.path, _row(module, call))
+    return CallSite(
+        module.path,
+        link.row,
+        heat.grade,
+        (link, *(Link(why.text, module.path, _row(module, why.node)) for why in heat.why)),
+        no_grad(module, call),
+        tuple(
+            (
+                name,
+                (link, *(Link(why.text, module.path, _row(module, why.node)) for why in whys)),
+            )
+            for function, whys in ways.items()
+            if (name := name_outside(module, function)) is not None
+        ),
+    )
+
+
+def _off_by_default(module: Module, call: cst.Call) -> bool:
+    """Say whether a call runs only where a parameter is given that is False or None by default:
+    pictures, traces and other extras."""
+    function = module.function(call)
+    if function is None:
+        return False
+    off = {
+        param.name.value
+        for param in (*function.params.params, *function.params.kwonly_params)
+        if isinstance(param.default, cst.Name) and param.default.value in ("False", "None")
+    }
+    return any(
+        needed and isinstance(test, cst.Name) and test.value in off
+        for test, needed in conditions_around(module, call, function)
+    )
+
+
+def _row(module: Module, node: cst.CSTNode) -> int:
+    return module.statements.row(module.small_statement(node) or module.statement(node))
+
+
+def _means(module: Module, call: cst.Call, wanted: Wanted) -> bool:
+    """Say whether a call reaches the function."""
+    found = module.outside.find(module.name(call.func))
+    if found is not None:
+        return (found.path, found.name) == (wanted.definition.path, wanted.definition.name)
+    cls, dot, _ = wanted.definition.name.partition(".")
+    if not dot or not isinstance(call.func, cst.Attribute) or module.name(call.func) is not None:
+        return False
+    if callees_of(module, call):
+        return False
+    owner = Definition(wanted.definition.path, cls, CLASS)
+    receiver = call.func.value
+    family = _family(module, receiver)
+    if family:
+        before = family[: family.index(owner)] if owner in family else None
+        return before is not None and not any(map(wanted.overridden, before))
+    value = inferred(module, receiver)
+    return wanted.alone and value.kind in ("?", "object", "module") and value.node is None
+
+
+def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:
+    """Return the classes of other files that the receiver of a call inherits from, nearest
+    first."""
+    cls = module.class_of(receiver)
+    match receiver:
+        case cst.Name("self" | "cls") | cst.Call(func=cst.Name("super")) if cls is not None:
+            return list(classes_behind(module, Value("object", node=cls)))
+    return list(classes_behind(module, inferred(module, receiver)))
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """How often a function is called from other files, and the evidence from the call on."""
+
+    grade: Grade
+    why: tuple[Link, ...]
+
+
+Sites = Callable[[Definition], Iterable[CallSite]]
+
+
+def hottest(
+    definition: Definition, sites: Sites, often: Callable[[Definition], bool]
+) -> Calling | None:
+    """Return the most frequent call of a function, through callers of callers; the nearest where
+    several are hot.
+
+    Args:
+        definition: the function.
+        sites: gives the calls of one.
+        often: says whether one may be called often at all.
+    """
+    best: Calling | None = None
+    seen = {definition}
+    level: list[tuple[Definition, tuple[Link, ...]]] = [(definition, ())]
+    for _ in range(HOPS):
+        above: list[tuple[Definition, tuple[Link, ...]]] = []
+        for at, way in level:
+            for site in sites(at) if often(at) else ():
+                if best is None or site.grade > best.grade:
+                    best = Calling(site.grade, (*way, *site.why))
+                for name, links in site.entrances:
+                    caller = Definition(site.path, name, MEMBER)
+                    if caller not in seen:
+                        seen.add(caller)
+                        above.append((caller, (*way, *links)))
+        if best is not None and best.grade >= Grade.FORWARD:
+            break
+        level = above
+    return best if best is not None and best.grade > Grade.COLD else None
+
+
+def graphless(definition: Definition, sites: Sites) -> set[bool | None]:
+    """Return what the calls of a function say of autograd being off, through callers of callers;
+    nothing where there are none."""
+    return _graphless(definition, sites, frozenset(), HOPS)
+
+
+def _graphless(
+    definition: Definition, sites: Sites, seen: frozenset[Definition], hops: int
+) -> set[bool | None]:
+    found: set[bool | None] = set()
+    for site in sites(definition):
+        above: set[bool | None] = set()
+        if site.no_grad is False and hops:
+            for name, _ in site.entrances:
+                caller = Definition(site.path, name, MEMBER)
+                if caller not in seen:
+                    above |= _graphless(caller, sites, seen | {caller}, hops - 1)
+        found |= above or {site.no_grad}
+    return found

@@ -1,0 +1,224 @@
+"""The calls of a project as they are written: which files may call a function of another one.
+
+The index of callers has three steps, each asked only where the one before it leaves a doubt.
+
+1. `lexicon`: the words before an opening bracket and after ``def`` in each file's text. That is a
+   pass over the text, so that all files of a project are read through for any question. A file
+   that does not hold the name of a function calls it by no means that could be followed.
+2. `written`: of a file that holds the name, its calls by ``ast``: the receiver, the function
+   around, and whether that or a loop may make it run often. Import statements say whether the name
+   leads to the function. `Project.may_run_often` ends here, and with it the cheap bound of heat.
+3. `torchlint.semantic.project.callers`: of a file with such a call, its analysis, which looks no
+   further than the file itself: how often the call runs there, whether autograd is off, what is
+   passed, and which functions of the file, run from outside, come to the call.
+
+From a function upwards, step by step, callers of callers are asked, each function once: a circle
+ends, and what is found does not depend on which function was asked about first.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torchlint.semantic.torch import ops
+from torchlint.source.python import parsed
+
+_WORD = re.compile(r"\w+$")
+_LONGEST = 80
+"""Characters of the longest name."""
+_NO_PROGRAM = re.compile(
+    r"(^|/)(tests?|testing|unit_?tests?|benchmarks?|examples?|demos?|docs?|tutorials?|sandbox)/"
+)
+_TEST_FILE = re.compile(r"(^|/)(conftest|test_[^/]*|[^/]*_tests?|bench(mark)?_?[^/]*)\.py$")
+_OF_LIBRARIES = ops.METHODS | frozenset(
+    (
+        "add_argument add_scalar add_image apply_async fit_transform parse_args read_text "
+        "save_pretrained set_description set_epoch set_postfix to_csv to_dict write_text"
+    ).split()
+)
+"""Names of two words that methods of torch and of other libraries have."""
+_TWO_WORDS = re.compile(r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """The words of a file that count for the index: what it may call or import, and how often it
+    defines what."""
+
+    called: frozenset[str]
+    defined: Mapping[str, int]
+
+
+def lexicon(text: str) -> Lexicon:
+    """Return the words of a text."""
+    tails = {part[-_LONGEST:].rstrip() for part in text.split("(")}
+    tails |= {part[-_LONGEST:].rstrip() for part in text.split(" as ")}
+    called = {found.group() for tail in tails if (found := _WORD.search(tail))}
+    defined: dict[str, int] = {}
+    for part in text.split("def ")[1:]:
+        name = part[: part.find("(")].strip() if "(" in part[:_LONGEST] else ""
+        if name.isidentifier():
+            defined[name] = defined.get(name, 0) + 1
+    return Lexicon(frozenset(called), defined)
+
+
+def speaks_for(caller: str, called: str) -> bool:
+    """Say whether a call in one file says how another one is used: tests, benchmarks and examples
+    do not, but for what lies with them.
+
+    Args:
+        caller: the path of the file that calls, from the root on.
+        called: that of the file asked about.
+    """
+    if _TEST_FILE.search(caller):
+        return False
+    found = _NO_PROGRAM.search(caller)
+    return found is None or called.startswith(caller[: found.end()])
+
+
+def telling(method: str) -> bool:
+    """Say whether a method's name, where one class of a project alone has it, tells the class:
+    ``forward``, ``update`` and what else is one word may be a method of anything."""
+    return (
+        _TWO_WORDS.search(method) is not None
+        and not method.startswith("__")
+        and method not in _OF_LIBRARIES
+    )
+
+
+class Written(NamedTuple):
+    """One call as it is written.
+
+    Args:
+        receiver: what stands before the last dot; empty for a plain name, None for what is no
+            dotted name.
+        within: the outermost function that it stands in, as ``f`` or ``Class.method``; empty at the
+            top level.
+        often: whether it stands in a loop, or in a function that may run in each step by its name
+            or by what it calls.
+    """
+
+    receiver: str | None
+    within: str
+    often: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The calls of one file by the last name of what is called, and what its imports bind, in
+    whatever scope."""
+
+    sites: Mapping[str, frozenset[Written]] = field(default_factory=dict)
+    imports: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    stars: tuple[str, ...] = ()
+    _around: dict[tuple[str, bool], frozenset[str] | None] = field(default_factory=dict)
+
+    def around(self, name: str, *, method: bool) -> frozenset[str] | None:
+        """Return the functions around the calls of a name; None where one of them may run often of
+        its own."""
+        key = (name, method)
+        if key not in self._around:
+            found = [site for site in self.sites.get(name, ()) if not method or site.receiver != ""]
+            some = any(site.often for site in found)
+            withins = frozenset(site.within for site in found if site.within)
+            self._around[key] = None if some else withins
+        return self._around[key]
+
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp)
+_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_STEPPING = frozenset(("backward", "step"))
+_MAY_STEP = re.compile(
+    r"forward|backward|step|batch|loss|criterion|collat|predict|decode|encode|update|optimi[sz]e"
+    r"|^__(call|getitem|getitems|iter|next)__$",
+    re.IGNORECASE,
+)
+"""Names of functions that may have a part in each step; `torchlint.semantic.time.heat` knows."""
+
+
+class _Reader:
+    """Gathers the calls of one file."""
+
+    def __init__(self) -> None:
+        self.sites: dict[str, set[Written]] = {}
+        self.imports: dict[str, set[str]] = {}
+        self.stars: list[str] = []
+        self._todo: list[tuple[ast.AST, str, str, bool]] = []
+
+    def read(self, tree: ast.Module) -> Calls:
+        """Return the calls of a tree."""
+        self._todo.append((tree, "", "", False))
+        while self._todo:
+            node, cls, within, often = self._todo.pop()
+            if isinstance(node, ast.Call):
+                name, receiver = _callee(node.func)
+                if name:
+                    self.sites.setdefault(name, set()).add(Written(receiver, within, often))
+            elif isinstance(node, _DEFS):
+                within = within or (f"{cls}.{node.name}" if cls else node.name)
+                often = often or _MAY_STEP.search(node.name) is not None
+            elif isinstance(node, ast.ClassDef):
+                cls = cls or node.name
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                self._import(node)
+                continue
+            often = often or isinstance(node, _LOOPS)
+            self._todo += [(each, cls, within, often) for each in ast.iter_child_nodes(node)]
+        stepping = {site.within for name in _STEPPING for site in self.sites.get(name, ())}
+        return Calls(
+            {
+                name: frozenset(
+                    each._replace(often=each.often or each.within in stepping) for each in found
+                )
+                for name, found in self.sites.items()
+            },
+            {name: frozenset(found) for name, found in self.imports.items()},
+            tuple(self.stars),
+        )
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for local, dotted in _bound(node):
+            if local:
+                self.imports.setdefault(local, set()).add(dotted)
+            else:
+                self.stars.append(dotted)
+
+
+def written(text: str) -> Calls:
+    """Return the calls of a text; none where Python does not accept it."""
+    tree = parsed(text)
+    return _Reader().read(tree) if tree is not None else Calls()
+
+
+def _callee(func: ast.expr) -> tuple[str, str | None]:
+    if isinstance(func, ast.Name):
+        return func.id, ""
+    if not isinstance(func, ast.Attribute):
+        return "", None
+    parts: list[str] = []
+    at = func.value
+    while isinstance(at, ast.Attribute):
+        parts.append(at.attr)
+        at = at.value
+    plain = isinstance(at, ast.Name)
+    return func.attr, ".".join([at.id, *reversed(parts)]) if plain else None  # type: ignore[attr-defined]
+
+
+def _bound(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """Yield the names that an import binds with what they stand for; no name for a star."""
+    if isinstance(node, ast.Import):
+        for item in node.names:
+            first = item.name.partition(".")[0]
+            yield item.asname or first, item.name if item.asname else first
+        return
+    base = "." * node.level + (node.module or "")
+    for item in node.names:
+        if item.name == "*":
+            yield "", base
+        else:
+            full = base + item.name if base.endswith(".") else f"{base}.{item.name}"
+            yield item.asname or item.name, full
