@@ -73,16 +73,17 @@ class Trail:
 
     `looked` are those that were looked for, there or not, `read` those whose text counted, `listed`
     the folders whose Python files were listed, and `helpers` those whose own trail belongs to this
-    one.
+    one. `whole` says that all files of the project are in `read`.
     """
 
-    __slots__ = ("helpers", "listed", "looked", "read")
+    __slots__ = ("helpers", "listed", "looked", "read", "whole")
 
     def __init__(self) -> None:
         self.looked: set[str] = set()
         self.read: set[str] = set()
         self.listed: set[str] = set()
         self.helpers: set[str] = set()
+        self.whole = False
 
     def add(self, other: Trail) -> None:
         """Take over all of another trail."""

@@ -154,7 +154,7 @@ class _Reader:
         self._todo.append((tree, "", "", False))
         while self._todo:
             node, cls, within, often = self._todo.pop()
-            if isinstance(node, ast.Call):
+            if type(node) is ast.Call:
                 name, receiver = _callee(node.func)
                 if name:
                     self.sites.setdefault(name, set()).add(Written(receiver, within, often))
@@ -167,7 +167,7 @@ class _Reader:
                 self._import(node)
                 continue
             often = often or isinstance(node, _LOOPS)
-            self._todo += [(each, cls, within, often) for each in ast.iter_child_nodes(node)]
+            self._todo += [(each, cls, within, often) for each in _below(node)]
         stepping = {site.within for name in _STEPPING for site in self.sites.get(name, ())}
         return Calls(
             {
@@ -186,6 +186,25 @@ class _Reader:
                 self.imports.setdefault(local, set()).add(dotted)
             else:
                 self.stars.append(dotted)
+
+
+_LEAVES = frozenset(
+    (ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.alias, ast.Pass, ast.Global)
+)
+
+
+def _below(node: ast.AST) -> list[ast.AST]:
+    """Return the children of a node that may hold calls."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [
+                each for each in value if isinstance(each, ast.AST) and type(each) not in _LEAVES
+            ]
+        elif isinstance(value, ast.AST) and type(value) not in _LEAVES:
+            found.append(value)
+    return found
 
 
 def written(text: str) -> Calls:

@@ -280,10 +280,13 @@ class Outside:
 
     def graphless_calls(self, name: str | None) -> set[bool | None]:
         """Return what the calls of a function of this file in others say of autograd being off
-        there."""
+        there; nothing where there are none."""
         if name is None or not self.deep or self.project is None:
             return set()
-        return graphless(Definition(self.path, name, MEMBER), self.project.calls)
+        target = Definition(self.path, name, MEMBER)
+        if not self.project.may_be_graphless(target):
+            return {False} if self.project.may_be_called(target) else set()
+        return graphless(target, self.project.calls)
 
     def reads(self, dotted: str) -> tuple[ArgumentRead, ...]:
         """Return the arguments that a function of another file always reads on the host."""

@@ -55,6 +55,7 @@ _TEXTS = 500
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
+_GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
 _CALLERS = 16
 """Files that are analysed for the calls of one function."""
 
@@ -238,17 +239,39 @@ class Project:
         return any(found)
 
     def _may_run_often(self, target: Definition) -> Iterator[bool]:
+        for _, around in self._upwards(target):
+            if around is None:
+                yield True
+                return
+
+    def may_be_called(self, target: Definition) -> bool:
+        """Say whether other files hold calls that may reach a function."""
+        return bool(self._callers(target))
+
+    def may_be_graphless(self, target: Definition) -> bool:
+        """Say whether a file from which calls lead to a function speaks of autograd being off;
+        False is certain."""
+        return any(
+            word in (self._text(path) or "")
+            for path, _ in self._upwards(target)
+            for word in _GRAPHLESS
+        )
+
+    def _upwards(self, target: Definition) -> Iterator[tuple[str, frozenset[str] | None]]:
+        """Yield the files from which calls lead to a function, with the functions around the calls
+        there; None where one of them may run often. Of its own file callers are known already."""
         seen, level = {target}, [target]
-        for _ in range(2 * HOPS):
+        for hop in range(2 * HOPS):
             above: list[Definition] = []
-            for path, name, method in {each for at in level for each in self._spelled(at)}:
-                around = self._written(path).around(name, method=method)
-                if around is None:
-                    yield True
-                    return
-                callers = (Definition(path, within, MEMBER) for within in around)
-                above += [caller for caller in callers if caller not in seen]
-            seen.update(above)
+            for at in level:
+                for path, name, method in self._spelled(at):
+                    if hop == 0 and path == target.path:
+                        continue
+                    around = self._written(path).around(name, method=method)
+                    yield path, around
+                    callers = [Definition(path, within, MEMBER) for within in around or ()]
+                    above += [caller for caller in callers if caller not in seen]
+                    seen.update(callers)
             level = above
 
     def _spelled(self, target: Definition) -> Iterator[tuple[str, str, bool]]:
@@ -270,9 +293,14 @@ class Project:
         target: Definition,
         answer: Callable[[Project], Iterator[T]],
     ) -> tuple[T, ...]:
-        """Return an answer that is worked out once, and note what it rests on for each who asks."""
+        """Return an answer that is worked out once, and note what it rests on for each who asks:
+        on the text of every file, as any of them may come to call the function."""
+        if not self._trail.whole:
+            self._trail.read.update(self.search.every_file() or ())
+            self._trail.whole = True
         if target not in memory:
             trail = Trail()
+            trail.whole = True  # so that it stays small: who asks notes all files himself
             memory[target] = tuple(answer(self.view(trail))), trail
         found, trail = memory[target]
         self._trail.add(trail)
@@ -314,11 +342,11 @@ class Project:
 
     def _found_callers(self, target: Definition) -> Iterator[tuple[str, tuple[str, ...]]]:
         every = self.search.every_file() or ()
-        self._trail.read.update(every)
         cls, _, name = target.name.rpartition(".")
-        here = os.path.relpath(target.path, self.search.root).replace(os.sep, "/")
+        root = len(self.search.root) + 1
+        here = target.path[root:].replace(os.sep, "/")
         for path in sorted(self._words(every).get(name, ())):
-            there = os.path.relpath(path, self.search.root).replace(os.sep, "/")
+            there = path[root:].replace(os.sep, "/")
             if path == target.path or not speaks_for(there, here):
                 continue
             if cls:
