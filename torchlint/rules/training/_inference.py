@@ -12,10 +12,11 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates
+from torchlint.semantic.values.classes import is_network
 
 EVALUATION = re.compile(
     r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
@@ -84,6 +85,16 @@ def called_by_framework(module: Module, node: cst.Call) -> bool:
     home = module.function(node)
     hook = home is not None and home.name.value in STEP_METHODS and module.class_of(home)
     return home is not None and bool(hook) and not call_sites(module, home)
+
+
+def callers_decide(module: Module, node: cst.Call) -> bool:
+    """Say whether a place is in a network's own method that nobody here calls: those who do may
+    switch autograd off."""
+    home = module.function(node)
+    if home is None or call_sites(module, home) or callers_outside(module, home):
+        return False
+    cls = module.class_of(home)
+    return cls is not None and is_network(module, cls)
 
 
 def volatile(module: Module, node: cst.Call) -> bool:

@@ -102,6 +102,7 @@ from torchlint.rule import Fix, Hit, Module, NeedImport, Prepend, Replace, Rule,
 from torchlint.rules.training._inference import (
     EVALUATION,
     called_by_framework,
+    callers_decide,
     calls_eval,
     evaluates_by_name,
     foreign,
@@ -130,6 +131,7 @@ from torchlint.semantic.uses.graph_use import (
     freezes_itself,
     graph_fate,
     handed_on,
+    keeps_what_it_computes,
     runs_module_method,
 )
 from torchlint.semantic.values.classes import in_lightning
@@ -233,6 +235,8 @@ def _unused(module: Module, node: cst.Call) -> bool:
     model = node.func.value if isinstance(node.func, cst.Attribute) else node.func
     frozen = is_frozen(module, node.func) or freezes_itself(module, model)
     if frozen or kept_still(module, model) or called_by_framework(module, node):
+        return False
+    if keeps_what_it_computes(module, model) or callers_decide(module, node):
         return False
     return not (volatile(module, node) or foreign(module, model))
 

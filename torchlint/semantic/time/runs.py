@@ -27,9 +27,7 @@ _NO_DATA = re.compile(
     re.IGNORECASE,
 )
 """What a loop over whole trainings, epochs or models says of itself."""
-_WHOLE = re.compile(
-    r"^(train|fit|evaluate|validate|test|run_training)(_|$)|(^|_)epoch(_|$)", re.IGNORECASE
-)
+_WHOLE = re.compile(r"^(train|fit|evaluate|validate|run_training)(_|$)", re.IGNORECASE)
 """Functions elsewhere that go over all data by themselves: the loop around them is over epochs."""
 _RUNS = re.compile(
     r"^_*(p_)?(sample|denoise|decode|encode|predict|infer(ence)?|translate|act|get_action|score"
@@ -110,7 +108,7 @@ class Runs:
         if isinstance(func, cst.Name):
             last = func.value
         return last in _LOADING or (
-            bool(call.args) and bool(_WHOLE.search(last)) and not self.flow.callees(call)
+            bool(call.args) and bool(_WHOLE.match(last)) and not self.flow.callees(call)
         )
 
     def _run(self, call: cst.Call, loop: Loop | None, depth: int = _DEPTH) -> bool:
@@ -206,16 +204,7 @@ class Runs:
             return True
         text = dotted_text(func)
         root = (text or "").partition(".")[0]
-        if not root or root == "self":
-            return False
-        return any(not self._kept(write) for write in self.flow.writes(loop.body, root))
-
-    def _kept(self, write: cst.Name) -> bool:
-        """Say whether an assignment leaves a model what it is: ``model = model.cuda()``."""
-        statement = self.tree.small_statement(write)
-        return isinstance(statement, cst.Assign) and any(
-            name.value == write.value for name in self.tree.within(statement.value, cst.Name)
-        )
+        return bool(root) and root != "self" and bool(self.flow.writes(loop.body, root))
 
     def _untrained(self, func: cst.BaseExpression) -> bool:
         """Say whether a model is made in this very place and never gets weights: a usage example, a
@@ -230,10 +219,7 @@ class Runs:
         scope, bindings = self.names.bindings(func.value, func)
         home: cst.CSTNode = self.tree.function(func) or self.tree.root
         return scope is home and any(
-            binding.kind == "assign"
-            and isinstance(binding.value, cst.Call)
-            and all(name.value != func.value for name in self.tree.within(binding.value, cst.Name))
-            for binding in bindings
+            binding.kind == "assign" and isinstance(binding.value, cst.Call) for binding in bindings
         )
 
 

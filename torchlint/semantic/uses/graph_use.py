@@ -649,18 +649,38 @@ def freezes_itself(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the class of a model switches off gradients: of its parameters, or for its
     `forward`; or the network whose part it is does."""
     home = module.class_of(model)
-    classes: list[tuple[Module, cst.ClassDef]] = []
+    classes = list(_classes(module, model))
     if home is not None and is_network(module, home):
         classes.append((module, home))
+    return any(_freezes(where, cls) for where, cls in classes)
+
+
+def _classes(module: Module, model: cst.BaseExpression) -> Iterator[tuple[Module, cst.ClassDef]]:
+    """Yield the classes of the project that a model may be of, with their files."""
     for value in _instances(module, model):
         if isinstance(value.node, cst.ClassDef):
-            classes.append((module, value.node))
+            yield module, value.node
         for definition in classes_behind(module, value):
             other = module.outside.module_of(definition)
             cls = top_level(other, definition.name) if other is not None else None
             if isinstance(cls, cst.ClassDef):
-                classes.append((other, cls))
-    return any(_freezes(where, cls) for where, cls in classes)
+                yield other, cls
+
+
+@question(
+    yes="running the model keeps something in it", no="running the model is not seen to keep more"
+)
+def keeps_what_it_computes(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether the `forward` of a model's class stores or collects something on `self`, whose
+    graph may be asked for later."""
+    for where, cls in _classes(module, model):
+        forward = method_of(where, cls, "forward")
+        for node in where.within(forward, cst.Attribute) if forward is not None else ():
+            above = where.parent(node)
+            grown = isinstance(above, cst.Attribute) and above.attr.value in _GROWS
+            if dotted_text(node.value) == "self" and (grown or _stored_to(where, node)):
+                return True
+    return False
 
 
 def _freezes(module: Module, cls: cst.ClassDef) -> bool:
