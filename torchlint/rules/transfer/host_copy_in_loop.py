@@ -13,7 +13,9 @@ single samples in an evaluation loop. `.cpu()` counts also where nothing is know
 place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
-another place for the copy, would spare it.
+another place for the copy, would spare it. Silent: an action on its way to an environment, and an
+array that leaves torch once for each run of a model in a loop that is neither training nor over a
+loader: a picture to save, tags to score.
 
 ## Setup
 ```python

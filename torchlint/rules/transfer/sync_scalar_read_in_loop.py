@@ -11,7 +11,8 @@ your code".
 Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
 training steps only. Where the value is read only to choose a branch the finding is an `info`: such
-code may need it.
+code may need it. An action for an environment (`env.step(move.item())`) is silent: code outside of
+torch needs it.
 
 ## Setup
 ```python
