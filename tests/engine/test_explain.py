@@ -275,7 +275,8 @@ def test_a_plain_loop_in_a_function_is_cold_because_nobody_calls_it_in_a_step() 
     pace = explained(source, 4).pace
     assert pace is not None
     assert pace.words.endswith(
-        "takes no training steps, and nothing shows that merge() is called in a step"
+        "takes no training steps and runs no model, and nothing shows that merge() is called in a "
+        "step"
     )
 
 

@@ -119,7 +119,10 @@ class Paces:
         where = ""
         if loops:
             head = f"`{self._head(loops[0])}` ({self.spots.lines(loops[0])})"
-            where = f"the loop around it, {head}, goes over no batches and takes no training steps"
+            where = (
+                f"the loop around it, {head}, goes over no batches, takes no training steps and "
+                "runs no model"
+            )
         function = module.function(at)
         if function is None:
             return f"does not run every step: {where}" if where else "runs once: it is in no loop"
