@@ -955,6 +955,15 @@ def test_heat_comes_through_the_methods_of_classes_in_several_files(
         (
             {
                 "train.py": TRAIN.format(
+                    module="losses", name="worst", call="net(x)\n        show(x, y)"
+                )
+                + "def show(x, display):\n    if display:\n        worst(x)\n"
+            },
+            Grade.COLD,
+        ),
+        (
+            {
+                "train.py": TRAIN.format(
                     module="losses", name="worst", call="net(x)\n        show(x)"
                 )
                 + "def show(x, pictures=False):\n    worst(x)\n"
@@ -1143,6 +1152,8 @@ def test_a_loader_is_followed_to_the_loops_of_other_files(
     [
         ("feed", ".cuda()", "cuda"),
         ("enumerate(feed)", ".cuda()", "cuda"),
+        ("tqdm(iter(feed))", ".cuda()", "cuda"),
+        ("bar", ".cuda()", "cuda"),
         ("feed", "", None),
         ("[next(iter(feed))]", ".cuda()", None),
     ],
@@ -1152,11 +1163,14 @@ def test_a_loader_that_is_handed_to_an_object_feeds_its_loops(
 ) -> None:
     trainer = f"""
         import torch
+        from tqdm import tqdm
         class Trainer:
             def __init__(self, net, feed, sgd):
                 self.net, self.feed, self.sgd = net, feed, sgd
             def fit(self):
                 feed = self.feed
+                with tqdm(feed) as bar:
+                    pass
                 for x, y in {over}:
                     loss = self.net(x{moved}).sum()
                     loss.backward()

@@ -64,11 +64,10 @@ class _Tracer:
                 self._iterated(where, above, path)
             case cst.Arg():
                 self._given(where, above, path)
-            case cst.Assign():
-                for target in above.targets:
-                    self._bound(where, target.target, path)
-            case cst.AnnAssign() | cst.NamedExpr() if above.value is node:
-                self._bound(where, above.target, path)
+            case cst.Assign() | cst.AnnAssign() | cst.NamedExpr() | cst.WithItem():
+                for target in _targets(above):
+                    if target is not node:
+                        self._bound(where, target, path)
             case cst.Return():
                 self._returned(where, where.function(node), path)
             case cst.Element() | cst.DictElement() | cst.ListComp() | cst.DictComp():
@@ -229,6 +228,17 @@ class _Tracer:
         method = method_of(home, cls, name) if isinstance(cls, cst.ClassDef) else None
         if method is not None:
             yield home, method
+
+
+def _targets(
+    node: cst.Assign | cst.AnnAssign | cst.NamedExpr | cst.WithItem,
+) -> list[cst.BaseExpression]:
+    """Return what a value is bound to; of ``with tqdm(loader) as bar``, bar."""
+    if isinstance(node, cst.Assign):
+        return [each.target for each in node.targets]
+    if isinstance(node, cst.WithItem):
+        return [node.asname.name] if node.asname is not None else []
+    return [node.target]
 
 
 def _parameter(home: Module, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:

@@ -7,6 +7,7 @@ node, so that it outlives its file's analysis.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from torchlint.semantic.values.value import Value
 
 MEMBER = "member"
 """The kind of `Definition` that a method is, as ``Class.method``."""
+_PICTURES = re.compile(r"(^|_)(display|show|plot|draw|vis|visuali[sz]e|render)(_|$)")
 HOPS = 4
 """Files up which callers are looked for."""
 
@@ -149,15 +151,16 @@ def _site(module: Module, call: cst.Call, wanted: Wanted) -> CallSite:
 
 
 def _off_by_default(module: Module, call: cst.Call) -> bool:
-    """Say whether a call runs only where a parameter is given that is False or None by default:
-    pictures, traces and other extras."""
+    """Say whether a call runs only where a parameter asks for it that is False or None by default,
+    or that is called after pictures: the caller decides when they are wanted."""
     function = module.function(call)
     if function is None:
         return False
     off = {
         param.name.value
         for param in (*function.params.params, *function.params.kwonly_params)
-        if isinstance(param.default, cst.Name) and param.default.value in ("False", "None")
+        if (isinstance(param.default, cst.Name) and param.default.value in ("False", "None"))
+        or _PICTURES.search(param.name.value)
     }
     return any(
         needed and isinstance(test, cst.Name) and test.value in off
