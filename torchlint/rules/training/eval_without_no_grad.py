@@ -232,7 +232,9 @@ def _unused(module: Module, node: cst.Call) -> bool:
     quiet = trains_nothing(module, node)
     if graph_fate(module, node, nothing_trains=quiet) is not Fate.DROPPED:
         return False
-    model = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+    model = node.func
+    if isinstance(model, cst.Attribute) and inferred(module, model).kind != "module":
+        model = model.value  # ``policy.sample(x)``
     frozen = is_frozen(module, node.func) or freezes_itself(module, model)
     if frozen or kept_still(module, model) or called_by_framework(module, node):
         return False
