@@ -10,9 +10,9 @@ your code".
 
 Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
-training steps only. Where the value is read only to choose a branch the finding is an `info`: such
-code may need it. An action for an environment (`env.step(move.item())`) is silent: code outside of
-torch needs it.
+training steps and forward passes only. Where the value is read only to choose a branch the finding
+is an `info`: such code may need it. An action for an environment (`env.step(move.item())`) is
+silent: code outside of torch needs it.
 
 ## Setup
 ```python
@@ -166,7 +166,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that runs every step."""
     for read in scalar_reads(module, node):
         shown = read.how in ("format", "print")
-        if (shown and not heat_of(module, node).train) or read_before(module, read):
+        if (shown and not heat_of(module, node).step) or read_before(module, read):
             continue
         if for_environment(module, read.node):
             continue

@@ -6,7 +6,7 @@ so far (the tuning guide of the PyTorch documentation lists it among the synchro
 Python's `if`, `while`, `assert`, `and`, `or` and `not` all call it. Under `torch.compile` the
 branch also breaks the graph.
 
-Flagged, in a `forward`, a loss or a training step: a test of `if`, `while`, `assert`, `and`, `or`,
+Flagged, in a `forward`, a loss, a training step or for each evaluation batch: a test of `if`, `while`, `assert`, `and`, `or`,
 `not` or a comprehension that asks a tensor on the device for its truth. As info: a test that
 raises, or that stops the run at NaN or infinity.
 
@@ -63,7 +63,7 @@ class Net(nn.Module):
         return x
 ```
 
-Outside of training steps, forward passes and losses nothing is gained.
+Outside of steps, forward passes, losses and evaluation batches nothing is gained.
 ```python
 weight = model.weight.detach()
 if weight.abs().max() > 10:
@@ -122,7 +122,7 @@ rule = Rule(
     yields_to=("TL505", "TL605", "TL607"),
     triggers=(b"torch", b"lightning"),
     equivalence="bitwise",
-    runs="step",
+    runs="hot",
 )
 
 

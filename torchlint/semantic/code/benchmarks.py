@@ -13,7 +13,13 @@ from torchlint.semantic.torch import names as torch_names
 _BENCH_WORDS = re.compile(
     r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)"
 )
-_TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test\.py$)")
+_TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$)")
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+_HOLDS_TESTS = re.compile(
+    r"^\s*((async )?def test_|class Test|class \w+\(.*TestCase)|\bimport (pytest|unittest)\b"
+    r"|^\s*from (pytest|unittest)",
+    re.MULTILINE,
+)
 _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 
 
@@ -44,7 +50,10 @@ def _in_bench_file(module: Module) -> bool:
     """Say whether the path names a benchmark, a profiling script or a test."""
     path = module.filename.replace("\\", "/")
     tail = "/".join(path.split("/")[-3:])
-    return bool(_TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]))
+    if _TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]):
+        return True
+    # ``test_segmentation.py`` of a training repository evaluates a model: it holds no tests.
+    return bool(_TEST_FILE.search(tail)) and bool(_HOLDS_TESTS.search(module.text))
 
 
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:

@@ -157,9 +157,21 @@ def _of_subscript(module: Module, node: cst.Subscript) -> Iterator[HostRead]:
                 if bound is not None and _waits(module, bound):
                     yield HostRead(node, bound, "slice")
                     return
-        elif isinstance(part, cst.Index) and _waits(module, part.value) and _in_list(module, node):
+        elif isinstance(part, cst.Index) and (
+            _scalars(module, part.value, len(node.slice) > 1)
+            or (_waits(module, part.value) and _in_list(module, node))
+        ):
             yield HostRead(node, part.value, "index")
             return
+
+
+def _scalars(module: Module, index: cst.BaseExpression, among_others: bool) -> bool:
+    # A list of device scalars as index: each is read. Behind a comma, a list can hold nothing else.
+    value = inferred(module, index)
+    item = value.item
+    if value.kind != "list" or item is None or not item.tensor or item.loose:
+        return False
+    return (among_others or item.rank == 0) and lives(module, item) is True
 
 
 def _in_list(module: Module, node: cst.Subscript) -> bool:

@@ -97,6 +97,8 @@ class Functions:
             return FLOAT
         if name in ("copy.deepcopy", "copy.copy") and args:
             return args[0]
+        if name == "random.choice" and args:
+            return self.element(args[0])
         if (
             last in PASS_THROUGH
             and args
@@ -189,6 +191,10 @@ class Functions:
         return Value("object", node=node, name=name)
 
     def _torch_function(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value:
+        if name == "torch.autograd.grad":
+            # Gradients live where the network's outputs do.
+            where = mix([a for a in args if a.tensor]).device or ACCEL
+            return Value("tuple", item=Value("tensor", device=where, origin="model"))
         area = name.partition(".")[2].partition(".")[0]
         if name in ops.NO_TENSOR or area in _NO_TENSORS:
             return UNKNOWN

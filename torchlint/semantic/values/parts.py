@@ -103,6 +103,8 @@ class Parts(Calls):
             return self._tensor_item(holder, node, index, indices)
         if holder.kind == "batch":
             return Value("tensor", device=holder.device, origin="batch", loose=True)
+        if holder.kind == "loader":
+            return holder  # No loader has items: ``loaders["val"]`` is one of several.
         if holder.kind == "shape":
             return INT if index is not None else SHAPE
         if holder.kind == "ndarray":
