@@ -30,8 +30,6 @@ class Autograd:
         self._callers_outside = callers_outside
         self._graphless_calls = graphless_calls
         self._functions: dict[cst.CSTNode, bool | None] = {}
-        self._asked: list[cst.CSTNode] = []
-        self._circles = 0
         # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that
         # is.
         self._switched = any(self._is_switch(call) for call in scopes.tree.nodes(cst.Call))
@@ -58,40 +56,54 @@ class Autograd:
         )
 
     def _function(self, function: cst.FunctionDef) -> bool | None:
-        if function in self._functions:
-            return self._functions[function]
-        circles = self._circles
-        self._asked.append(function)
-        found = self._callers(function)
-        self._asked.pop()
-        if not self._asked or circles == self._circles:
-            self._functions[function] = found
-        return found
+        if function not in self._functions:
+            self._functions[function] = self._judged(function)
+        return self._functions[function]
 
-    def _is_asked(self, site: cst.CSTNode) -> bool:
-        """Say whether a call lies in a function that is being judged: it says nothing new."""
-        held = self._scopes.lexical_no_grad(site)
-        asked = held is None and self._scopes.tree.function(site) in self._asked
-        self._circles += asked
-        return asked
+    def _judged(self, function: cst.FunctionDef) -> bool | None:
+        """Return what all callers say, and theirs in turn; each function is asked once, so that a
+        circle says nothing new."""
+        verdicts: set[bool | None] = set()
+        seen, todo, escapes = {function}, [function], False
+        while todo and len(verdicts) <= 1:
+            at = todo.pop()
+            escapes = escapes or self._flow.escapes(at)
+            verdicts |= self._callers(at, seen, todo)
+        if len(verdicts) > 1:
+            return None
+        found = verdicts.pop() if verdicts else False
+        # A function that is passed on may be called under ``no_grad`` by whoever gets it.
+        return None if found is False and escapes else found
 
-    def _callers(self, function: cst.FunctionDef) -> bool | None:
+    def _callers(
+        self, function: cst.FunctionDef, seen: set[cst.FunctionDef], todo: list[cst.FunctionDef]
+    ) -> set[bool | None]:
+        """Return what the calls of a function say of their own; functions around them that have to
+        be asked go to `todo`."""
         step = (
             function.name.value in torch_names.STEP_METHODS
             and function.name.value != "training_step"
         )
         if step and self._scopes.is_lightning(self._scopes.tree.class_of(function)):
-            return True
+            return {True}
+        verdicts: set[bool | None] = set()
         sites = [*self._flow.sites(function), *self._named_alike(function)]
-        verdicts = {self.no_grad(site) for site in sites if not self._is_asked(site)}
-        verdicts.update(caller.no_grad for caller in self._callers_outside(function))
-        if len(verdicts) <= 1:
-            verdicts.update(self._graphless_calls(function))
-        if len(verdicts) > 1:
-            return None
-        found = verdicts.pop() if verdicts else False
-        # A function that is passed on may be called under ``no_grad`` by whoever gets it.
-        return None if found is False and self._flow.escapes(function) else found
+        for site in sites:
+            above = self._scopes.tree.function(site)
+            held = self._scopes.lexical_no_grad(site)
+            if held is not None:
+                verdicts.add(held)
+            elif self._scopes.conditional_grad(site):
+                verdicts.add(None)
+            elif above is None:
+                verdicts.add(False)
+            elif above not in seen:
+                seen.add(above)
+                todo.append(above)
+        outside = {caller.no_grad for caller in self._callers_outside(function)}
+        if len(verdicts | outside) <= 1:
+            outside |= self._graphless_calls(function)
+        return verdicts | outside if sites or outside else {False}
 
     def _named_alike(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Return calls of a method of the same name on objects that are not known: one of them may
