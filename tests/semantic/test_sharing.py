@@ -90,3 +90,25 @@ def test_a_model_that_moves_its_inputs_says_nothing_of_them() -> None:
 
 def test_a_wrapper_that_scatters_says_nothing_of_them() -> None:
     assert value_of(MODEL.format("x") + "\nnet = nn.DataParallel(Net())").device is None
+
+
+GIVEN = """
+class Layer(nn.Module):
+    def forward(self, given):
+        boxes = given[0]
+        {}
+"""
+
+
+def test_what_a_module_is_given_together_lives_with_it() -> None:
+    assert value_of(GIVEN.format("probe(boxes.unsqueeze(0))")).device == ACCEL
+    assert value_of(GIVEN.format("probe(torch.zeros(3).type_as(boxes))")).device == ACCEL
+
+
+def test_of_a_part_that_is_not_used_as_a_tensor_nothing_is_said() -> None:
+    assert value_of(GIVEN.format("probe(boxes)")).kind == "?"
+
+
+def test_a_device_is_the_programs_own_where_it_is_built_from_a_number() -> None:
+    picked = "d = torch.device('cuda:{}'.format(n)) if gpu else torch.device('cpu')\n"
+    assert value_of(picked + "probe(torch.zeros(3).to(d))").device == ACCEL

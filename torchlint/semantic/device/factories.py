@@ -46,9 +46,11 @@ def factories_of(module: Module, node: cst.BaseExpression, filled: bool = False)
 
 
 def _as_given(module: Module, factory: cst.Call, node: cst.BaseExpression) -> bool:
-    """Say whether a helper's factory makes its tensor where the helper's argument lies."""
-    like = (module.name(factory.func) or "") in _LIKE
-    return like and module.function(factory) is not module.function(node)
+    """Say whether a helper's factory makes its tensor where it is told to, or where an argument
+    lies."""
+    placed = keyword_argument(module, factory, "device") is not None
+    given = placed or (module.name(factory.func) or "") in _LIKE
+    return given and module.function(factory) is not module.function(node)
 
 
 @question(

@@ -110,9 +110,13 @@ def _typed(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transf
 def _like(
     module: Module, call: cst.Call, source: cst.BaseExpression, other: cst.BaseExpression
 ) -> Transfer | None:
-    if on_device(module, other) is not True:
+    meant = inferred(module, other)
+    named = isinstance(call.func, cst.Attribute) and call.func.attr.value == "type_as"
+    if named and meant.kind == "?" and meant.device in (CUDA, ACCEL):
+        pass  # Only a tensor can be meant there.
+    elif on_device(module, other) is not True:
         return None
-    device = inferred(module, other).device or ACCEL
+    device = meant.device or ACCEL
     given = {
         arg.keyword.value if arg.keyword else name
         for arg, name in zip(call.args, _OF_OTHER, strict=False)

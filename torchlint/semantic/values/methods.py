@@ -201,6 +201,8 @@ def plain_method(
         return Value(
             "tensor", device=like.device, dtype=_CASTS.get(name, like.dtype), origin=like.origin
         )
+    if kind == "str" and name == "format" and (receiver.name or "").startswith("cuda:"):
+        return receiver  # ``"cuda:{}".format(n)`` names a device whatever the number is.
     if kind == "str":
         return Value("list", item=STR) if name in ("split", "splitlines") else STR
     if kind == "shape":

@@ -110,6 +110,8 @@ class Parameters:
         if name in self._used and not _NOT_A_TENSOR.search(name):
             use = self._values.uses(self._function).get(name, Value("tensor"))
             return use.but(device=home, origin=use.origin or origin)
+        if self._device and name in self._indexed:
+            return Value("?", item=Value("?", device=self._device, origin=origin))
         return UNKNOWN
 
     def _from_sites(self, name: str, fuel: int) -> Value:
@@ -171,6 +173,10 @@ class Parameters:
         return _keyed(self._values, self._function)
 
     @cached_property
+    def _indexed(self) -> set[str]:
+        return _indexed(self._values, self._function)
+
+    @cached_property
     def _framework_batch(self) -> str | None:
         return _framework_batch(self._values, self._function)
 
@@ -221,6 +227,18 @@ def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
         index = node.slice[0].slice
         literal = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
         if isinstance(node.value, cst.Name) and literal:
+            out.add(node.value.value)
+    return out
+
+
+def _indexed(values: Values, function: cst.FunctionDef) -> set[str]:
+    """Return the names whose parts a function takes by number: the tensors that a module is given
+    together."""
+    out = set()
+    for node in values.tree.within(function, cst.Subscript):
+        index = node.slice[0].slice
+        literal = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
+        if isinstance(node.value, cst.Name) and literal and len(node.slice) == 1:
             out.add(node.value.value)
     return out
 

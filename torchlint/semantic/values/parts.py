@@ -117,6 +117,8 @@ class Parts(Calls):
             return holder.items[position] if position < len(holder.items) else UNKNOWN
         if holder.kind == "dict" and (kept := holder.under(literal_key(node))) is not None:
             return kept
+        if holder.kind == "?" and holder.item is not None and isinstance(index, cst.Integer):
+            return holder.item
         if holder.kind in ("list", "tuple", "dict", "iterator"):
             if index is None and single is not None:
                 return holder.but(items=None)

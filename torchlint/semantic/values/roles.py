@@ -46,7 +46,9 @@ class Roles:
             if not isinstance(line, cst.SimpleStatementLine):
                 return False
             for small in line.body:
-                plain = isinstance(small, (cst.Pass, cst.Raise)) or (
+                if isinstance(small, cst.Raise):
+                    return True
+                plain = isinstance(small, cst.Pass) or (
                     isinstance(small, cst.Expr) and not isinstance(small.value, cst.Call)
                 )
                 if not plain:
