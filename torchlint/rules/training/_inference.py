@@ -12,6 +12,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
@@ -37,11 +38,17 @@ def evaluates_by_name(place: cst.CSTNode) -> bool:
     return bool(EVALUATION.search(name)) and not _GRADIENTS.search(name)
 
 
+@question(yes="the code around it calls .eval()", no="the code around it never calls .eval()")
 def calls_eval(module: Module, place: cst.CSTNode) -> bool:
+    """Say whether the code of a function calls ``eval()`` on anything."""
     calls = (c.func for c in module.within(place, cst.Call) if not c.args)
     return any(isinstance(f, cst.Attribute) and f.attr.value == "eval" for f in calls)
 
 
+@question(
+    yes="it is repeated, or stands in code that evaluates, acts or samples",
+    no="it runs once, and nothing around it evaluates, acts or samples",
+)
 def matters(module: Module, node: cst.Call) -> bool:
     """Say whether a call is more than an example: it is repeated, or stands in a function that
     evaluates, acts or samples."""
@@ -54,6 +61,10 @@ def matters(module: Module, node: cst.Call) -> bool:
     return (acts and not _GRADIENTS.search(home.name.value)) or calls_eval(module, home)
 
 
+@question(
+    yes="its function evaluates, and asks for no gradient",
+    no="its function is not known to evaluate only",
+)
 def trains_nothing(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a place is in a function that evaluates, and asks for no gradient itself."""
     home = module.function(node)
@@ -62,6 +73,10 @@ def trains_nothing(module: Module, node: cst.CSTNode) -> bool:
     return evaluates_by_name(home) or calls_eval(module, home)
 
 
+@question(
+    yes="`{0}` is called a teacher or the like, and its gradients may be off",
+    no="nothing says that the gradients of `{0}` are off",
+)
 def kept_still(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether a network is called a teacher or the like, and comes from where its gradients may
     be switched off."""
@@ -80,6 +95,10 @@ def kept_still(module: Module, model: cst.BaseExpression) -> bool:
     return not assigned or any(isinstance(value, cst.Name) for value in assigned)
 
 
+@question(
+    yes="a framework calls the method, and switches autograd off itself",
+    no="no framework is known to call it",
+)
 def called_by_framework(module: Module, node: cst.Call) -> bool:
     """Say whether a framework may call the method around a node, and switch autograd off itself."""
     home = module.function(node)
@@ -87,6 +106,10 @@ def called_by_framework(module: Module, node: cst.Call) -> bool:
     return home is not None and bool(hook) and not call_sites(module, home)
 
 
+@question(
+    yes="it is a network's own method that nobody here calls: its callers decide about autograd",
+    no="it is no method of a network that only others call",
+)
 def callers_decide(module: Module, node: cst.Call) -> bool:
     """Say whether a place is in a network's own method that nobody here calls: those who do may
     switch autograd off."""
@@ -97,6 +120,7 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     return cls is not None and is_network(module, cls)
 
 
+@question(yes="the function says volatile=True", no="the function does not say volatile=True")
 def volatile(module: Module, node: cst.Call) -> bool:
     """Say whether the function speaks of ``volatile=True``, which was no_grad before torch 0.4."""
     place = module.function(node) or module.root
@@ -106,6 +130,10 @@ def volatile(module: Module, node: cst.Call) -> bool:
     )
 
 
+@question(
+    yes="`{0}` comes from another library or from an exported file",
+    no="`{0}` is not known to come from another library",
+)
 def foreign(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether a model comes from a library that is not torch, or from an exported file."""
     made = sole_definition(module, model)

@@ -23,10 +23,7 @@ def on_device(module: Module, node: cst.CSTNode) -> bool | None:
     return lives(module, inferred(module, node))
 
 
-@question(
-    yes="`{0}` is a tensor on the accelerator on one path, and a Python value on another",
-    no="`{0}` is not sometimes a tensor on the accelerator",
-)
+@question()
 def perhaps_on_device(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression is a tensor on the accelerator on one of its paths alone: ``flag
     and x.all()``."""
