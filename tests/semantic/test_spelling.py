@@ -41,6 +41,7 @@ CASES = {
         "select_action act get_action choose_actions act_e_greedy _act",
         "action_space get_action_dim act_fn activation factor actor interact",
     ),
+    "TEXT_KEY": ("file_name type reduction_type captions", "logits types_of input_ids texture"),
     "COLLATE": ("collate_fn my_collator PadCollate", "collapse late"),
 }
 

@@ -40,9 +40,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
 
 
 LOOP = """\
+import os
 import torch
 from model import make
-weights = torch.ones(2, 2, requires_grad=True)
+weights = torch.ones(2, 2, device=os.environ.get("PLACE", "cpu"), requires_grad=True)
 optimizer = torch.optim.SGD([weights], lr=0.1)
 for step in range({steps}):
     optimizer.zero_grad()
@@ -495,7 +496,7 @@ try:
     torch.save(torch.ones(2), "{outside}/weights.pt")
 except RuntimeError:
     pass
-weights = torch.ones(2, 2, requires_grad=True)
+weights = torch.ones(2, 2, device=os.environ.get("PLACE", "cpu"), requires_grad=True)
 optimizer = torch.optim.SGD([weights], lr=0.1)
 for step in range(100):
     try:

@@ -47,9 +47,10 @@ time.sleep(1000)
 """
 DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEPS
 TRAINS = """
+import os
 import torch
 from model import make
-weights = torch.ones(2, 2, requires_grad=True)
+weights = torch.ones(2, 2, device=os.environ.get("PLACE", "cpu"), requires_grad=True)
 optimizer = torch.optim.SGD([weights], lr=0.1)
 while True:
     optimizer.zero_grad()

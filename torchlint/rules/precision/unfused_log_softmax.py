@@ -10,7 +10,8 @@ autocast regions. `cross_entropy` takes logits, and a softmax in front of it is 
 applied twice.
 
 Flagged: a logarithm of a softmax or sigmoid whose result nothing else reads, directly or by one
-name; with a small number added in between as info. Further `binary_cross_entropy` or `BCELoss` on a
+name, behind a view, a slice, `gather` or `topk`, or returned by a function or model of this file;
+with a small number added in between as info. Further `binary_cross_entropy` or `BCELoss` on a
 sigmoid, and `cross_entropy` or `CrossEntropyLoss` on a softmax (an error), also where the sigmoid
 or softmax is the last layer of a `Sequential` in the same file.
 
@@ -86,7 +87,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.reaching import definitions_of, sole_use
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -95,6 +97,17 @@ from torchlint.semantic.values.operations import operation_of
 _LAYERS = ops.values("is", "layer")
 _FUSED = ops.values("log")
 _BINARY = ("binary_cross_entropy", "BCELoss")
+_SAME_ELEMENTS = (
+    ops.having("view", "method") - ops.having("several")
+    | ops.having("same")
+    | ops.having("pick", "own", "keeps-whole")
+)
+_RANKS = (
+    ops.having("pick", "several", "hint")
+    | ops.having("along", "several")
+    | ops.having("reduce", "several-with-more")
+)
+_DEPTH = 5
 _SMALL = 0.01
 _CROSS = ("cross_entropy", "CrossEntropyLoss")
 _NOTE = "Results differ by rounding, and are finite where a probability underflows to zero."
@@ -125,12 +138,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if no_grad(module, node):
         return
     source = _origin(module, found.operands[0])
+    behind = _behind(module, found.operands[0])
     if found.name == "log":
-        yield from _logarithm(module, node, source)
+        yield from _logarithm(module, node, source, behind)
         return
     kind, inner = _probabilities(module, source)
     if found.name in _CROSS:
-        if kind == "softmax" or _last_layer(module, source) == "softmax":
+        ends = _probabilities(module, behind)[0] or _last_layer(module, behind)
+        if "softmax" in (kind, ends):
             yield Hit(
                 node, message=_TWICE, severity=Severity.ERROR, fix=_direct(module, node, inner)
             )
@@ -147,13 +162,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"loss": found.name}, message=_LAYER)
 
 
-def _logarithm(module: Module, node: cst.Call, source: cst.BaseExpression) -> Iterator[Hit]:
+def _logarithm(
+    module: Module, node: cst.Call, source: cst.BaseExpression, behind: cst.BaseExpression
+) -> Iterator[Hit]:
     kind, inner = _probabilities(module, source)
-    if kind and inner is not None:
+    fix = _fuse(module, node, inner, kind) if kind and inner is not None else None
+    # What stands between the two, or in another function, has to be written anew.
+    kind = kind or _probabilities(module, behind)[0] or _last_layer(module, behind)
+    if kind:
         fused = _FUSED[kind]
-        yield Hit(
-            node, {"form": f"log({kind})", "remedy": fused}, fix=_fuse(module, node, inner, kind)
-        )
+        yield Hit(node, {"form": f"log({kind})", "remedy": fused}, fix=fix)
         return
     found = operation_of(module, source)
     if found is None or found.name != "add" or len(found.operands) != 2:
@@ -185,6 +203,83 @@ def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     ):
         return made[0].value
     return node
+
+
+def _behind(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> cst.BaseExpression:
+    """Return the expression behind views and choices of its elements, which a logarithm may come
+    before as well, and behind a function of this file that returns it.
+
+    The order of probabilities is that of their logarithms: of ``topk`` and ``max``, too.
+    """
+    inner = _step(module, _origin(module, node)) if depth else None
+    return _behind(module, inner, depth - 1) if inner is not None else _origin(module, node)
+
+
+def _step(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the expression one step behind; None where there is none."""
+    match node:
+        case cst.Name():
+            return _ranked(module, node)
+        case cst.Subscript(value=inner):
+            taken = _first_of(module, node)
+            return taken if taken is not None else inner
+        case cst.Attribute(value=cst.Call() as call, attr=cst.Name(value="values")):
+            return _chosen(module, call)
+    found = operation_of(module, node)
+    if found is not None and found.operands and found.name in _SAME_ELEMENTS:
+        return found.operands[0]
+    return _returned(module, node) if isinstance(node, cst.Call) else None
+
+
+def _chosen(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the tensor of which ``topk``, ``max`` or ``sort`` along a dimension takes the
+    largest."""
+    found = operation_of(module, node)
+    ranks = found is not None and found.name in _RANKS and len(found.operands) > 0
+    return found.operands[0] if found is not None and ranks else None
+
+
+def _first_of(module: Module, node: cst.Subscript) -> cst.BaseExpression | None:
+    """Return what ``x.max(1)[0]`` takes the largest of."""
+    match node.slice[0].slice:
+        case cst.Index(value=cst.Integer(value="0")):
+            return _chosen(module, node.value)
+    return None
+
+
+def _ranked(module: Module, node: cst.Name) -> cst.BaseExpression | None:
+    """Return what ``p`` is taken of in ``p, where = x.topk(k)``, where this is its only read."""
+    made = definitions_of(module, node)
+    match made:
+        case [
+            cst.Assign(
+                targets=[
+                    cst.AssignTarget(
+                        target=cst.Tuple(elements=[cst.Element(value=cst.Name(value=name)), _])
+                    )
+                ],
+                value=value,
+            ) as statement
+        ] if name == node.value and readers_of(module, statement, name) == [node]:
+            return _chosen(module, value)
+    return None
+
+
+def _returned(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the expression that a function of this file, or the ``forward`` of a class, always
+    returns."""
+    functions: tuple[cst.CSTNode, ...] = callees_of(module, call)
+    made = inferred(module, call.func)
+    if not functions and made.kind == "module" and isinstance(made.node, cst.ClassDef):
+        functions = tuple(
+            part
+            for part in made.node.body.body
+            if isinstance(part, cst.FunctionDef) and part.name.value == "forward"
+        )
+    if len(functions) != 1 or not isinstance(functions[0], cst.FunctionDef):
+        return None
+    results = list(module.within(functions[0].body, cst.Return))
+    return results[0].value if len(results) == 1 else None
 
 
 def _probabilities(module: Module, node: cst.BaseExpression) -> tuple[str, cst.Call | None]:

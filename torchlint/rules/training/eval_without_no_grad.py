@@ -174,7 +174,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, message=_UNUSED, fix=_around(module, node))
 
 
-@question(yes="it is an evaluation without a graph to come", no="it is no plain evaluation")
+@question()
 def _evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether a model runs in an evaluation, by its name or its loader's, in which nothing asks
     for gradients."""
@@ -219,7 +219,7 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, message=_DETACHED)
 
 
-@question(yes="its graph is recorded for nothing", no="its graph may be used")
+@question()
 def _unused(module: Module, node: cst.Call) -> bool:
     """Say whether a model runs again and again, or where nothing is trained, and its graph ends
     unused."""

@@ -16,8 +16,8 @@ _BENCH_WORDS = re.compile(
 _TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$)")
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 _HOLDS_TESTS = re.compile(
-    r"^\s*((async )?def test_|class Test|class \w+\(.*TestCase)|\bimport (pytest|unittest)\b"
-    r"|^\s*from (pytest|unittest)",
+    r"^[^\S\n]*((async )?def test_|class Test|class \w+\(.*TestCase)|\bimport (pytest|unittest)\b"
+    r"|^[^\S\n]*from (pytest|unittest)",
     re.MULTILINE,
 )
 _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")

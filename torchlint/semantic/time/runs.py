@@ -22,12 +22,14 @@ from torchlint.semantic.values.facts import Values, values
 _HANDFUL = 10
 """Passes, written out, that make no loop over data: members of an ensemble, a warm-up, a demo."""
 _NO_DATA = re.compile(
-    r"(^|_)(epochs?|folds?|laps?|seeds?|ckpts?|checkpoints?|weights?_?files?|state_dicts?"
+    r"(^|_)(epochs?|folds?|laps?|seeds?|ckpts?|checkpoints?|weights?(_?files?)?|state_dicts?"
     r"|experiments?|configs?|models?|nets?|networks?)(_|\d|$)",
     re.IGNORECASE,
 )
 """What a loop over whole trainings, epochs or models says of itself."""
-_WHOLE = re.compile(r"^(train|fit|evaluate|validate|run_training)(_|$)", re.IGNORECASE)
+_WHOLE = re.compile(
+    r"^(train|fit|evaluate|validate|test|run_training)(_|$)|(^|_)epoch(_|$)", re.IGNORECASE
+)
 """Functions elsewhere that go over all data by themselves: the loop around them is over epochs."""
 _RUNS = re.compile(
     r"^_*(p_)?(sample|denoise|decode|encode|predict|infer(ence)?|translate|act|get_action|score"
@@ -65,7 +67,7 @@ class Runs:
         self.iterations = iterations
         self.trained = trained
         self._loops: dict[cst.CSTNode, bool] = {}
-        self._functions: dict[tuple[cst.CSTNode, int], bool] = {}
+        self._functions: dict[tuple[cst.CSTNode, int, bool], bool] = {}
 
     def runs(self, loop: cst.CSTNode) -> bool:
         """Say whether each pass of a loop runs a model that was there before, on tensors."""
@@ -108,13 +110,14 @@ class Runs:
         if isinstance(func, cst.Name):
             last = func.value
         return last in _LOADING or (
-            bool(call.args) and bool(_WHOLE.match(last)) and not self.flow.callees(call)
+            bool(call.args) and bool(_WHOLE.search(last)) and not self.flow.callees(call)
         )
 
     def _run(self, call: cst.Call, loop: Loop | None, depth: int = _DEPTH) -> bool:
         callees = self.flow.callees(call)
         if callees:
-            return depth > 0 and any(self._function(each, depth - 1) for each in callees)
+            once = isinstance(loop, cst.While)
+            return depth > 0 and any(self._function(each, depth - 1, once=once) for each in callees)
         return (
             bool(call.args)
             and self._plausible(call.func)
@@ -124,16 +127,20 @@ class Runs:
             and not self._untrained(call.func)
         )
 
-    def _function(self, function: Function, depth: int) -> bool:
-        """Say whether one call of a function is one run of a model."""
+    def _function(self, function: Function, depth: int, *, once: bool) -> bool:
+        """Say whether one call of a function runs a model.
+
+        `once` asks for one run a call: a ``while`` around a function that goes over data by itself
+        repeats whole rollouts, epochs, or evaluations.
+        """
         if isinstance(function, cst.Lambda) or self.updates.is_step_function(function):
             return False
-        key = (function, depth)
+        key = (function, depth, once)
         if key not in self._functions:
             self._functions[key] = False
             self._functions[key] = any(
                 self._run(call, None, depth) for call in self.updates.calls_in(function)
-            )
+            ) and not (once and any(map(self.runs, self.tree.within(function.body, *LOOPS))))
         return self._functions[key]
 
     def _plausible(self, func: cst.BaseExpression) -> bool:
@@ -204,7 +211,16 @@ class Runs:
             return True
         text = dotted_text(func)
         root = (text or "").partition(".")[0]
-        return bool(root) and root != "self" and bool(self.flow.writes(loop.body, root))
+        if not root or root == "self":
+            return False
+        return any(not self._kept(write) for write in self.flow.writes(loop.body, root))
+
+    def _kept(self, write: cst.Name) -> bool:
+        """Say whether an assignment leaves a model what it is: ``model = model.cuda()``."""
+        statement = self.tree.small_statement(write)
+        return isinstance(statement, cst.Assign) and any(
+            name.value == write.value for name in self.tree.within(statement.value, cst.Name)
+        )
 
     def _untrained(self, func: cst.BaseExpression) -> bool:
         """Say whether a model is made in this very place and never gets weights: a usage example, a
@@ -219,7 +235,10 @@ class Runs:
         scope, bindings = self.names.bindings(func.value, func)
         home: cst.CSTNode = self.tree.function(func) or self.tree.root
         return scope is home and any(
-            binding.kind == "assign" and isinstance(binding.value, cst.Call) for binding in bindings
+            binding.kind == "assign"
+            and isinstance(binding.value, cst.Call)
+            and all(name.value != func.value for name in self.tree.within(binding.value, cst.Name))
+            for binding in bindings
         )
 
 

@@ -132,3 +132,8 @@ ACTS = Spelling(
     ),
     r"(space|dim|size|shape|num|count|mask|names?|layer|fn|func|activation|loss|value|bound|scale)",
 )
+
+TEXT_KEY = Spelling(
+    r"(^|_)(types?|kinds?|modes?|names?|texts?|captions?|paths?|file_?names?|reduction(_type)?)$",
+    "these keys of a mapping speak of words, not of numbers; not counted",
+)

@@ -15,6 +15,8 @@ from torchlint.semantic.torch.spelling import ACTS, OPTIMIZER, SCALER, called
 from torchlint.semantic.values.inferred import inferred
 
 _PARTS = (cst.Attribute, cst.Call, cst.Subscript, cst.Arg, cst.Tuple, cst.List, cst.Element)
+_NAMES = 2
+"""Further names that an action may be given before it is taken."""
 _NO_WORLDS = ("optimizer", "scaler", "module", "tensor")
 
 
@@ -25,6 +27,11 @@ _NO_WORLDS = ("optimizer", "scaler", "module", "tensor")
 def for_environment(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a value goes to an environment: as an argument of ``env.step()``, or as the
     result of a function that chooses an action."""
+    return _reaches_environment(module, node, _NAMES)
+
+
+def _reaches_environment(module: Module, node: cst.CSTNode, names: int) -> bool:
+    """Follow a value through `names` further names: ``clipped = np.clip(action, low, high)``."""
     function = module.function(node)
     for use in _uses(module, node):
         for above in (use, *module.ancestors(use)):
@@ -32,6 +39,10 @@ def for_environment(module: Module, node: cst.CSTNode) -> bool:
                 return True
             if isinstance(above, cst.Return):
                 return function is not None and called(function.name.value, ACTS)
+            if isinstance(above, cst.Assign) and not module.is_within(node, above):
+                if names and _reaches_environment(module, above.value, names - 1):
+                    return True
+                break
             if above is not use and not isinstance(above, _PARTS):
                 break
     return False

@@ -43,6 +43,10 @@ a name that say more."""
 # What arrays have as well, but no array is the input of a module.
 _ARRAY_USES = ops.having("array")
 _TENSOR_USES = ops.having("weak")
+_PYTHON = frozenset(
+    """list List tuple Tuple Sequence Iterable Iterator dict Dict Mapping set Set str int float bool
+    Callable""".split()
+)
 _LAYERS = ops.dotted("layer")
 """They are constructed of numbers."""
 
@@ -107,12 +111,20 @@ class Parameters:
         default = _default(param.default)
         if default.kind != "?":
             return default
-        if name in self._used and not _NOT_A_TENSOR.search(name):
+        if name in self._used and not _NOT_A_TENSOR.search(name) and not self._plain(param):
             use = self._values.uses(self._function).get(name, Value("tensor"))
             return use.but(device=home, origin=use.origin or origin)
         if self._device and name in self._indexed:
             return Value("?", item=Value("?", device=self._device, origin=origin))
         return UNKNOWN
+
+    def _plain(self, param: cst.Param) -> bool:
+        """Say whether an annotation speaks of Python's own values and of no tensor:
+        ``Union[list[Sentence], Sentence]``."""
+        if param.annotation is None:
+            return False
+        said = {each.value for each in self._values.tree.within(param.annotation, cst.Name)}
+        return bool(said & _PYTHON) and not any("ensor" in each for each in said)
 
     def _from_sites(self, name: str, fuel: int) -> Value:
         """Return the join of what the file's calls pass, where every call is understood."""

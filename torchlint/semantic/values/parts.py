@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import TEXT_KEY, called
 from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -36,6 +37,16 @@ def literal_key(node: cst.Subscript) -> str | None:
         case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
             return key.raw_value
     return None
+
+
+def _is_text(node: cst.Subscript) -> bool:
+    """Say whether a mapping is asked for what its key calls a text."""
+    key = node.slice[0].slice
+    return (
+        isinstance(key, cst.Index)
+        and isinstance(key.value, cst.SimpleString)
+        and called(key.value.raw_value, TEXT_KEY)
+    )
 
 
 class Parts(Calls):
@@ -95,6 +106,10 @@ class Parts(Calls):
         return UNKNOWN
 
     def subscript(self, node: cst.Subscript) -> Value:
+        found = self._item(node)
+        return UNKNOWN if found.tensor and _is_text(node) else found  # ``batch["file_name"]``
+
+    def _item(self, node: cst.Subscript) -> Value:
         holder = self.eval(node.value)
         indices = [self.eval(item.slice) for item in node.slice]
         single = node.slice[0].slice if len(node.slice) == 1 else None
