@@ -48,7 +48,7 @@ def run_torchlint(corpus: Path) -> list[dict[str, object]]:
         str(corpus),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 2) or not done.stdout.startswith("["):
+    if done.returncode not in (0, 1, 2) or not done.stdout.startswith("["):
         raise SystemExit(f"torchlint failed ({done.returncode}): {done.stderr[-2000:]}")
     found: list[dict[str, object]] = json.loads(done.stdout)
     return found
