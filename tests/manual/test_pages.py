@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -108,11 +109,14 @@ def test_readme_table() -> None:
 
 
 @pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of measurements of a test; what was read of it is forgotten after the test, as
+    others of this process read ours."""
     monkeypatch.undo()  # of `known`
     monkeypatch.setattr(pages, "MEASURED", tmp_path / "measured.json")
     pages.measurements.cache_clear()
-    return tmp_path / "measured.json"
+    yield tmp_path / "measured.json"
+    pages.measurements.cache_clear()
 
 
 CPU = {
