@@ -89,7 +89,7 @@ PARTS = {
         "fn(x, y)",
         loop="for batch in loader:",
         before="x, y = batch[0], batch[1]",
-        copy="if kept:\n    x = x.cuda()\n    y = y.cuda()\nmoved = F.relu(y)",
+        copy="if kept:\n    y = y.cuda()\nmoved = F.relu(y)",
     ),
     "the branch of an expression that does not copy": copying(
         "fn(y)", copy="y = y.cuda() if kept else y.to(kept)\nmoved = F.relu(y)"

@@ -174,7 +174,10 @@ def everything_long(count: int) -> Report:
     return reports.changed(
         machine=dataclasses.replace(reports.CPU, device_name=long, isolation=long),
         command=many,
-        variants=(*(variant,) * count, dataclasses.replace(variant, id="all", kind="all")),
+        variants=(
+            *(variant,) * count,
+            dataclasses.replace(variant, id="all", kind="all", title=""),
+        ),
         interactions=many,
         warnings=many,
         skipped=many,

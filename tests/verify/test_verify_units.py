@@ -51,6 +51,7 @@ from torchlint.verify.variants import (
     planned,
     single,
     sound,
+    together,
 )
 
 # Fixes
@@ -515,7 +516,11 @@ def test_noise_is_told() -> None:
     found = judged(OFF, compared(Level.DIFFERENT, 4e-4), Expected.CLOSE)
     assert found.self_noise == 4e-4
     assert "the original does not reproduce itself" in found.notes
-    assert judged(SAME, SAME, Expected.CLOSE).self_noise == 0.0
+    assert found.excused
+    same = judged(SAME, SAME, Expected.CLOSE)
+    assert (same.self_noise, same.excused) == (0.0, False)
+    band = judged(OFF, SAME, Expected.CLOSE, shaken=compared(Level.DIFFERENT, 4e-4))
+    assert (band.level, band.excused) == (Level.BAND, False)
 
 
 def test_comparison_of_nothing_is_not_called_equal() -> None:
@@ -719,6 +724,26 @@ def test_interactions(joint: float, words: str) -> None:
     (sentence,) = verdicts.interactions(variants, found)
     assert words in sentence
     assert f"multiply to 4.00x; all together {joint:.2f}x" in sentence
+
+
+def test_interactions_are_those_of_the_fixes_that_all_together_holds() -> None:
+    units = [unit(1), unit(2), unit(3)]
+    variants = [*planned(units, "alone"), together(units[:2], "proved together")]
+    found = timed({**{variant.name: 2.0 for variant in variants[2:5]}, ALL: 4.0})
+    (sentence,) = verdicts.interactions(variants, found)
+    assert "multiply to 4.00x; all together 4.00x: no interaction" in sentence
+
+
+def test_to_prove_fixes_each_is_alone_however_many_there_are() -> None:
+    units = [unit(row) for row in range(1, MANY + 3)]
+    names = [variant.name for variant in planned(units, "alone")]
+    assert names == [ORIGINAL, NULL, *(f"fix:{each.id}" for each in units)]
+
+
+def test_a_version_that_was_left_out_of_the_timing_says_why() -> None:
+    found = timed({ALL: 1.0})
+    found.left_out[FIX.name] = "not timed, as its results are not those promised"
+    assert speed_of(found) == (Verdict.NOT_MEASURED, found.left_out[FIX.name])
 
 
 def test_interactions_need_all_single_effects() -> None:

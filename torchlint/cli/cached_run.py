@@ -210,11 +210,13 @@ def _read_early(found: Scope) -> Iterator[str]:
     from torchlint.cli.scope import PROJECT_MARKS
     from torchlint.settings.dependencies import lists_in, watched
     from torchlint.settings.files import NAMES, read_chain
+    from torchlint.settings.line_length import watched as formatters
 
     for above in set(_above(found.named)) - found.folders:
         yield from (os.path.join(above, name) for name in (*NAMES, *_GIT, *PROJECT_MARKS))
     for settings in {found.settings, *(target.settings for target in found.targets)}:
         yield from watched(settings.root)
+        yield from formatters(settings.root)
         if settings.config:
             yield from watched(os.path.dirname(os.path.realpath(settings.config)))
             yield from (layer.path for layer in read_chain(settings.config))

@@ -14,6 +14,7 @@ from torchlint.cli import show
 from torchlint.cli.destinations import check_destinations, refuse_files
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
+from torchlint.cli.patches import patch_bytes
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import BROKEN, Session, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal
@@ -22,19 +23,51 @@ from torchlint.report.diff import render_diff
 from torchlint.report.kit.words import pluralise
 from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.summary import applied, undone
-from torchlint.source.document import encode
 
 
-@click.command("fix")
+class _Fix(click.Command):
+    """With ``--proven`` it is `verify`, which has the options that say how to run a program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        if "--proven" not in args[:end] or {"-h", "--help"} & {*args[:end]}:
+            return super().parse_args(ctx, args)
+        words = [word for word in args[:end] if word != "--proven"]
+        patch = [] if "--apply" in words else ["--patch", STDIN]
+        ctx.meta["torchlint.proven"] = [*patch, *words, *args[end:]]
+        return super().parse_args(ctx, ["--proven"])
+
+
+@click.command("fix", cls=_Fix)
 @common_options
 @click.option("--apply", is_flag=True, help="Write the fixes instead of showing them.")
-def fix_command(**given: Any) -> int:
+@click.option(
+    "--proven",
+    is_flag=True,
+    help=(
+        "Only fixes that the program behind -- proves: `torchlint verify --patch -`, with --apply "
+        "`verify --apply`; takes the options of verify."
+    ),
+)
+@click.pass_context
+def fix_command(ctx: click.Context, /, **given: Any) -> int:
     """Show the safe fixes for PATHS as a patch; with --apply, write them.
+
+    \b
+    torchlint fix --proven -- train.py             safe or unsafe, those that this program proves
 
     Exit code: without --apply 1 if there is anything to fix, else 0; with --apply 0 if all was
     written, 1 if something could not be. Either way 1 for unreadable files, 2 for wrong usage or a
     file that torchlint itself failed on.
     """
+    if given["proven"]:
+        from torchlint.cli.verify import verify_command
+
+        words = ctx.meta["torchlint.proven"]
+        verify = verify_command.make_context("fix --proven", words, parent=ctx.parent)
+        with verify:
+            code: int = verify_command.invoke(verify)
+            return code
     catalog = load_catalog()
     found = scope(given, catalog)
     if given["show_settings"] or given["show_files"]:
@@ -112,15 +145,8 @@ def _patch(session: Session, run: RunReport) -> bytes:
 
     Of a notebook these are the lines of its JSON text.
     """
-    parts = []
-    for file in sorted(run.files, key=lambda file: file.filename):
-        if file.before != file.after:
-            document = session.documents[file.filename]
-            before, after = (
-                data.decode(document.encoding)
-                for data in (document.data, encode(document, file.after))
-            )
-            whole = dataclasses.replace(file, before=before, after=after)
-            text = render_diff(dataclasses.replace(run, files=(whole,)), for_eyes=False)
-            parts.append(text.encode(document.encoding, "backslashreplace"))
-    return b"".join(parts)
+    return b"".join(
+        patch_bytes(run, file, session.documents[file.filename])
+        for file in sorted(run.files, key=lambda file: file.filename)
+        if file.before != file.after
+    )

@@ -13,6 +13,7 @@ from torchlint.cli.session import BROKEN
 from torchlint.report.kit.words import visible_path
 from torchlint.source.changes import ALL_LINES, ChangedLines, Changes, changes_since
 from torchlint.source.document import read_bytes
+from torchlint.source.git import working_tree
 
 _LONE_CR = re.compile(rb"\r(?!\n)")
 
@@ -71,11 +72,7 @@ class Since:
     def _top(self, folder: str) -> str:
         """Return the top of the working tree that holds a folder, or an empty string."""
         if folder not in self._tops:
-            above = os.path.dirname(folder)
-            if os.path.lexists(os.path.join(folder, ".git")):
-                self._tops[folder] = folder
-            else:
-                self._tops[folder] = self._top(above) if above != folder else ""
+            self._tops[folder] = working_tree(folder)
         return self._tops[folder]
 
 

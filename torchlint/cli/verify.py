@@ -22,6 +22,7 @@ from torchlint.cli.progress import Status
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
 from torchlint.cli.terminal import is_terminal
+from torchlint.cli.verify_apply import Applying, asked, proving
 from torchlint.cli.verify_options import options, verify_options
 from torchlint.report.kit.words import visible
 from torchlint.report.summary import undone
@@ -32,6 +33,7 @@ from torchlint.verify.fixes import FixUnit, offered
 from torchlint.verify.machine.doctor import Doctor, diagnose, render, require_torch
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
+from torchlint.verify.proof import held
 
 _MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html": "html"}
 EXAMPLE = "torchlint verify . -- train.py --epochs 1"
@@ -58,33 +60,49 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     torchlint verify . -- train.py --epochs 1      a program, unchanged
     torchlint verify pkg/mod.py::func --inputs "randn(64, 512)"
     torchlint verify rules [TL603 ...]             the rules' own examples
+    torchlint verify . --apply -- train.py         write what it proves
     torchlint verify --doctor                      what can be measured here
 
-    Your code is run in copies; your files are never written. It may use the network, which is not
-    blocked.
+    Your code is run in copies; your files are written with --apply alone. It may use the network,
+    which is not blocked.
 
-    Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on, 2 wrong usage, 3 the program itself
-    fails, 4 no torch or no such device, 130 interrupted.
+    --apply writes the fixes, safe or unsafe, that the program proves: results as promised, not
+    slower, and speed, waits, transfers or memory better. The program with all of them must hold
+    too, else nothing is written.
+
+    Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on or a fix that could not be written,
+    2 wrong usage, 3 the program itself fails, 4 no torch or no such device, 5 nothing was proved
+    and written (--apply, --patch), 130 interrupted.
     """
     chosen = options(given)
     if given["doctor"]:
         emit(render(diagnose(chosen.python)))
         return 0
+    targets = given["targets"]
+    others = [each for each in targets[:1] if each == "rules"] or [t for t in targets if "::" in t]
+    applying = asked(given, ctx.find_object(tuple) or (), others)
     try:
-        report = _report(ctx, given, chosen)
+        report = _report(ctx, given, proving(chosen) if applying else chosen, applying)
     except OriginalFailedError as error:
         complain("\n".join(f"  | {visible(line)}" for line in error.log.splitlines()))
         raise
     if report is None:
-        return 0
+        return applying.code if applying else 0
+    if applying:
+        report = applying.written(report)
     _print(report, given)
+    if applying and report.proof is not None:
+        complain(f"torchlint: {visible(report.proof.outcome)}")
     fail_on = given["fail_on"]
     if fail_on is None:  # examples are small: on a CPU some remedies of a GPU's troubles are slower
         fail_on = ("different",) if report.mode == "rules" else ("slower", "different")
-    return 1 if failures(report, fail_on) else 0
+        fail_on = () if applying else fail_on  # such fixes are not written
+    return 1 if failures(report, fail_on) else applying.code if applying else 0
 
 
-def _report(ctx: click.Context, given: Given, chosen: Options) -> Report | None:
+def _report(
+    ctx: click.Context, given: Given, chosen: Options, applying: Applying | None
+) -> Report | None:
     targets: tuple[str, ...] = given["targets"]
     if given["output_file"] is not None:
         check_output_file(given["output_file"], ())
@@ -101,10 +119,12 @@ def _report(ctx: click.Context, given: Given, chosen: Options) -> Report | None:
         raise UsageError(
             f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)"
         )
-    return _script(ctx.meta["torchlint.command"], chosen, given)
+    return _script(ctx.meta["torchlint.command"], chosen, given, applying)
 
 
-def _script(typed: list[str], chosen: Options, given: Given) -> Report | None:
+def _script(
+    typed: list[str], chosen: Options, given: Given, applying: Applying | None
+) -> Report | None:
     from torchlint.verify.script import script_mode
     from torchlint.verify.script.command import parse
     from torchlint.verify.script.request import Request
@@ -115,12 +135,27 @@ def _script(typed: list[str], chosen: Options, given: Given) -> Report | None:
     if not cwd.is_relative_to(root):
         cwd = root
     command = parse(typed, cwd, root)
-    fixes = _fixes(found, given)
+    if applying:
+        applying.prepared(found)
+    fixes = _fixes(found, given, proving=applying is not None)
     if fixes is None:
         return None
+    units = fixes.units
+    if applying:
+        units = applying.writable(held(units), fixes.documents, found)
+        if not units:
+            return None
     doctor = _ready(chosen)
     request = Request(
-        root, cwd, command, fixes.units, fixes.documents, fixes.skipped, chosen, doctor
+        root,
+        cwd,
+        command,
+        units,
+        fixes.documents,
+        fixes.skipped,
+        chosen,
+        doctor,
+        proving=applying is not None,
     )
     with Status(not given["quiet"]) as status:
         return script_mode.run(request, _teller(given, status), status.show)
@@ -207,10 +242,14 @@ class _Fixes:
     skipped: tuple[str, ...]
 
 
-def _fixes(found: Scope, given: Given) -> _Fixes | None:
-    """Return what there is to verify; say so and return None where there is nothing."""
+def _fixes(found: Scope, given: Given, *, proving: bool = False) -> _Fixes | None:
+    """Return what there is to verify; say so and return None where there is nothing.
+
+    What is to be proved may be unsafe, unless the user says no to that.
+    """
     findings, documents, left_out = _findings(found, given)
-    offer = offered(findings, documents, load_catalog(), unsafe=found.settings.unsafe_fixes)
+    unsafe = found.settings.unsafe_fixes or (proving and given["unsafe_fixes"] is not False)
+    offer = offered(findings, documents, load_catalog(), unsafe=unsafe)
     skipped = (*offer.skipped, *left_out)
     if offer.units:
         return _Fixes(offer.units, documents, skipped)
@@ -282,7 +321,8 @@ def _print(report: Report, given: Given) -> None:
     else:
         text = module.render(report, color=color)
     if not to_file:
-        emit(text)
+        tell = complain if given["patch"] == STDIN else emit  # then the patch is what is printed
+        tell(text)
         return
     try:
         write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))

@@ -115,6 +115,15 @@ _MEASURING: tuple[Callable[[Any], Any], ...] = (
     click.option("--threads", type=click.IntRange(1), default=1, help=("Threads of each process "
                                                                        "on a CPU.")),
 )  # fmt: skip
+_WRITING: tuple[Callable[[Any], Any], ...] = (
+    click.option("--apply", is_flag=True, help=("Write the fixes that were proved to the files, "
+                                                "safe or not, and no other.")),
+    click.option("--commit", is_flag=True, help=("With --apply: make a git commit of each fix that "
+                                                 "was proved.")),
+    click.option("--patch", metavar="FILE", help=("Write the fixes that were proved as a patch to "
+                                                  "FILE (-: standard output), and change no "
+                                                  "file.")),
+)  # fmt: skip
 _RUNNING: tuple[Callable[[Any], Any], ...] = (
     click.option("--isolation", type=click.Choice(["auto", "copy"]), default="auto",
                  help=("auto: a copy, writes elsewhere refused where the system can; copy: a copy "
@@ -148,7 +157,7 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
 
 def verify_options(function: F) -> F:
     """Give a command the options of verify."""
-    for option in reversed((*_MEASURING, *_RUNNING)):
+    for option in reversed((*_WRITING, *_MEASURING, *_RUNNING)):
         function = option(function)
     return function
 

@@ -23,10 +23,10 @@ _TIMEOUT = 60
 """Seconds for one call of git."""
 _KEPT = re.compile(
     r"GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|(KEY|VALUE)_\d+)"
-    r"|GIT_ALTERNATE_OBJECT_DIRECTORIES"
+    r"|GIT_ALTERNATE_OBJECT_DIRECTORIES|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
 )
-"""Git's variables that stay: where the user's own configuration lies (``safe.directory``, say), and
-more objects.
+"""Git's variables that stay: where the user's own configuration lies (``safe.directory``, say),
+more objects, and whom a commit is by.
 
 All others go. Some lead git to another place than the one that is named (``GIT_DIR`` and its like,
 which git sets for hooks), others change what it prints (``GIT_DIFF_OPTS``), or which configuration
@@ -52,6 +52,7 @@ _SETTINGS = {
     "diff.orderFile": os.devnull,
     "gc.auto": "0",
     "gpg.program": "false",
+    "i18n.commitEncoding": "UTF-8",
     "log.showSignature": "false",
     "maintenance.auto": "false",
     "protocol.allow": "never",
@@ -126,9 +127,23 @@ class Git:
             if last in _DRIVERS:
                 self._settings[f"{driver}.{last}"] = _DRIVERS[last]
 
-    def run(self, *words: str, codes: tuple[int, ...] = (0,), missing: bool = False) -> bytes:
+    def run(
+        self,
+        *words: str,
+        codes: tuple[int, ...] = (0,),
+        missing: bool = False,
+        given: bytes = b"",
+        more: Mapping[str, str] | None = None,
+    ) -> bytes:
         """Return what git prints; nothing where it fails and may, as what it is asked for is
         `missing`.
+
+        Args:
+            words: the command and its arguments.
+            codes: the exit codes that are no failure.
+            missing: whether what is asked for may not be there.
+            given: what it reads from standard input.
+            more: variables of this call.
 
         Raises:
             GitError: there is no git, or it fails, takes too long, or would have to fetch what is
@@ -137,8 +152,8 @@ class Git:
         try:
             done = subprocess.run(
                 command(self.root, self._settings, *words),
-                env=environment(self.root),
-                stdin=subprocess.DEVNULL,
+                env={**environment(self.root), **(more or {})},
+                input=given,
                 capture_output=True,
                 timeout=_TIMEOUT,
                 check=False,
@@ -166,6 +181,16 @@ class Git:
                 f"({reason[:200]})"
             )
         raise GitError(f"{self.what}: git {words[0]} failed: {reason[:300]}")
+
+
+def working_tree(folder: str) -> str:
+    """Return the top of the working tree that holds a folder (absolute), or an empty string."""
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+    return folder
 
 
 def _odd_files(folder: str) -> Iterator[tuple[str, int]]:

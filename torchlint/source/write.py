@@ -9,14 +9,14 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from torchlint.base.errors import SourceError, WriteError
 from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX, is_temporary
-from torchlint.source.document import Document, encode
+from torchlint.source.document import Document, encode, read_bytes
 from torchlint.source.former import former_content, half_written, place_for_former
 from torchlint.source.paths import leads_out
 
@@ -27,6 +27,61 @@ _STALE = 3600
 for."""
 _BINARY = getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _BINARY
+
+
+@contextlib.contextmanager
+def written(changes: Mapping[str, tuple[Document, str]]) -> Iterator[None]:
+    """Replace the content of several files while something else is done that belongs to it: all of
+    it, or nothing.
+
+    What is not fit to be written is refused before the first file is; what an error or an
+    interruption leaves half done, here or inside the ``with``, is put back.
+
+    Args:
+        changes: the files and their new texts, by a name of the caller's.
+
+    Raises:
+        WriteError: as `write` does; the message names the file.
+    """
+    for document, _ in changes.values():
+        reason = refused(document)
+        if reason:
+            raise WriteError(f"{document.filename}: {reason}")
+    begun: list[tuple[Document, str]] = []
+    try:
+        for document, text in changes.values():
+            begun.append((document, text))
+            write(document, text)
+        yield
+    except BaseException:
+        for document, text in reversed(begun):
+            _put_back(document, text)
+        raise
+
+
+def _put_back(document: Document, text: str) -> None:
+    """Undo `write`, where it got as far as to change the file."""
+    with contextlib.suppress(WriteError, SourceError):  # somebody else wrote it since: it is theirs
+        data = encode(document, text)
+        if read_bytes(document.path, document.filename, 0) == data:
+            write(replace(document, data=data), document.text)
+
+
+def refused(document: Document) -> str:
+    """Return why `write` would refuse a file as it lies there now, or an empty string."""
+    if os.path.realpath(document.path) != document.path:
+        return "moved while fixing, not written"
+    try:
+        state = os.stat(document.path)
+        now = read_bytes(document.path, document.filename, 0)
+    except (OSError, SourceError):
+        return "moved while fixing, not written"
+    if former := former_content(document.path):
+        return half_written(former)
+    marked = not state.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    if marked or not os.access(document.path, os.W_OK):
+        return "is read-only, not fixed"
+    return "" if now == document.data else "changed while fixing, not written"
 
 
 def write(document: Document, new_text: str) -> None:

@@ -15,6 +15,7 @@ from torchlint.verify.model import Expected
 
 BUNDLES: tuple[frozenset[str], ...] = (frozenset({"TL103", "TL202"}),)
 """Fixes that need each other: a copy is asynchronous only from pinned memory."""
+OVERLAPS = "overlaps with another fix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ class FixUnit:
     places: tuple[Rows, ...]
     safe: bool = False
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it changes."""
+        return tuple(dict.fromkeys(edit.file for edit in self.replacements))
+
 
 @dataclass(frozen=True, slots=True)
 class Offered:
@@ -101,9 +107,7 @@ def offered(
         chosen = independent(usable)
         for finding in usable:
             if finding not in chosen:
-                skipped.append(
-                    f"{finding.code}@{file}:{finding.start.row}: overlaps with another fix"
-                )
+                skipped.append(f"{finding.code}@{file}:{finding.start.row}: {OVERLAPS}")
         rows = Counter((finding.code, finding.start.row) for finding in chosen)
         for finding in chosen:
             units.append(
@@ -198,10 +202,11 @@ def applied(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> dict
         ValueError: the result is not Python: a bug of a rule.
         SourceError: a file's encoding cannot hold the new text.
     """
-    return {file: encode(documents[file], text) for file, text in _texts(units, documents).items()}
+    return {file: encode(documents[file], text) for file, text in texts(units, documents).items()}
 
 
-def _texts(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> dict[str, str]:
+def texts(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> dict[str, str]:
+    """Return the new text of each file that the units change; errors are those of `applied`."""
     edits: dict[str, set[tuple[int, int, str]]] = {}
     for unit in units:
         for edit in unit.replacements:
@@ -229,7 +234,7 @@ def _spliced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
 def diff(units: Iterable[FixUnit], documents: Mapping[str, Document]) -> str:
     """Return what the units change as a unified diff."""
     parts: list[str] = []
-    for file, after in sorted(_texts(units, documents).items()):
+    for file, after in sorted(texts(units, documents).items()):
         before = documents[file].text.splitlines(keepends=True)
         lines = difflib.unified_diff(
             before, after.splitlines(keepends=True), f"a/{file}", f"b/{file}"

@@ -161,6 +161,7 @@ class Equality:
         self_noise: largest absolute difference of the original against itself; 0.0 is reproducible.
         rng_changed: whether the random streams end in another state.
         notes: in words, what differs ("out: torch.float32 and torch.float64").
+        excused: whether they only agree as the original differs from itself by as much.
     """
 
     level: Level
@@ -171,6 +172,7 @@ class Equality:
     self_noise: float | None = None
     rng_changed: bool | None = None
     notes: tuple[str, ...] = ()
+    excused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,47 @@ class VariantResult:
     error: str = ""
     diff: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Whether one fix was proved (``--apply``).
+
+    Args:
+        fix: its id: ``"TL603@pkg/model.py:15"``.
+        proven: whether its results are as promised, it is not slower, and something is better.
+        gains: what is better, in words that say where each figure comes from.
+        why: what the proof lacks; empty where it is proved.
+    """
+
+    fix: str
+    proven: bool
+    gains: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What ``--apply`` may write: the proved fixes, if the program with all of them holds too.
+
+    Args:
+        fixes: the judgements.
+        together: the judgement on the program with every proved fix; None where none was proved.
+        outcome: what was written, or why nothing was, in words.
+        written: the ids of the fixes that were written.
+    """
+
+    fixes: tuple[Judged, ...]
+    together: Judged | None = None
+    outcome: str = ""
+    written: tuple[str, ...] = ()
+
+    @property
+    def proven(self) -> tuple[str, ...]:
+        """The ids of the fixes that may be written."""
+        if self.together is None or not self.together.proven:
+            return ()
+        return tuple(each.fix for each in self.fixes if each.proven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +308,7 @@ class Report:
         warnings: what the reader must know.
         skipped: fixes that were not verified, each with the reason.
         seconds: what it took.
+        proof: which fixes were proved; None where nobody asked (``--apply``).
     """
 
     mode: str
@@ -282,3 +326,4 @@ class Report:
     skipped: tuple[str, ...] = ()
     seconds: float = 0.0
     extra: Mapping[str, str] = field(default_factory=dict)
+    proof: Proof | None = None

@@ -21,17 +21,19 @@ class Variant:
     """One version: `unit` is what it changes, None for the original and its byte-identical copy.
 
     kind: "original", "null", "single", "group", "without" or "all".
+    called: what an "all" is called that does not hold all.
     """
 
     name: str
     kind: str
     unit: FixUnit | None = None
     ids: tuple[str, ...] = ()
+    called: str = "all together"
 
     @property
     def title(self) -> str:
         """What it does, for the report."""
-        return "all together" if self.kind == "all" or self.unit is None else self.unit.title
+        return self.called if self.kind == "all" or self.unit is None else self.unit.title
 
     @property
     def where(self) -> str:
@@ -45,19 +47,18 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
     Args:
         units: the fixes.
         ablation: "each" or "auto" (every fix alone), "none" (all together only), "leave-one-out"
-            (also all but one).
+            (also all but one), "alone" (every fix alone, and no other).
     """
     base = [Variant(ORIGINAL, "original"), Variant(NULL, "null")]
     if not units:
         return base
-    together = Variant(ALL, "all", joined(units, ALL), tuple(unit.id for unit in units))
     if ablation == "none":
-        return [*base, together]
-    if len(units) == 1:
-        return [*base, single(units[0])]
+        return [*base, together(units)]
+    if len(units) == 1 or ablation == "alone":
+        return [*base, *map(single, units)]
     grouped = groups(units)
     if len(units) > MANY and len(grouped) > 1:
-        return [*base, *grouped, together]
+        return [*base, *grouped, together(units)]
     found = [*base, *map(single, units)]
     if ablation == "leave-one-out" and len(units) > 2:
         for unit in units:
@@ -66,7 +67,7 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
             found.append(
                 Variant(name, "without", joined(rest, name), tuple(other.id for other in rest))
             )
-    return [*found, together]
+    return [*found, together(units)]
 
 
 def sound(
@@ -85,6 +86,11 @@ def sound(
     return kept, notes
 
 
+def together(units: Sequence[FixUnit], called: str = "all together") -> Variant:
+    """Return one variant that holds several units."""
+    return Variant(ALL, "all", joined(units, ALL), tuple(unit.id for unit in units), called)
+
+
 def single(unit: FixUnit) -> Variant:
     """Return the variant that holds one unit."""
     return Variant(f"fix:{unit.id}", "single", unit, (unit.id,))
@@ -95,12 +101,12 @@ def groups(units: Sequence[FixUnit]) -> list[Variant]:
     ordered = sorted(units, key=lambda unit: unit.codes)
     found = []
     for codes, members in groupby(ordered, key=lambda unit: unit.codes):
-        together = list(members)
-        if len(together) == 1:
-            found.append(single(together[0]))
+        same = list(members)
+        if len(same) == 1:
+            found.append(single(same[0]))
         else:
             name = f"group:{'+'.join(codes)}"
             found.append(
-                Variant(name, "group", joined(together, name), tuple(unit.id for unit in together))
+                Variant(name, "group", joined(same, name), tuple(unit.id for unit in same))
             )
     return found

@@ -58,6 +58,19 @@ def _page(report: Report) -> dict[str, Any]:
         "rows": found.rows,
         "facts": [*facts, *filter(None, [sentences.process_times(report)])],
         "interactions": report.interactions,
+        "proof": [
+            (title, lines)
+            for title, lines in zip(("Proved", "Not proved"), sentences.proof(report), strict=True)
+            if lines
+        ],
+        "basis_of_proof": [
+            each
+            for each in (
+                sentences.basis_of_proof(report),
+                words.visible(report.proof.outcome) if report.proof is not None else "",
+            )
+            if each
+        ],
         "min_effect": f"{report.plan.min_effect * 100:.3g} %",
         "unit": phrases.unit(report),
         **_forest(report),

@@ -15,7 +15,9 @@ from torchlint.verify.model import (
     Counts,
     Equality,
     Interval,
+    Judged,
     Memory,
+    Proof,
     Ratio,
     Report,
     Speed,
@@ -56,6 +58,7 @@ def document(report: Report) -> dict[str, Any]:
         "skipped": list(report.skipped),
         "seconds": _plain(report.seconds),
         "extra": dict(report.extra),
+        "proof": None if report.proof is None else _proof(report.proof),
     }
 
 
@@ -76,6 +79,24 @@ def _variant(report: Report, variant: VariantResult) -> dict[str, Any]:
         "error": variant.error or None,
         "diff": variant.diff or None,
         "note": variant.note or None,
+    }
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    return {
+        "fixes": [_judged(each) for each in proof.fixes],
+        "together": None if proof.together is None else _judged(proof.together),
+        "written": list(proof.written),
+        "outcome": proof.outcome or None,
+    }
+
+
+def _judged(judged: Judged) -> dict[str, Any]:
+    return {
+        "fix": judged.fix,
+        "proven": judged.proven,
+        "gains": list(judged.gains),
+        "why": judged.why or None,
     }
 
 

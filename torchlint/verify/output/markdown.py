@@ -117,6 +117,12 @@ def _lists(report: Report, found: Table) -> Iterator[str]:
         *(line for line in sentences.safety(report)[:1] if report.tree_unchanged),
     ]
     loud = [] if report.tree_unchanged is not False else [sentences.safety(report)[0]]
+    proved, unproved = sentences.proof(report)
+    yield from _list("Proved", proved, _LISTS // 6)
+    yield from _list("Not proved", unproved, _LISTS // 6)
+    if report.proof is not None:
+        basis = [sentences.basis_of_proof(report), report.proof.outcome]
+        yield from _list("", [each for each in basis if each], _LISTS // 6)
     yield from _list("", [*loud, *facts], _LISTS // 4)
     yield from _list("Warnings", sentences.warnings(report), _LISTS // 4)
     yield from _list("Interactions", report.interactions, _LISTS // 4)

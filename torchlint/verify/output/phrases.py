@@ -107,7 +107,7 @@ def label(variant: VariantResult) -> str:
     """Return how a variant is called in a table: its codes and what it does."""
     title = visible(variant.title)
     if variant.kind == "all":
-        return "all together"
+        return title or "all together"
     if variant.kind == "without":
         return title or f"all without {visible(variant.id.removeprefix('without:'))}"
     if variant.kind == "group":

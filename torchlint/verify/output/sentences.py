@@ -203,12 +203,54 @@ def warnings(report: Report) -> tuple[str, ...]:
 
 def safety(report: Report) -> tuple[str, ...]:
     """Return whether the user's files are as before, and what the program tried to write."""
+    wrote = report.proof is not None and bool(report.proof.written)
     tree = {
-        True: "Your files are unchanged.",
+        True: "While verify ran, your files did not change."
+        if wrote
+        else "Your files are unchanged.",
         False: "YOUR FILES CHANGED while verify ran.",
         None: "Nothing was copied, so your files were not compared.",
     }[report.tree_unchanged]
     return (tree, *(f"Blocked write: {visible(path)}" for path in report.blocked_writes))
+
+
+def proof(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what was proved, with what it gains, and what was not, with the reason; the program
+    with all that was proved is the last of either."""
+    if report.proof is None:
+        return (), ()
+    proved = [
+        f"{visible(each.fix)}: {visible('; '.join(each.gains))}"
+        for each in report.proof.fixes
+        if each.proven
+    ]
+    groups: dict[str, list[str]] = {}
+    for each in report.proof.fixes:
+        if not each.proven:
+            groups.setdefault(visible(each.why), []).append(visible(each.fix))
+    unproved = [f"{', '.join(names)}: {why}" for why, names in groups.items()]
+    together = report.proof.together
+    if together is not None and len(proved) > 1 and together.proven:
+        proved.append(f"together: {visible('; '.join(together.gains))}")
+    elif together is not None and not together.proven:
+        unproved.append(f"all that is proved, together: {visible(together.why)}")
+    return tuple(proved), tuple(unproved)
+
+
+def basis_of_proof(report: Report) -> str:
+    """Say what a proof rests on where it was made; nothing where none was asked for."""
+    if report.proof is None:
+        return ""
+    clock = "GPU" if report.machine.device == "cuda" else "CPU"
+    traffic = (
+        "waits and transfers are those observed"
+        if clock == "GPU"
+        else "waits and transfers are predicted for a GPU that is not here"
+    )
+    return (
+        "Proved: results as promised, not slower, and speed, waits, transfers or memory better, in "
+        f"the steps of this program that ran. Times are those of this {clock}; {traffic}."
+    )
 
 
 def left_over(report: Report) -> tuple[tuple[CountLine, ...], Counts | None]:

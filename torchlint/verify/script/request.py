@@ -26,6 +26,7 @@ class Request:
         skipped: fixes that are left out, in words.
         options: how.
         doctor: the interpreter and the machine.
+        proving: whether to judge each fix alone, and then the program with all that are proved.
     """
 
     root: Path
@@ -36,6 +37,7 @@ class Request:
     skipped: tuple[str, ...]
     options: Options
     doctor: Doctor
+    proving: bool = False
 
     @property
     def device(self) -> str:

@@ -8,10 +8,10 @@ lines ran at all.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 
 from torchlint import __version__
@@ -20,7 +20,8 @@ from torchlint.verify.machine import unrest
 from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.machine.workspace import Workspace, replace_file
-from torchlint.verify.model import Counts, Report, Status
+from torchlint.verify.model import Counts, Judged, Proof, Report, Status, VariantResult
+from torchlint.verify.proof import Grounds, judged
 from torchlint.verify.script import check_pass, count_pass, reference
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.reference import Reference
@@ -39,10 +40,22 @@ from torchlint.verify.session.site import site_in
 from torchlint.verify.session.times import Times
 from torchlint.verify.statistics import levels
 from torchlint.verify.stopwatch import Stopwatch
-from torchlint.verify.variants import NULL, ORIGINAL, Variant, planned, single, sound
+from torchlint.verify.variants import (
+    ALL,
+    NULL,
+    ORIGINAL,
+    Variant,
+    planned,
+    single,
+    sound,
+    together,
+)
 
 START_SHARE = 0.25
 """How much of what is left of the budget is kept for starting the processes of the time pass."""
+TOGETHER_SHARE = 0.25
+"""How much of what is left of the budget is kept for the program with all that was proved."""
+PROVED = "proved together"
 LEAST_SECONDS = 5.0
 """What a launch gets even when the budget is spent: without times the run would have been for
 nothing."""
@@ -69,7 +82,7 @@ def run(request: Request, say: Callable[[str], None], tick: Callable[[str], None
         kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
         notes = tuple(workspace.notes)
     changed = warnings(request.root, before)
-    return replace(
+    return dataclasses.replace(
         report,
         tree_unchanged=not changed,
         warnings=(*changed, *report.warnings, *notes, *kept),
@@ -101,6 +114,7 @@ class _Verification:
         self.homes: dict[str, Home] = {}
         self.timings = 0
         self.notes: list[str] = []
+        self.judged: list[Judged] = []
 
     def run(self) -> Report:
         """Run all passes."""
@@ -108,9 +122,8 @@ class _Verification:
         self._settle(planned((), self.options.ablation))
         base = self._reference()
         reached = base.reached(self.request.units)
-        variants, self.notes = sound(
-            planned(reached, self.options.ablation), self.request.documents
-        )
+        ablation = "alone" if self.request.proving else self.options.ablation
+        variants, self.notes = sound(planned(reached, ablation), self.request.documents)
         self._announce_variants(len(reached), len(variants), base)
         self._settle(variants[1:] if reached else [])
         checked = self._check(variants, base)
@@ -126,7 +139,62 @@ class _Verification:
             if self._timing and (self.options.ablation != "auto" or self._moved(variants, timed)):
                 timed.merge(self._time([*variants[:2], *more], base, later))
             variants = [*variants[:-1], *more, variants[-1]]
+        if self.request.proving:
+            variants = [*variants, *self._proved(variants, base, checked, counts, timed)]
         return self._report(variants, base, checked, counts, timed)
+
+    def _proved(
+        self,
+        variants: Sequence[Variant],
+        base: Reference,
+        checked: Checked,
+        counts: dict[str, Counts],
+        timed: Times,
+    ) -> list[Variant]:
+        """Judge each fix, and run the program with all that are proved; return that one where it is
+        a version of its own."""
+        grounds = self._grounds(timed)
+        found = results(variants, base, checked, timed, counts, {}, self.options)
+        self.judged = [judged(each.fixes[0], each, grounds) for each in found]
+        names = {each.fix for each in self.judged if each.proven}
+        units = [unit for unit in self.request.units if unit.id in names]
+        several = [together(units, PROVED)] if len(units) > 1 else []
+        whole, notes = sound(several, self.request.documents)
+        self.notes += notes
+        if whole:
+            self.say(f"plan: {len(units)} fixes are proved alone; now together")
+            self._settle(whole)
+            later = self._check([variants[0], *whole], base)
+            checked.merge(later)
+            counts.update(self._count([variants[0], *whole], later, base))
+            timed.merge(self._time([*variants[:2], *whole], base, later))
+        return whole
+
+    def _grounds(self, timed: Times) -> Grounds:
+        null = timed.null_control()
+        peaks = timed.peak(ORIGINAL), timed.peak(NULL)
+        noise = abs(peaks[0] - peaks[1]) if peaks[0] is not None and peaks[1] is not None else 0
+        steady = null is not None and null.ok
+        return Grounds(self.request.device, self.options.min_effect, steady, noise)
+
+    def _proof(self, found: Sequence[VariantResult], timed: Times) -> Proof | None:
+        if not self.request.proving:
+            return None
+        order = [unit.id for unit in self.request.units]
+        known = {each.fix: each for each in self.judged}
+        grounds = self._grounds(timed)
+        for each in found:  # what no run reached, and what is no Python
+            if each.kind == "single" and each.fixes[0] not in known:
+                known[each.fixes[0]] = judged(each.fixes[0], each, grounds)
+        for name in order:
+            known.setdefault(name, Judged(name, False, why="with it, the file is no Python"))
+        proven = [each for each in self.judged if each.proven]
+        whole = next((judged(ALL, each, grounds) for each in found if each.kind == "all"), None)
+        if whole is None and len(proven) == 1:
+            whole = dataclasses.replace(proven[0], fix=ALL)
+        elif whole is None and proven:
+            whole = Judged(ALL, False, why="together they are no Python")
+        return Proof(tuple(known[name] for name in order), whole)
 
     @property
     def _timing(self) -> bool:
@@ -227,6 +295,8 @@ class _Verification:
             for variant in variants
             if variant.unit is None or checked.status[variant.name] is Status.OK
         ]
+        if self.request.proving:
+            return self._timed_to_prove(wanted, base, checked)
         first = [variant for variant in wanted if variant.kind in ("original", "null", "all")]
         rest = [variant for variant in wanted if variant not in first]
         if self.options.ablation != "auto" or len(first) < 3 or not rest:
@@ -234,6 +304,23 @@ class _Verification:
         found = self._timed(first, base, checked, self.watch.left / 2)
         if moved(found, first[-1], self.options):
             found.merge(self._timed([*first[:2], *rest], base, checked, self.watch.left))
+        return found
+
+    def _timed_to_prove(
+        self, wanted: Sequence[Variant], base: Reference, checked: Checked
+    ) -> Times:
+        """Time every variant that keeps its promise; each alone leaves time for all that is
+        proved."""
+        kept = [each for each in wanted if each.unit is None or checked.kept(each.name)]
+        left = self.watch.left
+        if all(variant.kind != "all" for variant in kept):
+            left *= 1 - TOGETHER_SHARE
+        found = self._timed(kept, base, checked, left) if len(kept) > 2 else Times()
+        found.left_out = {
+            each.name: "not timed, as its results are not those promised"
+            for each in wanted
+            if each not in kept
+        }
         return found
 
     def _timed(
@@ -271,6 +358,7 @@ class _Verification:
             timing.launch(going, count, seconds)
             timing.found.level |= dict.fromkeys((variant.name for variant in going), level)
             near = number + 1 == options.launches and self.request.device == "cpu"
+            near = near and not self.request.proving  # where a proof needs more pairs to be one
             going = [*wanted[:2], *undecided(timing.found, going, options, level=level, last=near)]
             if len(going) == 2:
                 break
@@ -319,6 +407,10 @@ class _Verification:
         request, doctor = self.request, self.request.doctor
         diffs = {v.name: diff([v.unit], request.documents) for v in variants if v.unit is not None}
         idle = [unit for unit in request.units if base.exercised.get(unit.id) is False]
+        found = (
+            *unreached(idle, request.documents, base.course.extent),
+            *results(variants, base, checked, timed, counts, diffs, request.options),
+        )
         return Report(
             mode="script",
             command=request.command.typed,
@@ -333,10 +425,7 @@ class _Verification:
                 python=doctor.python_version or "",
             ),
             plan=self.site.plan(timed.block_steps or None),
-            variants=(
-                *unreached(idle, request.documents, base.course.extent),
-                *results(variants, base, checked, timed, counts, diffs, request.options),
-            ),
+            variants=found,
             null_control=timed.null_control(),
             interactions=interactions(variants, timed),
             blocked_writes=base.writes if self.site.landlock else (),
@@ -348,4 +437,5 @@ class _Verification:
                 *opt_in_notes(variants),
             ),
             skipped=request.skipped,
+            proof=self._proof(found, timed),
         )

@@ -66,6 +66,8 @@ def _speed(
         return Speed(Verdict.NOT_MEASURED, why=checked.status[name].value)
     if options.device == "virtual-cuda":
         return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
+    if name in timed.left_out:
+        return Speed(Verdict.NOT_MEASURED, why=timed.left_out[name])
     if ORIGINAL in timed.failed() and timed.ratio(ALL) is None and timed.ratio(name) is None:
         return Speed(
             Verdict.NOT_MEASURED,
@@ -227,8 +229,11 @@ def interactions(variants: Sequence[Variant], timed: Times) -> tuple[str, ...]:
     """Say where the joint effect of all fixes is not the sum of their single effects, if the
     intervals show it."""
     together = timed.ratio(ALL)
+    held = {name for variant in variants if variant.kind == "all" for name in variant.ids}
     singles = [
-        timed.ratio(variant.name) for variant in variants if variant.kind in ("single", "group")
+        timed.ratio(variant.name)
+        for variant in variants
+        if variant.kind in ("single", "group") and held.issuperset(variant.ids)
     ]
     known = [ratio for ratio in singles if ratio is not None]
     if together is None or len(known) < 2 or len(known) != len(singles):

@@ -155,6 +155,7 @@ def judged(
         self_noise=0.0 if itself.level is Level.BITWISE else itself.max_abs,
         rng_changed=None if compared.rng_changed is None else streams,
         notes=tuple(notes),
+        excused=level is not compared.level and level is Level.CLOSE,
     )
 
 

@@ -29,6 +29,7 @@ class Times:
         peaks: the peaks of memory in bytes, one a launch, with what they were read from.
         block_steps: steps of a block in the last launch.
         level: the error that the last look may spend.
+        left_out: why a version was not timed, in words.
         device, device_name: what the programs used, as far as they say.
     """
 
@@ -39,6 +40,7 @@ class Times:
     retries: dict[str, int] = field(default_factory=dict)
     block_steps: int = 0
     level: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     device: str = ""
     device_name: str | None = None
 
@@ -60,6 +62,7 @@ class Times:
         self.failures.update(other.failures)
         self.retries.update(other.retries)
         self.level.update(other.level)
+        self.left_out.update(other.left_out)
         self.block_steps = other.block_steps or self.block_steps
 
     def failed(self) -> dict[str, ProgramError]:
