@@ -62,6 +62,71 @@ def test_a_read_gets_the_verdict_that_its_line_announces(tmp_path: Path, verdict
     assert {each.row for each in found if each.verdict == verdict} == rows
 
 
+def verdicts(found: list[Counted], kind: str) -> list[str]:
+    return [each.verdict for each in found if each.kind == kind]
+
+
+def test_callers_in_other_files_say_how_often_a_function_runs(tmp_path: Path) -> None:
+    helper = "import torch\ndef ready(x):\n    return x.sum().item()\n"
+    (tmp_path / "start.py").write_text(
+        "import torch\nfrom train import ready\n\nready(torch.load('x'))\n", encoding="utf-8"
+    )
+    assert verdicts(counted(tmp_path, helper), "read") == ["cold"]
+    (tmp_path / "start.py").unlink()
+    assert verdicts(counted(tmp_path, helper), "read") == ["unknown heat"]
+
+
+@pytest.mark.parametrize(
+    ("loop", "verdict"),
+    [
+        ("for layer in self.layers:", "cold"),
+        ("for scale in (1, 2, 4):", "cold"),
+        ("for row in rows:", "unknown heat"),
+    ],
+)
+def test_a_loop_over_parts_or_a_handful_runs_as_often_as_what_is_around(
+    tmp_path: Path, loop: str, verdict: str
+) -> None:
+    text = f"""\
+import torch
+def main(self, rows):
+    {loop}
+        total = rows.mean().item()
+"""
+    assert verdicts(counted(tmp_path, text), "read") == [verdict]
+
+
+def test_what_runs_in_a_constructor_is_cold_in_its_loops_too(tmp_path: Path) -> None:
+    text = """\
+import torch
+class Rows:
+    def __init__(self, rows):
+        for row in rows:
+            total = row.mean().item()
+"""
+    assert verdicts(counted(tmp_path, text), "read") == ["cold"]
+
+
+def test_kernels_are_no_python(tmp_path: Path) -> None:
+    text = """\
+import torch
+import triton
+import triton.language as tl
+@triton.jit
+def add(x, y):
+    z = tl.load(x).to(tl.float32)
+"""
+    assert counted(tmp_path, text) == []
+    found = counted(tmp_path, text.replace("@triton.jit\n", ""))
+    assert [each.kind for each in found] == ["upload"]
+
+
+def test_a_comparison_that_gives_a_bool_asks_nothing_of_a_device(tmp_path: Path) -> None:
+    text = "import torch\ndef step_batch(rows, other):\n    if rows {}:\n        return 1\n"
+    assert verdicts(counted(tmp_path, text.format("== []")), "test") == ["host"]
+    assert verdicts(counted(tmp_path, text.format("== other")), "test") != ["host"]
+
+
 def test_a_project_that_speaks_of_no_gpu_is_on_the_host(tmp_path: Path) -> None:
     text = PROGRAM.replace("net.cuda()", "net.train()").replace(
         "cuda(non_blocking=True)", "float()"

@@ -116,7 +116,7 @@ def test_bytes(target: str) -> None:
 # A trial that finds nothing is only worth something if it can find something.
 
 CLEAN = "import torch\nfor x in loader:\n    total += model(x.cuda()).sum().item()  # words\n"
-FIXABLE = "import torch\nx = torch.zeros(3).cuda()  # words\ny = 1\n"
+FIXABLE = "import torch\n\ndef f():\n    x = torch.zeros(3).cuda()  # words\n\ny = 1\n"
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, source: str, changed: object) -> list[str]:
@@ -190,7 +190,10 @@ def test_a_broken_promise_is_seen(
 
 
 def test_a_fix_run_without_fixes_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = "import torch\nfor x in loader:\n    print(model(x.cuda()).sum().item())\n"
+    source = (
+        "import torch\nfor x in loader:\n    loss = model(x.cuda()).sum()\n    loss.backward()\n"
+        "    while loss > 0:\n        f(x)\n"
+    )
     assert broken(monkeypatch, source, lambda job, report: report) == []
     messages = broken(monkeypatch, source, silent_when_fixing)
     assert messages == ["a fix run that changes nothing finds something else"]

@@ -234,6 +234,7 @@ OTHERWISE = {
         "exclude",
     },  # reads the bare command, before the table; the other is git's file
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
+    "settings/line_length.py": {"line-length"},  # a key of ruff and black
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
 }

@@ -20,7 +20,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 SAMPLE = 30
 LARGEST = 40_000
 KNOWN = "the parser does not support this valid Python"
-HOT = "import torch\nx = torch.zeros(3).cuda()\n"
+HOT = "import torch\ndef f():\n    x = torch.zeros(3).cuda()\n"
 
 
 def torch_folder() -> Path:
@@ -82,10 +82,10 @@ def test_a_run_does_not_differ_from_itself(fixtures_run: dict[str, Any], tmp_pat
 def test_a_planted_finding_is_a_difference(tmp_path: Path) -> None:
     old = planted(tmp_path / "old", "import torch\n")
     new = planted(tmp_path / "new", HOT)
-    assert primer.difference(old, new) == {"TL102": (["package/train.py:2"], [])}
+    assert primer.difference(old, new) == {"TL102": (["package/train.py:3"], [])}
     assert list(primer.words(primer.difference(new, old))) == [
         "TL102: +0 -1",
-        "  - package/train.py:2",
+        "  - package/train.py:3",
     ]
 
 
@@ -93,9 +93,9 @@ def test_a_planted_finding_is_a_difference(tmp_path: Path) -> None:
 def test_a_finding_that_moved_is_none_and_a_second_one_is(tmp_path: Path) -> None:
     once = planted(tmp_path / "once", HOT)
     lower = planted(tmp_path / "lower", "# words\n" + HOT)
-    twice = planted(tmp_path / "twice", HOT + "x = torch.zeros(3).cuda()\n")
+    twice = planted(tmp_path / "twice", HOT + "    x = torch.zeros(3).cuda()\n")
     assert primer.difference(once, lower) == {}
-    assert primer.difference(once, twice) == {"TL102": (["package/train.py:3"], [])}
+    assert primer.difference(once, twice) == {"TL102": (["package/train.py:4"], [])}
 
 
 def test_equal_findings_are_counted() -> None:
@@ -161,7 +161,7 @@ def test_the_commands(tmp_path: Path) -> None:
     kept = tmp_path / "kept.json.gz"
     command = [sys.executable, str(script), "run", str(tmp_path / "project"), "--keep", str(kept)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "package: 1 files, 2 lines" in ran.stdout
+    assert "package: 1 files, 3 lines" in ran.stdout
     command = [sys.executable, str(script), "diff", str(kept), str(kept)]
     assert (
         subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -37,6 +37,7 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
@@ -52,9 +53,11 @@ __all__ = [
     "InsertBefore",
     "Module",
     "NeedImport",
+    "NodeEdit",
     "Prepend",
     "Remove",
     "Replace",
+    "Rewrite",
     "Rule",
     "Safety",
     "Severity",
@@ -66,6 +69,7 @@ __all__ = [
     "heat_of",
     "inferred",
     "keyword_argument",
+    "nested",
     "on_device",
     "one_sentence",
     "with_keyword",
@@ -83,7 +87,8 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete a whole simple statement line, or one small statement of a ``a; b`` line.
+    """Delete a whole simple statement line, one small statement of a ``a; b`` line, or an ``if``
+    that stands in a block with other statements.
 
     Where the statement is the only one of its block, the engine writes ``pass``.
     """
@@ -308,6 +313,101 @@ def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix |
     )
 
 
+def detached(tensor: cst.BaseExpression) -> cst.BaseExpression:
+    """Return ``tensor.detach()``; a second ``.detach()`` is left out."""
+    match tensor:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
+            return tensor
+    return method_call(tensor, "detach")
+
+
+def method_call(receiver: cst.BaseExpression, name: str) -> cst.Call:
+    """Return ``receiver.name()``, with parentheses around what needs them."""
+    simple = isinstance(receiver, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    if not simple and not receiver.lpar:
+        receiver = receiver.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.Call(cst.Attribute(receiver, cst.Name(name)))
+
+
+def logged_every(
+    count: int, found: LogLines, replaced: Mapping[cst.CSTNode, cst.CSTNode] | None = None
+) -> tuple[NodeEdit, ...]:
+    """Return the edits by which lines that only log do so every `count` steps; the loop is made to
+    count its steps where it does not. `replaced` says what is replaced inside the lines."""
+    lines = [_with(line, replaced or {}) for line in found.lines]
+    # What stands behind the first line stays there, which then is the block's end.
+    first = lines[0].with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace())
+    test = cst.parse_expression(f"{found.counter} % {count} == 0")
+    block = found.loop.body
+    indent = block.indent if isinstance(block, cst.IndentedBlock) else None
+    body = cst.IndentedBlock([first, *lines[1:]], indent=indent)
+    guarded = cst.If(test, body, leading_lines=found.lines[0].leading_lines)
+    return (
+        *(() if found.counted else _step_counted(found.loop, found.counter)),
+        Replace(found.lines[0], guarded),
+        *(Remove(line) for line in found.lines[1:]),
+    )
+
+
+def logged_seldom(
+    module: Module, count: int, shown: Mapping[cst.BaseExpression, str]
+) -> tuple[NodeEdit, ...] | None:
+    """Return the edits by which the lines that log tensors in each step do so every `count` steps,
+    and read them there, each by a builtin (``float``, ``int``); None where one of the tensors
+    stands in no such line."""
+    found: dict[cst.CSTNode, tuple[LogLines, dict[cst.CSTNode, cst.CSTNode]]] = {}
+    for node, kind in shown.items():
+        lines = None
+        match module.small_statement(node):
+            case cst.Expr(value=cst.Call() as call):
+                lines = log_lines(module, call)
+        if lines is None:
+            return None
+        _, reads = found.setdefault(lines.lines[0], (lines, {}))
+        reads[node] = number_of(module, node, kind)
+    edits = [edit for each in found.values() for edit in logged_every(count, *each)]
+    return tuple(dict.fromkeys(edits))
+
+
+def number_of(module: Module, tensor: cst.BaseExpression, kind: str) -> cst.BaseExpression:
+    """Return ``float(tensor)`` or ``int(tensor)``, by `kind`; the tensor where it stands in such a
+    call already."""
+    above = module.parent(tensor)
+    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    if isinstance(call, cst.Call) and module.name(call.func) in ("builtins.float", "builtins.int"):
+        return tensor
+    return cst.Call(cst.Name(kind), [cst.Arg(tensor)])
+
+
+class _Swap(cst.CSTTransformer):
+    """Puts other nodes in the place of some, all at once: a first replacement makes every node
+    anew, so that a second one would find none of its own."""
+
+    def __init__(self, replaced: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
+        super().__init__()
+        self._replaced = replaced
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
+        return self._replaced.get(original_node, updated_node)
+
+
+def _with(
+    line: cst.SimpleStatementLine, replaced: Mapping[cst.CSTNode, cst.CSTNode]
+) -> cst.SimpleStatementLine:
+    changed = line.visit(_Swap(replaced)) if replaced else line
+    assert isinstance(changed, cst.SimpleStatementLine)
+    return changed
+
+
+def _step_counted(loop: cst.For, counter: str) -> tuple[NodeEdit, ...]:
+    target = loop.target
+    bare = isinstance(target, cst.Tuple) and not target.lpar
+    opened, closed = ("(", ")") if bare else ("", "")
+    edits: list[NodeEdit] = [Prepend(target, f"{counter}, {opened}")]
+    edits += [Append(target, closed)] if closed else []
+    return (*edits, Prepend(loop.iter, "enumerate("), Append(loop.iter, ")"))
+
+
 def one_sentence(notes: Iterable[str]) -> str:
     """Return one sentence that says what all notes say: the note of a fix that several things make
     unsafe."""
@@ -320,6 +420,48 @@ def _inside(sentence: str) -> str:
     first = sentence.partition(" ")[0]
     plain = first[1:].islower() or len(first) == 1
     return sentence[0].lower() + sentence[1:] if plain and first.isalpha() else sentence
+
+
+Rewrite = Callable[[Any], cst.BaseExpression]
+"""From an expression, in which what it holds has been replaced, to what comes in its place."""
+
+
+def nested(module: Module, rewrites: Mapping[cst.BaseExpression, Rewrite]) -> list[Replace]:
+    """Return one edit for each expression that is rewritten and lies in no other one."""
+    out: list[Replace] = []
+    for node in rewrites:
+        if not any(other is not node and module.is_within(node, other) for other in rewrites):
+            new = node.visit(_Rewriter(rewrites))
+            assert isinstance(new, cst.BaseExpression)
+            out.append(Replace(node, new))
+    return out
+
+
+class _Rewriter(cst.CSTTransformer):
+    def __init__(self, rewrites: Mapping[cst.BaseExpression, Rewrite]) -> None:
+        super().__init__()
+        self._rewrites = rewrites
+
+    def on_leave(
+        self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
+    ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
+        """Rewrite a node that is to be rewritten, what it holds first."""
+        if isinstance(original_node, cst.BaseExpression) and original_node in self._rewrites:
+            return self._rewrites[original_node](updated_node)  # type: ignore[return-value]
+        return updated_node
+
+
+def _between(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
+    """Return the white space between the last arguments of a call; a space where a comment stands
+    there."""
+    comma = call.args[-2].comma if len(call.args) > 1 else None
+    space = comma.whitespace_after if isinstance(comma, cst.Comma) else None
+    if isinstance(space, cst.ParenthesizedWhitespace) and not (
+        space.first_line.comment or space.empty_lines
+    ):
+        line = space.first_line.with_changes(whitespace=cst.SimpleWhitespace(""))
+        return space.with_changes(first_line=line)
+    return cst.SimpleWhitespace(" ")
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
@@ -338,10 +480,11 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
         value, cst.Name(name), cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
     )
     if args:
-        # A trailing comma and the line break behind it stay at the end.
+        # A trailing comma and the line break behind it stay at the end; arguments on lines of their
+        # own get one more line.
         last = args[-1]
         args[-1] = last.with_changes(
-            comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")),
+            comma=cst.Comma(whitespace_after=_between(call)),
             whitespace_after_arg=cst.SimpleWhitespace(""),
         )
         new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)

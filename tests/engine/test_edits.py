@@ -219,17 +219,42 @@ def test_replace_elif_stays_elif() -> None:
     assert fixed(text, other) == "withheld: an elif can only become an elif"
 
 
-@pytest.mark.parametrize("text", ['f"{hit(1)}"\n', 'f"{a:{hit(1)}}"\n', 'print(f"{[hit(1)]!r}")\n'])
-def test_edits_inside_an_f_string_are_withheld(text: str) -> None:
+IN_STRINGS = [
+    'f"{hit(1)}"\n',
+    'f"{a:{hit(1)}}"\n',
+    'print(f"{[hit(1)]!r}")\n',
+    "x = 'ä' f'{b}\\n{ hit(1) :>{w}.3f}' rf\"\\d{c}\"\n",
+    'f"""\n  {a}\n  { \n hit(1)}\n"""\n',
+    "f'{f\"{hit(1)}\"}'\n",
+]
+
+
+@pytest.mark.parametrize("text", IN_STRINGS)
+def test_plain_code_is_written_inside_an_f_string(text: str) -> None:
+    for edit, due in (
+        (lambda node: Replace(node, cst.Name("y")), "y"),
+        (lambda node: Append(node, ".y()[0]"), "hit(1).y()[0]"),
+        (lambda node: Replace(node, cst.parse_expression("float(hit(1), x)")), "float(hit(1), x)"),
+    ):
+        found = fixed(text, lambda tree, edit=edit: [edit(call(tree))])
+        assert found == text.replace("hit(1)", due)
+
+
+@pytest.mark.parametrize("text", IN_STRINGS)
+@pytest.mark.parametrize("code", ["x['a']", 'g("a")', "{1}", "a[1:2]", "lambda: 1", "-x"])
+def test_other_code_is_not_written_inside_an_f_string(text: str, code: str) -> None:
     for edit in (
-        lambda node: Replace(node, cst.Name("y")),
-        lambda node: Append(node, ".y"),
+        lambda node: Replace(node, cst.parse_expression(f"({code})")),
+        lambda node: Append(node, f"[{code}]"),
         lambda node: Prepend(node, "-"),
     ):
-        assert (
-            fixed(text, lambda tree, edit=edit: [edit(call(tree))])
-            == "withheld: the code is inside an f-string"
-        )
+        found = fixed(text, lambda tree, edit=edit: [edit(call(tree))])
+        assert found == "withheld: the code is inside an f-string"
+
+
+def test_a_field_that_shows_its_own_code_stays() -> None:
+    found = fixed('f"{hit(1)=}"\n', to("y"))
+    assert found == "withheld: the code is inside an f-string"
 
 
 @pytest.mark.parametrize("text", ["x = hit(1,  # why\n  2)\n", "x = hit(  # why\n  )\n"])
@@ -418,6 +443,22 @@ def test_prepend_a_decorator_line() -> None:
     assert fixed(text, make) == "class A:\r\n\t@new\r\n\t@old\r\n\tdef f(self): pass\r\n"
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_what_stands_behind_a_line_that_goes_takes_its_place(newline: str) -> None:
+    def make(tree: Tree) -> list[NodeEdit]:
+        return [Remove(line(tree)), InsertAfter(tree.nodes(cst.For)[0], "end = 1")]
+
+    text = "for a in b:\n    c\n    hit(1)\nd\n".replace("\n", newline)
+    assert fixed(text, make) == "for a in b:\n    c\nend = 1\nd\n".replace("\n", newline)
+
+
+def test_what_ends_a_line_comes_before_what_stands_behind_it() -> None:
+    def make(tree: Tree) -> list[NodeEdit]:
+        return [InsertAfter(tree.nodes(cst.For)[0], "end = 1"), Append(call(tree), ".x()")]
+
+    assert fixed("for a in b:\n    hit(1)\n", make) == "for a in b:\n    hit(1).x()\nend = 1\n"
+
+
 def test_edits_of_one_fix_that_overlap_are_withheld() -> None:
     def make(tree: Tree) -> list[NodeEdit]:
         return [
@@ -524,6 +565,14 @@ _IMPORTED = {
         "import a\nimport math\ndef f(math): pass\ny\n",
     ),
     "star-before": ("from a import *\nimport math\nhit(1)\n", "from a import *\nimport math\ny\n"),
+    "star-after-and-still-read": (
+        "import math\nfrom a import *\nmath.pi\nhit(1)\n",
+        "import math\nfrom a import *\nmath.pi\ny\n",
+    ),
+    "star-after-and-still-read-in-a-function": (
+        "import math\ndef f():\n    return math.pi\nfrom a import *\nhit(1)\n",
+        "import math\ndef f():\n    return math.pi\nfrom a import *\ny\n",
+    ),
 }
 
 
@@ -543,6 +592,8 @@ _TAKEN = {
     "class": "class math: pass\nhit(1)\n",
     "star": "from a import *\nhit(1)\n",
     "star-after": "import math\nfrom a import *\nhit(1)\n",
+    "star-after-and-not-read-any-more": "import math\nmath.pi\nfrom a import *\nhit(1)\n",
+    "star-after-and-a-name-of-no-import": "from a import *\nmath.pi\nhit(1)\n",
     "loop": "for math in a: pass\nhit(1)\n",
     "except": "try: pass\nexcept A as math: pass\nhit(1)\n",
     "match": "match a:\n    case {**math}: pass\nhit(1)\n",
@@ -565,6 +616,9 @@ def test_need_import_with_alias() -> None:
         == "import torch\nimport torch.nn.functional as F\ny\n"
     )
     assert fixed("from torchvision import F\nhit(1)\n", wanted).startswith("withheld: 'F' is")
+    # Other packages have an F as well.
+    starred = "import torch.nn.functional as F\nfrom a import *\nF.pad\nhit(1)\n"
+    assert fixed(starred, wanted).startswith("withheld: 'F' is")
     assert (
         fixed("import torch\nhit(1)\n", need("torch.amp")) == "import torch\nimport torch.amp\ny\n"
     )

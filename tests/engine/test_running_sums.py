@@ -25,7 +25,7 @@ def train(loader, model, optimizer, scale):
 @pytest.mark.parametrize(
     ("start", "loss", "method"),
     [
-        ("0", "(x * scale).mean()", ""),
+        ("0", "(x * scale).mean()", "double"),
         ("0.0", "(x * scale).mean()", "double"),
         ("0", "model(x).mean()", "double"),
         ("0", "(model(x).argmax(1) == x).sum()", "long"),
@@ -40,4 +40,4 @@ def test_an_integer_start_does_not_make_an_integer_sum(start: str, loss: str, me
     ]
     assert len(found) == 1
     text = found[0].fix.edits[0].text if found[0].fix else ""
-    assert text == (f"detach().{method}" if method else "")
+    assert text == f"detach().{method}"

@@ -392,7 +392,7 @@ ODD_NAMES = (
 
 def edges() -> dict[str, bytes]:
     """Return files whose every byte counts, each with something to fix."""
-    line = b"x = torch.ones(3).cuda()"
+    line = b"def f(): return torch.ones(3).cuda()"
     utf8 = GOOD.encode()
     return {
         "crlf.py": utf8.replace(b"\n", b"\r\n"),
@@ -400,14 +400,14 @@ def edges() -> dict[str, bytes]:
         "no_newline_crlf.py": b"import torch\r\n" + line,
         "mixed.py": b"import torch\r\n" + line + b"\n" + line + b"\r\n\n" + line,
         "cr.py": b"import torch\r" + line + b"\r" + line + b"\r",
-        "bom.py": b"\xef\xbb\xbfimport torch; " + line + b"\n",
+        "bom.py": b"\xef\xbb\xbfimport torch; n = 3\n" + line + b"\n",
         "bom_crlf.py": b"\xef\xbb\xbf" + utf8.replace(b"\n", b"\r\n"),
         "latin.py": b"# coding: latin-1\nimport torch\ny = '\xe9'\n" + line + b"  # \xe9\n",
         "gbk.py": b"# coding: gbk\nimport torch\ny = '\xc4\xe3'\n" + line + b"  # \xba\xc3\n",
         "form_feed.py": b"import torch\n\x0c\n" + line + b"\n\x0cclass A: pass\n",
         "separators.py": "import torch\ny = '\u2028\x85\x0b'\n".encode() + line + b"\n",
-        "emoji.py": "import torch\ny = '\U0001f525e\u0301'; ".encode()
-        + line
+        "emoji.py": b"import torch\n"
+        + line.replace(b"()", "(y='\U0001f525e\u0301')".encode(), 1)
         + b"  # \xf0\x9f\x94\xa5\n",
         "blank_end.py": b"import torch\n" + line + b"\n\n   \n\t\n",
         "far_apart.py": b"import torch\n" + line + b"\n" + b"y = 1\n" * 40 + line + b"\n",
@@ -592,8 +592,8 @@ def test_e10_killed_runs_leave_each_file_old_or_new(fault: Fault) -> None:
     """The rest of the 500: whole runs, half of them killed at any moment, half once the first file
     is written."""
     chance = random.Random(10)
-    old = "import torch\n" + "x = torch.ones(3).cuda()\n" * 5
-    new = "import torch\n" + 'x = torch.ones(3, device="cuda")\n' * 5
+    old = "import torch\ndef f():\n" + "    x = torch.ones(3).cuda()\n" * 5
+    new = "import torch\ndef f():\n" + '    x = torch.ones(3, device="cuda")\n' * 5
     paths = [fault.folder / f"f{number:02}.py" for number in range(60)]
     whole, mixed = 0.0, 0
     for attempt in range(KILLS_OF_RUNS + 1):

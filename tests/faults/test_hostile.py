@@ -217,7 +217,7 @@ def test_h04_help_says_what_is_run_and_what_is_not_blocked(fault: Fault) -> None
     words = " ".join(done.out.decode().split())
     for said in (
         "Your code is run in copies",
-        "your files are never written",
+        "your files are written with --apply alone",
         "network, which is not blocked",
     ):
         fault.holds("I3", said in words, words)

@@ -157,6 +157,26 @@ async def test_the_unsaved_text_of_what_a_file_imports_counts(editor: Editor) ->
     await editor.until(lambda: "TL101" not in codes())
 
 
+async def test_the_unsaved_text_of_a_caller_counts(editor: Editor) -> None:
+    """A file rests on who calls its functions, whether it imports the callers or not."""
+    hot = "import torch\n\n\ndef scalar(x):\n    return x.item()\n"
+    uri = editor.write("helpers.py", hot)
+    cold = IMPORTING.replace("        scalar(loss)\n", "")
+    train = editor.write("train.py", cold)
+
+    def codes() -> set[object]:
+        last = [each for each in editor.published if each.uri == uri][-1]
+        return {each.code for each in last.diagnostics}
+
+    await editor.shown(uri, hot)
+    await editor.shown(train, cold)
+    assert "TL101" not in codes()
+    editor.change(train, 2, IMPORTING)
+    await editor.until(lambda: "TL101" in codes())
+    editor.change(train, 3, cold)
+    await editor.until(lambda: "TL101" not in codes())
+
+
 async def test_a_buffer_that_was_never_saved_counts_when_it_is_opened(editor: Editor) -> None:
     """An editor that was closed with unsaved text opens with it again."""
     fine = "import torch\n\n\ndef scalar(x):\n    return x\n"

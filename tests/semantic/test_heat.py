@@ -136,6 +136,22 @@ def test_evaluation_loops_and_other_loops() -> None:
     assert grade("def f(names):\n    for n in names:\n        probe()") is Grade.COLD
 
 
+@pytest.mark.parametrize(
+    ("moved", "expected"),
+    [("x = x.to(device)", Grade.EVAL), ("y = x.mean()", Grade.COLD), ("net.cuda()", Grade.COLD)],
+)
+def test_a_loop_that_brings_batches_to_a_device_without_autograd_runs_for_each(
+    moved: str, expected: Grade
+) -> None:
+    text = (
+        "@torch.no_grad()\ndef check(net, test_loader, device):\n"
+        f"    for x in test_loader:\n        {moved}\n"
+    )
+    assert grade(f"{text}        probe()\n".replace("@torch.no_grad()", "")) is Grade.COLD
+    assert grade(f"{text}        probe()\n") is expected
+    assert grade(f"{text}        probe()\n".replace("test_loader", "names")) is Grade.COLD
+
+
 def test_a_loop_over_optimizers_is_not_the_step_loop() -> None:
     source = TRAIN.format(
         "for opt in optimizers:\n                opt.step()\n            probe()", "pass", "pass"
@@ -214,3 +230,17 @@ def test_no_grad(source: str, expected: bool | None) -> None:
 def test_bench_files(filename: str, expected: bool) -> None:
     found, call = probe("def f():\n    probe()", filename)
     assert is_benchmark(found, call) is expected
+
+
+def test_what_trains_by_itself_is_no_loss_function_though_it_is_called_one() -> None:
+    loss = "def pair_loss(x, y):\n    probe()\n    return torch.norm(x - y)\n"
+    assert grade(loss) is Grade.FORWARD
+    driver = """
+def train_with_pair_loss(net, loader, sgd):
+    probe()
+    for x, y in loader:
+        loss = torch.norm(net(x) - y)
+        loss.backward()
+        sgd.step()
+"""
+    assert grade(driver) is not Grade.FORWARD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.data.loaders import feeds_device
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
+from torchlint.semantic.project.exports import exported, plain
 from torchlint.semantic.project.index import index
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.project.project import Project
@@ -27,6 +29,7 @@ from torchlint.semantic.time import autograd
 from torchlint.semantic.time.heat import Grade, Link, heat_of, may_be_hot
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, Value
+from torchlint.source.python import parsed
 
 LOADER = "torch.utils.data.DataLoader"
 LOOP = """
@@ -83,26 +86,28 @@ def probed(folder: Path, files: Mapping[str, str], name: str = "train.py") -> Va
 
 def test_index_of_names() -> None:
     found = index(
-        textwrap.dedent(
-            """
-            import torch.nn as nn, os.path
-            from .a import b as c, d
-            from .. import e
-            from x import *
-            try:
-                import fast
-            except ImportError:
-                fast = None
-            if flag:
-                class Twice: pass
-            else:
-                class Twice(nn.Module): pass
-            class Net(nn.Module, Generic[T], make()): pass
-            def f(): hidden = 1
-            Alias = Net
-            left, right = f()
-            async def g(): pass
-            """
+        parsed(
+            textwrap.dedent(
+                """
+                import torch.nn as nn, os.path
+                from .a import b as c, d
+                from .. import e
+                from x import *
+                try:
+                    import fast
+                except ImportError:
+                    fast = None
+                if flag:
+                    class Twice: pass
+                else:
+                    class Twice(nn.Module): pass
+                class Net(nn.Module, Generic[T], make()): pass
+                def f(): hidden = 1
+                Alias = Net
+                left, right = f()
+                async def g(): pass
+                """
+            )
         )
     )
     assert {name: (o.kind, o.dotted) if o else None for name, o in found.names.items()} == {
@@ -128,7 +133,7 @@ def test_index_of_names() -> None:
 
 @pytest.mark.parametrize("text", ["class (:", "x = '\0'", "(" * 500 + ")" * 500])
 def test_index_of_what_is_not_python_is_empty(text: str) -> None:
-    assert index(text).names == {}
+    assert index(parsed(text)).names == {}
 
 
 @pytest.mark.parametrize(
@@ -147,13 +152,17 @@ def test_index_of_what_is_not_python_is_empty(text: str) -> None:
         ("pkg/sub/a.py", "torch", None),
         ("scripts/run.py", "same", "scripts/same.py"),
         ("pkg/core.py", "same", "same.py"),
+        ("work/models/inner/a.py", "models.parts", "work/models/parts.py"),
+        ("work/models/inner/a.py", "other.parts", None),
+        ("work/models/inner/a.py", "same", "same.py"),
     ],
 )
 def test_search(tmp_path: Path, importer: str, dotted: str, found: str | None) -> None:
     names = (
         "pkg/__init__.py pkg/core.py pkg/sub/__init__.py pkg/sub/a.py pkg/sub/b.py tests/t.py "
         "src/inner/deep.py "
-        "scripts/run.py scripts/helper.py torch.py same.py scripts/same.py"
+        "scripts/run.py scripts/helper.py torch.py same.py scripts/same.py "
+        "work/models/inner/a.py work/models/parts.py play/other/parts.py"
     )
     write(tmp_path, dict.fromkeys(names.split(), ""))
     path = Search(str(tmp_path)).module(str(tmp_path / importer), dotted)
@@ -1190,3 +1199,17 @@ def test_a_loader_that_is_handed_to_an_object_feeds_its_loops(
     found = analysed(tmp_path, files, "feeds.py")
     (loader,) = (c for c in found.nodes(cst.Call) if found.name(c.func) == LOADER)
     assert feeds_device(found, loader) == device
+
+
+@pytest.mark.parametrize(
+    "field",
+    [name for name, said in Value.__annotations__.items() if re.search("Value|Keyed", str(said))],
+)
+def test_no_part_of_what_another_file_is_told_holds_a_node(tmp_path: Path, field: str) -> None:
+    module = analysed(tmp_path, {"train.py": "probe(torch)"}, "train.py")
+    inner = Value("loader", node=probe(module))
+    held = {"item": inner, "items": (inner,), "keyed": (("'train'", inner),)}[field]
+    value = Value("dict", node=probe(module)).but(**{field: held})
+    for told in (exported(module, value), plain(value)):
+        assert "Call(" not in repr(told)
+        assert "loader" in repr(told)

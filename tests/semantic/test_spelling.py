@@ -12,9 +12,17 @@ CASES = {
         "train_loader dl valLoader data_iter test_loader2",
         "download loaded loader_args iteration",
     ),
+    "WORKERS": (
+        "num_workers NUM_WORKERS workers n_workers data_workers num_data_workers n_threads",
+        "max_workers worker worker_id workers_dir ddp_workers threads",
+    ),
     "MODEL": (
         "model netG student_net self_model encoder_q",
         "model_path unwrap_model is_model models get_net",
+    ),
+    "HELD_OUT": (
+        "val_dataset dataset_val testset test_data valSet valid",
+        "value validate train_val dataset lastly evaluator",
     ),
     "CRITERION": ("criterion loss_fn criterion_gan recon_loss_fn", "name_of_criterion_ loss lossy"),
     "LOSS": ("loss total_loss closs loss_G", "lossless glossary losses_dict"),
@@ -31,6 +39,15 @@ CASES = {
     "OPTIMIZER": ("optimizer opt d_optim optimizer_G", "option opt_level adopt"),
     "SCALER": ("scaler grad_scaler amp_gradscaler", "scale StandardScaler scaler_D"),
     "DEVICE": ("device my_dev device_map_dev", "device_count devices device_ids deviation"),
+    "OPTIONS": (
+        "args opt cfg self_config model_config FLAGS hparams train_opts setting",
+        "kwargs arg option_a optim configure argsort",
+    ),
+    "NUMBER": (
+        "in_channels num_classes batch_size hidden_dim epoch lr max_iters log_interval",
+        "feature_dim freq num_boxes n_pos step steps size index gamma num_tokens lengths",
+    ),
+    "SPECIAL_TOKEN": ("<pad> </s> <|endoftext|> [CLS]", "pad start a<b> [pad]"),
     "RANK": ("rank local_rank LOCAL_RANK gpu", "ranking RANK gpus world_rank"),
     "BATCH_SIZE": ("batch_size bs B num_batch n_samples", "batch b samples num_batches big_batch"),
     "DEVICE_FLAG": (

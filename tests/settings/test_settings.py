@@ -224,6 +224,7 @@ force-exclude = true
 target-torch = "2.6.1"
 accelerator = "cuda"
 assume-hot = ["step_*"]
+line-length = 99
 cache-dir = "kept/results"
 baseline = "old.json"
 fail-on = "error"
@@ -257,6 +258,7 @@ def check_full(config: str) -> None:
         target_torch=(2, 6),
         accelerator="cuda",
         assume_hot=("step_*",),
+        line_length=99,
         fail_on=Severity.ERROR,
         output_format="json",
         max_file_size=0,

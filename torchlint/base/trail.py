@@ -1,9 +1,10 @@
 """What the answers to one file rest on: the other files that were read for them, or looked for in
-vain."""
+vain, and the answers to questions about all files of the project."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -16,9 +17,22 @@ NO_MODULE = "no-module"
 LISTING = "listing:"
 """How the state of a folder starts whose Python files were listed; a digest of their names follows,
 see `listing`."""
+TREE = "tree:"
+"""How the state of a project's root starts; a digest of all its Python files and notebooks follows,
+see `tree`."""
+ASKED = "asked:"
+"""How the state starts of a path that a question about all files is about; question and answer
+follow, see `answered`."""
+
+Asked = tuple[str, ...]
+"""A question about all files of the project: its kind, the file it is about, and what else it
+says."""
+UNNAMED: Asked = ("unnamed", "")
+"""A question that cannot be asked again: whose answer holds while no file has changed."""
 
 _NO_CODE = frozenset(("__pycache__", "node_modules", "site-packages"))
 _MOST_ENTRIES = 10_000
+_LONG_ANSWER = 40
 _TOO_MANY = "\0"
 """Stands among the files of a folder that has more entries."""
 
@@ -73,17 +87,18 @@ class Trail:
 
     `looked` are those that were looked for, there or not, `read` those whose text counted, `listed`
     the folders whose Python files were listed, and `helpers` those whose own trail belongs to this
-    one. `whole` says that all files of the project are in `read`.
+    one. `asked` are questions about all files: their answers counted, and not what was read for
+    them.
     """
 
-    __slots__ = ("helpers", "listed", "looked", "read", "whole")
+    __slots__ = ("asked", "helpers", "listed", "looked", "read")
 
     def __init__(self) -> None:
         self.looked: set[str] = set()
         self.read: set[str] = set()
         self.listed: set[str] = set()
         self.helpers: set[str] = set()
-        self.whole = False
+        self.asked: set[Asked] = set()
 
     def add(self, other: Trail) -> None:
         """Take over all of another trail."""
@@ -91,6 +106,7 @@ class Trail:
         self.read |= other.read
         self.listed |= other.listed
         self.helpers |= other.helpers
+        self.asked |= other.asked
 
 
 def closed(trail: Trail, helpers: Mapping[str, Trail]) -> Trail:
@@ -123,12 +139,53 @@ def states(
         yield path, digests.get(path, IS_FILE)
     yield from ((path, IS_FILE) for path in sorted(trail.looked - trail.read) if files.get(path))
     there: dict[str, bool] = {}
-    absent = {_highest(path, there) for path in trail.looked - trail.read if not files.get(path)}
+    absent = {highest(path, there) for path in trail.looked - trail.read if not files.get(path)}
     yield from _folded(absent)
 
 
-def _highest(path: str, there: dict[str, bool]) -> str:
-    """Return the highest folder on the way to an absent path that is absent too, else the path."""
+def is_content(state: str) -> bool:
+    """Say whether a state is the digest of what a file holds."""
+    return ":" not in state and state not in (IS_FILE, NOTHING, NO_MODULE)
+
+
+def tree(listings: Mapping[str, str], contents: Iterable[tuple[str, str]] | None) -> str:
+    """Return the state of a project's root: of all files that a question about all files reads.
+
+    Args:
+        listings: the states of its folders.
+        contents: its files, each with the digest of what it holds; None where they are too many,
+            so that none is read.
+    """
+    found = hashlib.sha256()
+    for path, state in sorted([*listings.items(), *contents]) if contents is not None else ():
+        found.update(f"{path}\0{state}\0".encode("utf-8", "surrogateescape"))
+    return TREE + found.hexdigest()[:32]
+
+
+def answered(question: Asked, answer: object) -> tuple[str, str]:
+    """Return the path that a question about all files is about, and as its state question and
+    answer."""
+    said = json.dumps(answer)
+    if len(said) > _LONG_ANSWER:
+        said = hashlib.sha256(said.encode()).hexdigest()[:32]
+    return question[1], ASKED + json.dumps([said, question[0], *question[2:]])
+
+
+def question_of(path: str, state: str) -> Asked | None:
+    """Return the question of a path and its state; None where these are no `answered` one."""
+    try:
+        _, kind, *rest = json.loads(state.removeprefix(ASKED))
+    except (TypeError, ValueError):
+        return None
+    words = (kind, path, *rest)
+    return words if all(isinstance(word, str) for word in words) else None
+
+
+def highest(path: str, there: dict[str, bool]) -> str:
+    """Return the highest folder on the way to an absent path that is absent too, else the path.
+
+    `there` remembers which folders exist.
+    """
     folder = os.path.dirname(path)
     while folder != path:
         if folder not in there:

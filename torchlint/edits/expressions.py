@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -43,16 +43,36 @@ _DEMANDS: tuple[tuple[tuple[type[cst.CSTNode], ...], int], ...] = (
 )
 """How tightly an operand of these must bind to go without parentheses; elsewhere anything does."""
 _TUPLE_PLACES = (cst.Assign, cst.AugAssign, cst.Expr, cst.For, cst.Return, cst.AssignTarget)
+Field = cst.FormattedStringExpression | cst.TemplatedStringExpression
 _FIELDS = (cst.FormattedStringExpression, cst.TemplatedStringExpression)
+_PLAIN = re.compile(r"[\w.()\[\], ]*")
+"""What may stand in a replacement field of any f-string: no quotes, braces, colons, backslashes or
+new lines."""
 
 
-def refuse_inside_strings(node: cst.CSTNode, context: EditContext) -> None:
-    """Raise `WithheldError` if `node` is inside a replacement field of an f-string."""
+def checked_inside_strings(
+    node: cst.CSTNode, splices: Iterable[Splice], context: EditContext
+) -> Iterator[Splice]:
+    """Yield the splices of an edit of `node`.
+
+    Raises:
+        WithheldError: `node` is in a replacement field of an f-string, and it is not certain that
+            what is written there means the same as elsewhere, or the field shows its own code.
+    """
+    field = _field_around(node, context)
+    for splice in splices:
+        if field is not None and (field.equal is not None or not _PLAIN.fullmatch(splice.text)):
+            raise WithheldError("the code is inside an f-string")
+        yield splice
+
+
+def _field_around(node: cst.CSTNode, context: EditContext) -> Field | None:
     at = context.parent(node)
     while at is not None and not isinstance(at, cst.BaseSuite):
         if isinstance(at, _FIELDS):
-            raise WithheldError("the code is inside an f-string")
+            return at
         at = context.parent(at)
+    return None
 
 
 def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -53,6 +54,7 @@ def import_splices(
             if python is None:
                 raise WithheldError("this Python cannot tell which names the file binds")
             context.binders.extend(_binders(python))
+            context.reads.update(_reads(python))
         context.imports[need] = [
             found for each in context.binders for found in _bindings(each, need, name)
         ]
@@ -63,7 +65,9 @@ def import_splices(
     )
     globally = any(found.row < 0 for found in bound)
     for found in bound:
-        if found.row < 0 or (found.same and found.top) or (found.star and found.row < given):
+        if found.row < 0 or (found.same and found.top):
+            continue
+        if found.star and (found.row < given or _still_read(need, found, bound, context)):
             continue
         if globally or _matters(found, rows):
             raise WithheldError(
@@ -71,6 +75,17 @@ def import_splices(
             )
     if not given:
         yield _insertion(need, context, min(places))
+
+
+def _still_read(
+    need: NeedImport, star: _Binding, bound: list[_Binding], context: EditContext
+) -> bool:
+    """Say whether a star import leaves a package's own name as it was: the file imports the package
+    above it, and goes on to read its attributes below."""
+    if need.alias not in (None, need.module) or "." in need.module:
+        return False
+    above = any(each.full and each.top and each.row < star.row for each in bound)
+    return above and context.reads.get(need.module, 0) > star.row
 
 
 def _matters(found: _Binding, rows: list[int]) -> bool:
@@ -94,6 +109,20 @@ def _binders(module: ast.Module) -> Iterator[_Binder]:
             yield node, function, above is module
         inner = node if isinstance(node, _FUNCTIONS) else function
         pending.extend((child, inner, node) for child in ast.iter_child_nodes(node))
+
+
+def _reads(module: ast.Module) -> dict[str, int]:
+    """Return the last row in which an attribute of each name is read; functions run last."""
+    rows: dict[str, int] = {}
+    pending: list[tuple[ast.AST, bool]] = [(module, False)]
+    while pending:
+        node, late = pending.pop()
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            row = sys.maxsize if late else node.lineno
+            rows[node.value.id] = max(row, rows.get(node.value.id, 0))
+        late = late or isinstance(node, _FUNCTIONS)
+        pending.extend((child, late) for child in ast.iter_child_nodes(node))
+    return rows
 
 
 def _bindings(binder: _Binder, need: NeedImport, name: str) -> Iterator[_Binding]:

@@ -44,6 +44,8 @@ class EditContext:
         layout: the spans of `tree` in `text`.
         parent: gives the parent of a node of `tree`, None for the module itself.
         python: CPython's tree of `text`; made when it is first needed where None.
+        limit: how wide the project's formatter lets lines be; 0 where none says.
+        aligned: as of `torchlint.edits.wrapping.Style`; None for as the text has it.
     """
 
     tree: cst.Module
@@ -52,10 +54,15 @@ class EditContext:
     layout: Layout
     parent: Callable[[cst.CSTNode], cst.CSTNode | None]
     python: ast.Module | None = None
+    limit: int = 0
+    aligned: bool | None = None
     imports: dict[NeedImport, list[Any]] = field(default_factory=dict)
     """What binds the name of an import that fixes need, filled by `imports.import_splices`."""
     binders: list[Any] = field(default_factory=list)
     """All nodes of `python` that bind a name, filled likewise."""
+    reads: dict[str, int] = field(default_factory=dict)
+    """The last row in which the file reads an attribute of a name, filled likewise; what stands in
+    functions is read last."""
 
     def span(self, node: cst.CSTNode, whole: bool = True) -> Span:
         """Return the node's span, by default with its own parentheses or decorators.

@@ -1,9 +1,9 @@
 """From a rule's node edits to text edits on the file as it was read.
 
-Text that no edit names stays as it is, byte for byte: new code is cut to what differs from the old,
-takes the newlines of the line it stands on and the indentation of its statement. What cannot be
-written down safely (code inside an f-string, a statement that shares its line, a comment that would
-go) is withheld with a reason.
+Text that no edit names stays as it is, byte for byte, but for lines that get too long and are
+wrapped: new code is cut to what differs from the old, takes the newlines of the line it stands on
+and the indentation of its statement. What cannot be written down safely (code inside an f-string, a
+statement that shares its line, a comment that would go) is withheld with a reason.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torchlint.edits import expressions
 from torchlint.edits.imports import import_splices
 from torchlint.edits.positions import rendered
 from torchlint.edits.splice import EditContext, Line, Splice, WithheldError
+from torchlint.edits.wrapping import wrapped
 from torchlint.rule import (
     Append,
     Fix,
@@ -42,7 +43,7 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
     A fix that would lose a comment has its edits and the reason in `TextFix.withheld`.
     """
     try:
-        splices = _in_order(_splices(fix, context))
+        splices = wrapped(_in_order(_splices(fix, context), context.text), context)
     except WithheldError as error:
         return str(error)
     position = context.index.position
@@ -62,7 +63,7 @@ def _splices(fix: Fix, context: EditContext) -> list[Splice]:
     removed: set[cst.CSTNode] = {
         small
         for edit in fix.edits
-        if isinstance(edit, Remove)
+        if isinstance(edit, Remove) and not isinstance(edit.node, cst.If)
         for small in _smalls(edit.node, context)
     }
     found = [splice for edit in fix.edits for splice in _of_edit(edit, removed, context)]
@@ -79,33 +80,53 @@ def _of_edit(edit: NodeEdit, removed: set[cst.CSTNode], context: EditContext) ->
     elif isinstance(edit, InsertBefore | InsertAfter):
         yield _insert(edit, context)
     elif not isinstance(edit, NeedImport):
-        expressions.refuse_inside_strings(edit.node, context)
-        if isinstance(edit, Append):
-            yield from expressions.append(edit, context)
-        elif isinstance(edit, Prepend):
-            yield from expressions.prepend(edit, context)
-        elif isinstance(edit.node, cst.BaseStatement | cst.BaseSmallStatement):
-            yield from _replace_statement(edit, context)
-        else:
-            yield from expressions.replace(edit, context)
+        splices = _of_expression(edit, context)
+        yield from expressions.checked_inside_strings(edit.node, splices, context)
 
 
-def _in_order(splices: Sequence[Splice]) -> list[Splice]:
-    """Return the splices in text order, insertions at one place joined in the order given.
+def _of_expression(edit: Append | Prepend | Replace, context: EditContext) -> Iterator[Splice]:
+    if isinstance(edit, Append):
+        yield from expressions.append(edit, context)
+    elif isinstance(edit, Prepend):
+        yield from expressions.prepend(edit, context)
+    elif isinstance(edit.node, cst.BaseStatement | cst.BaseSmallStatement):
+        yield from _replace_statement(edit, context)
+    else:
+        yield from expressions.replace(edit, context)
+
+
+def _in_order(splices: Sequence[Splice], text: str) -> list[Splice]:
+    """Return the splices in text order, insertions at one place joined in the order given, new
+    lines last; what is put behind a line that goes takes its place.
 
     Raises:
         WithheldError: two of them change the same text.
     """
     ordered: list[Splice] = []
-    for splice in sorted(splices, key=lambda one: (one.span.start, one.span.end)):
+    for splice in sorted(splices, key=_place):
         last = ordered[-1] if ordered else None
         if last is not None and last.span == splice.span and splice.span.start == splice.span.end:
             ordered[-1] = Splice(last.span, last.text + splice.text)
+        elif last is not None and (taken := _behind_what_goes(last, splice, text)) is not None:
+            ordered[-1] = taken
         elif last is not None and (last.span.overlaps(splice.span) or last.span == splice.span):
             raise WithheldError("two of its edits change the same code")
         else:
             ordered.append(splice)
     return ordered
+
+
+def _place(splice: Splice) -> tuple[int, int, bool]:
+    return splice.span.start, splice.span.end, splice.text.startswith(("\n", "\r"))
+
+
+def _behind_what_goes(gone: Splice, added: Splice, text: str) -> Splice | None:
+    """Return both splices as one where lines are deleted and others put behind the last of them."""
+    newline = text[added.span.start : gone.span.end]
+    at_end = gone.span.start < added.span.start == added.span.end and newline in ("\n", "\r\n")
+    if gone.text or not at_end or not added.text.startswith(newline):
+        return None
+    return Splice(gone.span, added.text[len(newline) :] + newline)
 
 
 def _loses_comment(splices: Sequence[Splice], context: EditContext) -> bool:
@@ -135,6 +156,9 @@ def _smalls(node: cst.CSTNode, context: EditContext) -> Sequence[cst.BaseSmallSt
 
 
 def _remove(edit: Remove, removed: set[cst.CSTNode], context: EditContext) -> Iterator[Splice]:
+    if isinstance(edit.node, cst.If):
+        yield _cut_line(_insertable(edit.node, context), context)
+        return
     smalls = _smalls(edit.node, context)
     line = context.parent(smalls[0])
     if not isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite):
@@ -173,7 +197,7 @@ def _cut_small(
     return Splice(Span(context.span(line[at - 1]).end, span.end), "")
 
 
-def _cut_line(line: cst.SimpleStatementLine, context: EditContext) -> Splice:
+def _cut_line(line: Line, context: EditContext) -> Splice:
     """Return the splice that deletes a whole line; a file without a final newline stays without
     one."""
     index = context.index

@@ -78,6 +78,8 @@ def analyse(job: Job, outside: OutsideOf | None = None) -> FileReport:
     """
     document = job.document
     cells = _cells(document)
+    if job.fix and not fixable(document):  # What fixes of one round leave must not widen the next.
+        job = _styled(job)
 
     def check(text: str) -> Checked:
         return checked(job, text, cells, outside)
@@ -104,6 +106,14 @@ def _cells(document: Document) -> Cells | None:
     return Cells(document)
 
 
+def _styled(job: Job) -> Job:
+    """Return a job whose fixes wrap lines as the file does that is fixed."""
+    from torchlint.edits.wrapping import limit_of, style_of
+
+    text = job.document.text
+    return replace(job, line_length=limit_of(text, job.line_length), aligned=style_of(text).aligned)
+
+
 def _fixed(job: Job, check: Check, cells: Cells | None) -> Changed:
     from torchlint.engine.fix import fixed
 
@@ -114,6 +124,7 @@ def _fixed(job: Job, check: Check, cells: Cells | None) -> Changed:
         check,
         lambda fix: fix.safety in allowed and not fix.withheld,
         encoding=document.encoding,
+        line_length=job.line_length,
     )
     unsound = cells.unsound(changed.checked.text) if cells is not None else ""
     if unsound:
@@ -311,7 +322,7 @@ def _rule_findings(
 
     rules, problems = load_rules(wanted | silent)
     module = hits.module_of(job, tree, text, python, outside(job) if outside is not None else None)
-    found, notes = hits.findings(module, job.document.filename, rules, wanted)
+    found, notes = hits.findings(module, job.document.filename, rules, wanted, job)
     module.close()
     return found, (
         *notes,

@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix
+from torchlint.base.span import LineIndex
 from torchlint.edits.validation import Validator
+from torchlint.edits.wrapping import width
 from torchlint.engine.checked import Changed, Check
 from torchlint.engine.overlaps import edits_of, independent
 
 MAX_ROUNDS = 10
+_PATIENT_ROUNDS = 4
 
 
 @dataclass(slots=True)
@@ -26,6 +29,7 @@ class _Run:
     allowed: Callable[[TextFix], bool]
     verdict: Validator
     encoding: str
+    limit: int = 0
     applied: int = 0
     unsafe: int = 0
     refused: set[tuple[str, ...]] = field(default_factory=set)
@@ -77,10 +81,18 @@ class _Run:
         words = f"{version} cannot parse it, so that libcst alone checked the fixes"
         return [Note(NoteKind.CHECKED_LESS, "", words)]
 
-    def round(self, text: str, findings: Sequence[Finding]) -> str:
-        """Return `text` with this round's fixes; those that break it alone are refused from now
-        on."""
+    def round(self, text: str, findings: Sequence[Finding], patient: bool) -> str:
+        """Return `text` with this round's fixes; those that break it alone are refused from now on.
+
+        Args:
+            text: what is fixed.
+            findings: in it.
+            patient: whether of fixes that only together make a line too long, one waits for the
+                next round, in which it is wrapped.
+        """
         chosen = independent(self.fixable(findings))
+        if patient and self.limit:
+            chosen = _one_a_row(text, chosen, self.limit)
         kept = self._sound(text, [], chosen)
         taken = set(map(id, kept))
         for found in chosen:
@@ -107,7 +119,11 @@ class _Run:
 
 
 def fixed(
-    text: str, check: Check, allowed: Callable[[TextFix], bool], encoding: str = "utf-8"
+    text: str,
+    check: Check,
+    allowed: Callable[[TextFix], bool],
+    encoding: str = "utf-8",
+    line_length: int = 0,
 ) -> Changed:
     """Apply fixes until none is left.
 
@@ -116,13 +132,14 @@ def fixed(
         check: analyses a text.
         allowed: whether a fix may be applied (its safety).
         encoding: the file's codec; a fix whose text it cannot hold is withheld.
+        line_length: how wide fixes may make a line; 0 for no limit.
     """
-    run = _Run(allowed, Validator(text), encoding)
+    run = _Run(allowed, Validator(text), encoding, line_length)
     now = first = check(text)
-    for _ in range(MAX_ROUNDS):
+    for number in range(MAX_ROUNDS):
         if not run.fixable(now.findings):
             break
-        after = run.round(now.text, now.findings)
+        after = run.round(now.text, now.findings, patient=number < _PATIENT_ROUNDS)
         if after != now.text:
             now = check(after)
     left = run.fixable(now.findings)
@@ -135,6 +152,29 @@ def fixed(
     return Changed(
         now, run.applied, run.unsafe, (*run.notes, *run.withheld(now.findings), *run.checked_less())
     )
+
+
+def _one_a_row(text: str, chosen: Sequence[Finding], limit: int) -> list[Finding]:
+    """Return the findings without those whose fixes make a line too long together with an earlier
+    one's."""
+    lines = LineIndex(text)
+    widths: dict[int, int] = {}
+    kept = []
+    for found in chosen:
+        longer: dict[int, int] = {}
+        for edit in found.fix.edits if found.fix is not None else ():
+            if "\n" not in edit.text:
+                row = edit.start.row
+                longer[row] = longer.get(row, 0) + len(edit.text)
+        had = {row: width(lines.line(row)) for row in longer}
+        crowded = any(
+            had[row] <= limit < widths[row] + more for row, more in longer.items() if row in widths
+        )
+        if not crowded:
+            kept.append(found)
+            for row, more in longer.items():
+                widths[row] = widths.get(row, had[row]) + more
+    return kept
 
 
 def _bug(found: Finding, words: str) -> Note:

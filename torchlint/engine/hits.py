@@ -24,6 +24,7 @@ from torchlint.catalog.rules import load_catalog
 from torchlint.edits.positions import Layout
 from torchlint.edits.statement_spans import StatementSpans
 from torchlint.edits.text_fix import EditContext, text_fix
+from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.rule import Append, Grade, Hit, Module, Prepend, Remove, Replace, Rule, Safety, Why
 from torchlint.semantic.code.bindings import imported_over
@@ -70,7 +71,11 @@ class Placed:
 
 
 def findings(
-    module: Module, filename: str, rules: Iterable[Rule], wanted: Collection[str]
+    module: Module,
+    filename: str,
+    rules: Iterable[Rule],
+    wanted: Collection[str],
+    job: Job | None = None,
 ) -> Found:
     """Return what the rules of the codes in `wanted` find in a file; the others of `rules` are
     those they yield to.
@@ -78,7 +83,7 @@ def findings(
     A rule that crashes costs a note that names it, and only its own findings.
     """
     found, crashes = hits(module, rules)
-    placing = Placing(module, filename)
+    placing = Placing(module, filename, job)
     made: dict[tuple[str, Span], Finding] = {}
     for placed, stronger in strongest(placing.placed(found), wanted):
         key = (placed.rule.code, placed.span)
@@ -105,6 +110,7 @@ def module_of(
         accelerator=job.accelerator,
         assume_hot=job.assume_hot,
         python=python,
+        structure=syntax.structure(text, tree),
         outside=outside if outside is not None else Outside(),
     )
 
@@ -199,10 +205,12 @@ class Placing:
     Args:
         module: the analysis of the file.
         filename: as the user knows the file.
+        job: says how fixes lay out code; None for as the file does.
     """
 
-    def __init__(self, module: Module, filename: str) -> None:
+    def __init__(self, module: Module, filename: str, job: Job | None = None) -> None:
         self.module = module
+        self._job = job
         self._filename = filename
         self._others: dict[Module, Placing] = {}
 
@@ -228,6 +236,8 @@ class Placing:
             self.layout,
             module.parent,
             module.statements.python,
+            self._job.line_length if self._job is not None else 0,
+            self._job.aligned if self._job is not None else None,
         )
 
     def placed(self, found: Iterable[tuple[Rule, Hit]]) -> list[Placed]:

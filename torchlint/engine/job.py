@@ -36,6 +36,8 @@ class Job:
         accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run
             on.
         assume_hot: glob patterns of function names that are hot whatever the analysis thinks.
+        line_length: how wide fixes may make a line; 0 for as wide as the file's own.
+        aligned: whether fixes wrap arguments below the first one; None for as the file does.
         fix: ``""`` to check only, ``"safe"`` or ``"unsafe"`` to also apply fixes up to that safety.
         show_source: whether the report needs source lines around each finding.
         root: the project root, absolute, in which imports of the file are followed; empty for a
@@ -45,6 +47,8 @@ class Job:
         identity: the path that fingerprints are made from; `relative` where empty.
         unsaved: other files of the project that are open in an editor: path, links of its folder
             resolved, and text.
+        facts: what a report of the cache rests on, where the job is to say what of that still
+            holds.
     """
 
     document: Document
@@ -60,3 +64,6 @@ class Job:
     silence: Silence | None = None
     identity: str = ""
     unsaved: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    line_length: int = 0
+    aligned: bool | None = None

@@ -13,6 +13,8 @@ from torchlint.base.span import LineIndex
 if TYPE_CHECKING:
     import libcst as cst
 
+    from torchlint.semantic.code.tree import Tree
+
 _COMMA_EXCEPT = "multiple exception types must be parenthesized"
 _PYTHON_2_NAME = re.compile(r"\s*except\b.+,\s*[a-z_]\w*\s*:")
 """``except OSError, error:``. Since Python 3.14 a comma is allowed, but classes are seldom in lower
@@ -29,15 +31,25 @@ _NEWER = re.compile(
 )
 """Signs of what libcst reads and some Python that we run on does not. libcst hangs on some faulty
 texts, so that those without a sign are not given to it."""
-_KEPT = 700_000
-"""Characters of source whose trees are remembered, which take some 30 bytes for each."""
+_KEPT = 500_000
+"""Characters of source whose trees are remembered, which take some 90 bytes for each."""
 _SHORT = 2_000
 """Characters of a text, as of one statement, for which the exchange of libcst's classes costs more
 than it saves."""
-_recent: dict[str, cst.Module | str] = {}
+_recent: dict[str, _Remembered] = {}
 left_to_libcst: set[str] = set()
 """Texts of which a lean tree turned out to be another than libcst's."""
 _RAW_LINE = re.compile(r"error at (\d+):(\d+)")
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """What a text was read as: CPython's tree, libcst's or why there is none, and what is known of
+    its structure once that was asked for."""
+
+    python: ast.Module | None
+    root: cst.Module | str
+    tree: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +72,15 @@ def syntax_fault(text: str) -> SyntaxFault | None:
 
 
 def python_tree(text: str) -> ast.Module | SyntaxFault | None:
-    """Return CPython's tree of a text, or what it has against it.
+    """Return CPython's tree of a text, or what it has against it; that of a remembered text.
 
     None: only a newer Python accepts the text, but libcst can parse it.
 
     Raises:
         TooDeepError: CPython's parser gives up on the nesting.
     """
+    if text in _recent:
+        return _recent[text].python
     if "\0" in text:
         at = LineIndex(text).position(text.index("\0"))
         return SyntaxFault("source code cannot contain null bytes", at.row, at.column)
@@ -118,14 +132,28 @@ def parse(text: str, python: ast.Module | None) -> cst.Module | str:
         text: the decoded text without its BOM.
         python: CPython's tree of it; None where only a newer Python accepts it.
     """
-    tree = _recent.pop(text, None) or _lean(text, python) or _parsed(text)
-    _recent[text] = tree
+    _recent[text] = found = _recent.pop(text, None) or _Remembered(
+        python, _lean(text, python) or _parsed(text)
+    )
     total = sum(map(len, _recent))
     while total > _KEPT and len(_recent) > 1:
         oldest = next(iter(_recent))
         del _recent[oldest]
         total -= len(oldest)
-    return tree
+    return found.root
+
+
+def structure(text: str, root: cst.Module) -> Tree:
+    """Return parents, owners and nodes by type of a text's tree; that of a remembered text is
+    shared."""
+    from torchlint.semantic.code.tree import Tree
+
+    found = _recent.get(text)
+    if found is None or found.root is not root:
+        return Tree(root)
+    if found.tree is None:
+        found.tree = Tree(root)
+    return found.tree
 
 
 def _lean(text: str, python: ast.Module | None) -> cst.Module | None:

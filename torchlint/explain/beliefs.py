@@ -32,6 +32,7 @@ _DTYPES = {
 _KINDS = {
     "ndarray": "NumPy array, on the host",
     "none": "None",
+    "plain": "Python value, on the host",
     "number": "Python number, on the host",
     "bool": "Python bool, on the host",
     "str": "text",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from torchlint.base.finding import FileReport, Finding
+from torchlint.base.trail import TREE
 from torchlint.lsp.configured import Task
 from torchlint.lsp.convert import Places
 from torchlint.lsp.pool import Pool
@@ -156,7 +158,10 @@ def _rests_on(task: asyncio.Task[Analysis], path: str) -> bool:
     if task.cancelled() or task.exception() is not None:
         return False
     rests_on = task.result().report.rests_on
-    return rests_on is not None and any(path == other for other, _ in rests_on)
+    return rests_on is not None and any(
+        path == other or (state.startswith(TREE) and path.startswith(os.path.join(other, "")))
+        for other, state in rests_on
+    )
 
 
 def _graded(task: Task, report: FileReport) -> Iterator[Finding]:

@@ -8,6 +8,11 @@ One file holds the reports of one project under one set of settings; its name is
 torchlint's own code, the rules, the versions of Python and libcst, and the settings that reach the
 analysis. A report of it counts where the file holds the same content, and where each other file
 that the analysis read still does, and none that it looked for in vain has appeared.
+
+Questions about all files of the project (who calls this function?) would have each report rest on
+each file. So their answers are kept: while no file of the project has changed they hold, and else
+a worker asks the questions again, for all reports at once, before any report is looked up. That
+reads the files, and analyses none.
 """
 
 from __future__ import annotations
@@ -16,13 +21,25 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from importlib.machinery import PathFinder
+from itertools import chain
 from typing import Any
 
 import torchlint
 from torchlint.base.finding import FileReport, NoteKind
-from torchlint.base.trail import IS_FILE, LISTING, NO_MODULE, NOTHING, listing
+from torchlint.base.trail import (
+    ASKED,
+    IS_FILE,
+    LISTING,
+    NO_MODULE,
+    NOTHING,
+    TREE,
+    is_content,
+    listing,
+    tree,
+)
 from torchlint.catalog.rules import Catalog
 from torchlint.run.cache_folder import CacheFolder, on_ci, open_folder
 from torchlint.run.digests import Contents, State, digest_of
@@ -43,6 +60,9 @@ PARTS = (
     "rule.py",
 )
 """The parts of the package that decide what is found."""
+
+_PATIENCE = 60.0
+"""CPU seconds that a worker may take to ask again what is known of all files of a project."""
 
 Fact = tuple[str, str]
 """Another path that a report depends on, and its state: a digest, or a word of
@@ -122,6 +142,11 @@ class ProjectCache:
         self._value = _Value(folder.read(self.name))
         self._contents = Contents({} if exact else self._value.known, folder.settled)
         self._holding: dict[int, bool] = {}
+        self._every: dict[str, str] = {}
+        self._tree_now = ""
+        self._confirmed: frozenset[Fact] | None = None
+        self._then: list[Fact] = []
+        self._renewed: dict[str, list[Fact]] = {}
         self._hits: set[str] = set()
         self._seen: set[str] = set()
         self._fresh: dict[str, tuple[str, tuple[Fact, ...], list[Any]]] = {}
@@ -151,7 +176,7 @@ class ProjectCache:
         ):
             return None
         try:
-            if not all(map(self._holds, entry[1])):
+            if not self._all_hold(relative, entry[1]):
                 return None
             report = unpacked(entry[2:], filename, lambda name: self._shown(name, filename))
         except (NoReportError, TypeError, IndexError):
@@ -172,7 +197,7 @@ class ProjectCache:
             return
         self._contents.note(path, content)
         for other, state in report.rests_on:
-            if state not in _WORDS and not state.startswith(LISTING):
+            if is_content(state):
                 self._contents.note(other, state)
         stored = packed(report, lambda name: self._stored(name, report))
         self._fresh[relative] = (f"{content} {identity}", report.rests_on, stored)
@@ -180,15 +205,30 @@ class ProjectCache:
     def facts(self) -> Iterator[Fact]:
         """Yield the other paths that the reports of this run depend on, some more than once."""
         for relative in self._hits:
-            yield from (self._value.facts[index] for index in self._value.files[relative][1])
+            yield from self._named(self._value.facts[i] for i in self._value.files[relative][1])
         for _, facts, _ in self._fresh.values():
-            yield from facts
+            yield from self._named(facts)
+        yield from self._every.items()
+        if self._renewed:
+            yield from self._named(self._then)
+
+    def _named(self, facts: Iterable[Fact]) -> Iterator[Fact]:
+        """Yield facts, but for questions about all files; these files are yielded by themselves."""
+        for path, state in facts:
+            if state.startswith(TREE):
+                self._tree()
+            elif not state.startswith(ASKED):
+                yield path, state
 
     def save(self) -> None:
         """Write what is new, with what other runs wrote meanwhile; reports of files that are gone
         are dropped."""
+        fresh = (fact for _, facts, _ in self._fresh.values() for fact in facts)
+        if any(state.startswith(TREE) for _, state in chain(self._value.facts, fresh)):
+            self._tree()  # so that the next run knows these files by their states
         settled = self._contents.settled()
-        if not self._fresh and settled.items() <= self._value.known.items():
+        new = self._fresh or self._renewed or not settled.items() <= self._value.known.items()
+        if not new:
             return
         value = _Value(self.folder.read(self.name))
         files: dict[str, Any] = {}
@@ -200,6 +240,8 @@ class ProjectCache:
                 used = [value.facts[index] for index in entry[1]]
             except (TypeError, IndexError):
                 continue
+            if used == self._renewed.get(relative):  # else another run was quicker
+                used = self._as_confirmed(used)
             files[relative] = [
                 entry[0],
                 [facts.setdefault(fact, len(facts)) for fact in used],
@@ -211,9 +253,8 @@ class ProjectCache:
                 [facts.setdefault(fact, len(facts)) for fact in used_here],
                 *report,
             ]
-        named = {path for path, _ in facts} | {
-            os.path.normpath(os.path.join(self.root, name)) for name in files
-        }
+        named = {path for path, _ in facts} | self._every.keys()
+        named |= {os.path.normpath(os.path.join(self.root, name)) for name in files}
         known = {path: item for path, item in value.known.items() if path in named} | settled
         self.folder.write(
             self.name,
@@ -228,6 +269,58 @@ class ProjectCache:
         if relative in self._seen:
             return relative in self._hits
         return os.path.lexists(os.path.join(self.root, relative))
+
+    def _all_hold(self, relative: str, indexes: list[int]) -> bool:
+        """Say whether the facts of a report are still ones."""
+        facts = [self._value.facts[index] for index in indexes]
+        trees = [state for _, state in facts if state.startswith(TREE)]
+        asked = [fact for fact in facts if fact[1].startswith(ASKED)]
+        of_all = len(trees) + len(asked)  # they stand behind the others
+        if not all(map(self._holds, indexes[: len(indexes) - of_all])):
+            return False
+        if not asked or trees == [self._tree()]:
+            return True
+        if not self._answers() >= {*asked}:
+            return False
+        self._renewed[relative] = facts
+        return True
+
+    def _tree(self) -> str:
+        """Return the state of all files of the project."""
+        if not self._tree_now:
+            from torchlint.semantic.project.search import Search
+
+            search = Search(self.root)
+            every = search.every_file()
+            contents = [(path, self._contents.digest(path)) for path in every or ()]
+            self._every = {**search.listings, **dict(contents)}
+            self._tree_now = tree(search.listings, contents if every is not None else None)
+        return self._tree_now
+
+    def _answers(self) -> frozenset[Fact]:
+        """Return the stored answers to questions about all files that are still right; none where
+        the worker fails that asks again."""
+        if self._confirmed is None:
+            from torchlint.engine.job import Job
+            from torchlint.run.run import RunOptions, run
+            from torchlint.run.worker import confirm_job
+            from torchlint.source.document import Document
+
+            facts = tuple(fact for fact in self._value.facts if fact[1].startswith(ASKED))
+            document = Document(self.root, "", "", "utf-8", bom=False, data=b"")
+            job = Job(document, "", frozenset(), root=self.root, facts=facts)
+            with closing(run([job], RunOptions(jobs=1, timeout=_PATIENCE), confirm_job)) as reports:
+                found = next(reports).rests_on or ()
+            self._confirmed = frozenset(fact for fact in found if fact[1].startswith(ASKED))
+            self._then = [fact for fact in found if not fact[1].startswith(ASKED)]
+        return self._confirmed
+
+    def _as_confirmed(self, facts: list[Fact]) -> list[Fact]:
+        """Return the facts of a report whose answers were confirmed: with what these rest on
+        now."""
+        asked = [fact for fact in facts if fact[1].startswith(ASKED)]
+        others = [fact for fact in facts if not fact[1].startswith((TREE, ASKED))]
+        return [*dict.fromkeys([*others, *self._then]), *asked]
 
     def _holds(self, index: int) -> bool:
         """Say whether a stored fact is still one."""
@@ -253,9 +346,6 @@ class ProjectCache:
 
     def _shown(self, name: str, filename: str) -> str:
         return shown(os.path.join(self.root, name)) if name else filename
-
-
-_WORDS = (IS_FILE, NOTHING, NO_MODULE)
 
 
 class _Value:

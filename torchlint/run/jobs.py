@@ -25,5 +25,6 @@ def job_for(document: Document, relative: str, settings: Settings, catalog: Cata
         settings.target_torch,
         settings.accelerator,
         settings.assume_hot,
+        line_length=settings.line_length,
         root=settings.root,
     )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from torchlint.base.errors import SourceError
-from torchlint.base.trail import Trail, listing, states
+from torchlint.base.trail import Trail, answered, listing, question_of, states, tree
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.run.digests import LARGEST, UNREADABLE, State, digest, state_of
@@ -29,6 +29,7 @@ _states: dict[str, State | str | None] = {}
 _unsaved: dict[str, str] = {}
 _trails: dict[str, Trail] = {}
 _digests: dict[str, str] = {}
+_trees: dict[str, str] = {}
 
 
 def outside_of(job: Job) -> Outside:
@@ -57,7 +58,46 @@ def rests_on(job: Job) -> tuple[tuple[str, str], ...]:
         return ()
     (project,) = _projects.values()
     search = project.search
-    return tuple(states(project.rests_on(trail), search.files, _digests, search.listings))
+    whole = project.rests_on(trail)
+    if whole.asked:
+        whole.add(project.beyond())
+    found = list(states(whole, search.files, _digests, search.listings))
+    if whole.asked:
+        found.append((search.root, _tree(project)))
+        found += [answered(asked, project.asked.get(asked)) for asked in sorted(whole.asked)]
+    return tuple(found)
+
+
+def confirmed(job: Job) -> tuple[tuple[str, str], ...]:
+    """Return those of a job's facts that hold, which are answers to questions about all files, what
+    these files hold, and what else these answers rest on.
+
+    Nothing is analysed for it: such questions are about what the files say.
+    """
+    forget()
+    project = Project(job.root, _text, lambda project, path, text: None)
+    held = [
+        (path, state)
+        for path, state in job.facts
+        if (asked := question_of(path, state)) is not None
+        and answered(asked, project.ask(asked)) == (path, state)
+    ]
+    search = project.search
+    beyond = states(project.beyond(), search.files, _digests, search.listings)
+    return (*beyond, (search.root, _tree(project)), *held)
+
+
+def _tree(project: Project) -> str:
+    """Return the state of all files of a project, as they were read."""
+    search = project.search
+    if search.root not in _trees:
+        every = search.every_file()
+        for path in every or ():
+            if path not in _digests:
+                _text(path)
+        contents = [(path, _digests[path]) for path in every] if every is not None else None
+        _trees[search.root] = tree(search.listings, contents)
+    return _trees[search.root]
 
 
 def _place(job: Job) -> str:
@@ -71,6 +111,7 @@ def forget() -> None:
     _projects.clear()
     _trails.clear()
     _digests.clear()
+    _trees.clear()
     _states.clear()
 
 
@@ -130,6 +171,7 @@ def _note(path: str, content: str) -> None:
     """Remember what a file held; what was read first may still be in use."""
     if _digests.setdefault(path, content) != content:
         _digests[path] = _CHANGED
+        _trees.clear()
 
 
 class _Analyst:
@@ -148,11 +190,9 @@ class _Analyst:
             python = syntax.python_tree(text)
         except syntax.TooDeepError:
             return None
-        tree = (
-            syntax.parse(text, python)
-            if not isinstance(python, syntax.SyntaxFault)
-            else python.message
-        )
+        if isinstance(python, syntax.SyntaxFault):
+            return None
+        tree = syntax.parse(text, python)
         if isinstance(tree, str):
             return None
         return Module(
@@ -161,5 +201,7 @@ class _Analyst:
             os.path.relpath(path, self._job.root).replace(os.sep, "/"),
             accelerator=self._job.accelerator,
             assume_hot=self._job.assume_hot,
+            python=python,
+            structure=syntax.structure(text, tree),
             outside=Outside(project.helper(path), path, deep=False),
         )

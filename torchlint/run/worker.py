@@ -76,6 +76,13 @@ def analyse_job(job: Job) -> FileReport:
     return replace(report, rests_on=projects.rests_on(job) if projects is not None else ())
 
 
+def confirm_job(job: Job) -> FileReport:
+    """Say which of a job's facts still hold, see `projects.confirmed`."""
+    from torchlint.run.projects import confirmed
+
+    return FileReport(job.document.filename, rests_on=confirmed(job))
+
+
 def _outside(job: Job) -> Outside:
     from torchlint.run.projects import outside_of
 

@@ -57,6 +57,7 @@ class Module:
         accelerator: ``auto``, or what the code is known to run on.
         assume_hot: patterns of names of functions that run every step.
         python: CPython's tree of the text, where somebody has it already.
+        structure: what is known of the structure of `root`, where somebody has it already.
     """
 
     ground: Module
@@ -75,6 +76,7 @@ class Module:
         accelerator: str = "auto",
         assume_hot: tuple[str, ...] = (),
         python: ast.Module | None = None,
+        structure: Tree | None = None,
     ) -> None:
         self.ground = self
         self.root = root
@@ -85,7 +87,7 @@ class Module:
         self.target_torch = target_torch
         self.accelerator = accelerator
         self.assume_hot = assume_hot
-        self.tree = Tree(root)
+        self.tree = structure if structure is not None else Tree(root)
         self.names = Names(self.tree, filename, outside)
         self.statements = Statements(root, text, python)
         self.answers: dict[Any, dict[Any, Any]] = {}

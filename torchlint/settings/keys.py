@@ -306,6 +306,20 @@ class Settings:
         place=90,
         more="Callbacks of a framework that torchlint does not know, say.",
     )
+    line_length: int = _key(
+        values.count,
+        0,
+        Decides.FINDINGS,
+        takes="whole number",
+        words="How long fixes may make a line; else your formatter's limit, or the file's.",
+        sample="line-length = 100",
+        place=95,
+        more="That is what the tables of ruff, black, yapf or autopep8 in `pyproject.toml`, "
+        "`ruff.toml`, flake8 or pycodestyle in `setup.cfg`, `tox.ini` or `.flake8`, or "
+        "`.editorconfig` say in the project's root. Where none does, it is the longest line of "
+        "code that the file has, from 88 to 120. Longer lines of fixes are wrapped.",
+        unset="that of your formatter, else of the file",
+    )
     fail_on: Severity = _key(  # noqa: RUF009  # a member of an enumeration can be shared
         values.severity,
         Severity.WARNING,

@@ -19,6 +19,7 @@ from torchlint.settings import values
 from torchlint.settings.dependencies import Declared, declared_above, declared_in
 from torchlint.settings.files import Layer, read_chain
 from torchlint.settings.keys import CONFIGURED, FIELDS, KEYS, TARGET_TORCH, Settings, checked
+from torchlint.settings.line_length import declared_length
 from torchlint.source.discover import DiscoverOptions
 from torchlint.source.globs import matches
 from torchlint.source.paths import real_folder_of
@@ -96,6 +97,8 @@ def load_settings(
         refused=tuple(words for key, words in refused.items() if key not in given),
         **fields,
     )
+    if not found.line_length:
+        found = replace(found, line_length=declared_length(root))
     if FIELDS[TARGET_TORCH] in fields:
         return found
     declared = _declared_torch(config, root)

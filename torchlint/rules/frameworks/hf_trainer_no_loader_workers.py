@@ -59,7 +59,12 @@ class Images(Dataset):
 def train(model, paths, transform):
     from transformers import Trainer, TrainingArguments
 
-    args = TrainingArguments("out", num_train_epochs=3, dataloader_num_workers=4, dataloader_persistent_workers=True)
+    args = TrainingArguments(
+        "out",
+        num_train_epochs=3,
+        dataloader_num_workers=4,
+        dataloader_persistent_workers=True,
+    )
     Trainer(model, args, train_dataset=Images(paths, transform)).train()
 ```
 

@@ -35,7 +35,9 @@ def tokenised():
 
     tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
     dataset = load_dataset("imdb")
-    return dataset.map(lambda row: tokenizer(row["text"], truncation=True), batched=True)
+    return dataset.map(
+        lambda row: tokenizer(row["text"], truncation=True), batched=True
+    )
 ```
 
 ## Leave alone

@@ -41,7 +41,13 @@ if __name__ == "__main__":
 
 ## Good
 ```python
-loader = DataLoader(dataset, batch_size=64, num_workers=2, persistent_workers=True, pin_memory=torch.cuda.is_available())
+loader = DataLoader(
+    dataset,
+    batch_size=64,
+    num_workers=2,
+    persistent_workers=True,
+    pin_memory=torch.cuda.is_available(),
+)
 if __name__ == "__main__":
     train(loader)
 ```
@@ -83,7 +89,7 @@ model = nn.Linear(1024, 2).to(device)
 ```python
 train(loader)
 ```
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -94,17 +100,8 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.data.datasets import cuda_samples, sample_cost
-from torchlint.semantic.data.loaders import (
-    batches_go_to,
-    feeds_device,
-    loader_loops,
-    loader_role,
-    makes_loader,
-    moves_batches,
-    pins_memory,
-)
-from torchlint.semantic.values.inferred import framework_moves_batches
+from torchlint.semantic.data.loader_settings import lacks_pinning, pin_word
+from torchlint.semantic.data.loaders import makes_loader, pins_memory
 
 _LOADER = "torch.utils.data.DataLoader"
 _NOTE = "Each batch takes memory that cannot be swapped out, and the loader runs one more thread."
@@ -128,37 +125,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if pins_memory(module, node) is not False:
         return
     bound = arguments_of(module, node, _LOADER)
-    workers, pin = bound.value("num_workers"), bound.value("pin_memory")
+    workers = bound.value("num_workers")
     if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
         return
-    if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
-        return
-    if _feeds_device(module, node):
-        yield Hit(node, fix=_fix(module, node, pin))
-
-
-def _feeds_device(module: Module, node: cst.Call) -> bool:
-    """Say whether a model's loop over the loader moves its batches to the accelerator.
-
-    Of a loader that leaves this file, costly samples and a file that moves other batches say that
-    it feeds a GPU.
-    """
-    if feeds_device(module, node) is not None:
-        return True
-    role = loader_role(module, node)
-    if role in ("train", "eval"):
-        return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
-    return (
-        role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
-    )
+    if lacks_pinning(module, node):
+        yield Hit(node, fix=_fix(module, node, bound.value("pin_memory")))
 
 
 def _fix(module: Module, node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
-    torch = name_for_module(module, "torch", "torch")
-    value = cst.parse_expression(f"{torch}.cuda.is_available()")
+    value = pin_word(module, node)
     edit = (
         Replace(pin, value)
         if pin is not None
         else Replace(node, with_keyword(node, "pin_memory", value))
     )
-    return Fix((edit, NeedImport("torch", torch)), Safety.UNSAFE, "Pin the batches' memory", _NOTE)
+    torch = name_for_module(module, "torch", "torch")
+    asks = (NeedImport("torch", torch),) if isinstance(value, cst.Call) else ()
+    return Fix((edit, *asks), Safety.UNSAFE, "Pin the batches' memory", _NOTE)

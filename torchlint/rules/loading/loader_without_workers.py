@@ -8,9 +8,9 @@ asynchronous data loading and augmentation") and the profiler's pattern
 asynchronous either, whatever `non_blocking` says.
 
 Flagged: a loader without workers whose samples are read, decoded, tokenised or augmented, as a
-warning where it feeds a training loop or is shuffled, as a hint elsewhere; samples of unknown cost
-are a hint where a training loop moves the batches or Lightning does. A literal number of workers
-per GPU is a hint as well.
+warning where it feeds a training loop or is shuffled, as a hint elsewhere and for held-out data;
+samples of unknown cost are a hint where a training loop moves the batches or Lightning does. A
+literal number of workers per GPU is a hint as well.
 
 ## Setup
 ```python
@@ -58,7 +58,15 @@ if __name__ == "__main__":
 ## Good
 ```python
 if __name__ == "__main__":
-    train(DataLoader(Files(root), batch_size=4, shuffle=True, num_workers=4))
+    train(
+        DataLoader(
+            Files(root),
+            batch_size=4,
+            shuffle=True,
+            num_workers=4,
+            pin_memory=torch.cuda.is_available(),
+        )
+    )
 ```
 
 ## Leave alone
@@ -82,10 +90,14 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 ```
 
 ## Fix safety
-Unsafe, and offered only for a script with a `__main__` guard: random transforms draw from the
-workers' seeds, so samples differ, and memory grows with each worker. The order of a shuffle and the
-main generator stay the same. Four workers are a start: measure with more and fewer. Elsewhere the
-fix is a suggestion.
+Unsafe: random transforms draw from the workers' seeds, so samples differ, memory grows with each
+worker, what the dataset stores in itself stays in the worker, and where processes are spawned
+(Windows, macOS) the script needs a `__main__` guard and nothing in the dataset may be a lambda. The
+order of a shuffle and the main generator stay the same. The same fix pins the memory of a loader
+that feeds an accelerator, and keeps the workers of one that is iterated in each epoch. The number
+of workers is that of another loader, or the file's own option or constant; else four, a start from
+which to measure. Where a script without a guard makes the loader, or the dataset keeps a file open,
+the fix is a suggestion.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
@@ -99,19 +111,46 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, with_keyword
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    one_sentence,
+    with_keyword,
+)
 from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around, is_debug
+from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import has_main_guard
-from torchlint.semantic.data.datasets import cuda_samples, sample_cost, streams_samples
+from torchlint.semantic.data.datasets import (
+    assigned_to,
+    cuda_samples,
+    sample_cost,
+    streams_samples,
+)
+from torchlint.semantic.data.loader_settings import (
+    lacks_pinning,
+    pin_word,
+    restarts_workers,
+    workers_word,
+)
 from torchlint.semantic.data.loaders import (
+    held_out,
     loader_loops,
     loader_role,
     makes_loader,
     moves_batches,
     pins_memory,
 )
+from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _TRYOUT = re.compile(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
@@ -120,10 +159,19 @@ _PER_GPU = (
     "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
     "sample, so measure."
 )
-_NOTE = (
-    "Random transforms draw from the workers' seeds, each worker takes memory, and 4 is only "
-    "a start to tune from."
+_NOTE = "Random transforms draw from the workers' seeds, and each worker takes memory."
+_SPAWNED = "Where processes are spawned (Windows, macOS) the script needs a __main__ guard."
+_PICKLED = "Where processes are spawned (Windows, macOS) a lambda in the dataset cannot be sent."
+_STORED = "What the dataset stores in itself while it is read stays in the worker."
+_START = "4 is only a start to tune from."
+_PINNED = "Each batch takes memory that cannot be swapped out."
+_KEPT = "The workers stay between the epochs, with the memory that they take."
+_OPEN = "Workers must not share the open file that the dataset keeps."
+_HANDLES = re.compile(
+    r"builtins\.open$|h5py\.File$|lmdb\.open$|zipfile\.ZipFile$|tarfile\.open$|sqlite3\.connect$"
+    r"|tables\.open_file$|io\.open$"
 )
+"""What gives a handle with a place of its own in a file, which forked processes share."""
 
 rule = Rule(
     __name__,
@@ -152,19 +200,114 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     severity = _severity(module, node)
     if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
         return
-    train = loader_role(module, node) == "train"
+    train = loader_role(module, node) == "train" and not held_out(module, node)
     words = {
         "role": "training DataLoader" if train else "DataLoader",
         "pin": _PIN if pins_memory(module, node) is False else "",
     }
-    four = cst.Integer("4")
-    edit = (
-        Replace(workers, four)
-        if workers is not None
-        else Replace(node, with_keyword(node, "num_workers", four))
+    yield Hit(node, words, _fix(module, node, bound.value("dataset")), severity)
+
+
+def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> Fix:
+    """Return the fix, with all that workers change for this dataset, and what they need."""
+    notes = [_NOTE]
+    safety = Safety.UNSAFE
+    guarded = has_main_guard(module)
+    if not guarded and _runs_on_import(module, node):
+        safety = Safety.SUGGESTION
+    elif not guarded:
+        notes.append(_SPAWNED)
+    if _holds(module, node, dataset):
+        notes.append(_PICKLED)
+    if dataset is not None and _stores(module, dataset):
+        notes.append(_STORED)
+    if dataset is not None and _keeps_open(module, dataset):
+        safety = Safety.SUGGESTION
+        notes.append(_OPEN)
+    changes = _changes(module, node, notes)
+    bound = arguments_of(module, node, _LOADER)
+    given = {id(bound.value(name)): value for name, value in changes.items()}
+    args = [arg.with_changes(value=given.get(id(arg.value), arg.value)) for arg in node.args]
+    new = node.with_changes(args=args)
+    for name, value in changes.items():
+        if bound.value(name) is None:
+            new = with_keyword(new, name, value)
+    torch = name_for_module(module, "torch", "torch")
+    asks = isinstance(changes.get("pin_memory"), cst.Call)
+    edits = (Replace(node, new), *((NeedImport("torch", torch),) if asks else ()))
+    return Fix(edits, safety, "Load with worker processes", one_sentence(notes))
+
+
+def _changes(module: Module, node: cst.Call, notes: list[str]) -> dict[str, cst.BaseExpression]:
+    """Return the settings that go with workers, in the file's own words where it has some; what
+    they change is added to the notes."""
+    word = workers_word(module, node)
+    workers = word or cst.Integer("4")
+    if word is None:
+        notes.append(_START)
+    changes: dict[str, cst.BaseExpression] = {"num_workers": workers}
+    if lacks_pinning(module, node):
+        changes["pin_memory"] = pin_word(module, node)
+        notes.append(_PINNED)
+    if restarts_workers(module, node):
+        some = isinstance(workers, cst.Integer)
+        code = "True" if some else f"{module.root.code_for_node(workers)} > 0"
+        changes["persistent_workers"] = cst.parse_expression(code)
+        notes.append(_KEPT)
+    return changes
+
+
+def _runs_on_import(module: Module, node: cst.Call, depth: int = 2) -> bool:
+    """Say whether the file itself makes the loader when it is run or imported, without a guard."""
+    function = module.function(node)
+    if function is None:
+        return module.class_of(node) is None
+    sites = call_sites(module, function) if depth else []
+    return any(_runs_on_import(module, site, depth - 1) for site in sites)
+
+
+def _holds(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> bool:
+    """Say whether a lambda is among what a loader, or its dataset, is made from."""
+    made = [node, *(assigned_to(module, dataset) if dataset is not None else ())]
+    parts = [arg.value for call in made if isinstance(call, cst.Call) for arg in call.args]
+    more = [each for part in parts for each in assigned_to(module, part)]
+    return any(
+        True for each in (*made, *more) for _ in module.within(each, cst.Lambda, nested=True)
     )
-    safety = Safety.UNSAFE if has_main_guard(module) else Safety.SUGGESTION
-    yield Hit(node, words, Fix((edit,), safety, "Load with worker processes", _NOTE), severity)
+
+
+def _method(
+    module: Module, dataset: cst.BaseExpression, name: str
+) -> tuple[Module, cst.FunctionDef] | None:
+    return relatives.method(module, inferred(module, dataset), name)
+
+
+def _stores(module: Module, dataset: cst.BaseExpression) -> bool:
+    """Say whether reading a sample writes to the dataset itself: a cache, a counter."""
+    found = _method(module, dataset, "__getitem__")
+    if found is None:
+        return False
+    where, method = found
+    targets = [
+        target.target for assign in where.within(method, cst.Assign) for target in assign.targets
+    ]
+    targets += [assign.target for assign in where.within(method, cst.AugAssign)]
+    return any(where.code(target).startswith("self.") for target in targets)
+
+
+def _keeps_open(module: Module, dataset: cst.BaseExpression) -> bool:
+    """Say whether a dataset opens a file when it is made, and keeps it: all workers would move in
+    it."""
+    found = _method(module, dataset, "__init__")
+    if found is None:
+        return False
+    where, method = found
+    return any(
+        isinstance(assign.value, cst.Call)
+        and _HANDLES.match(where.name(assign.value.func) or "")
+        and where.code(assign.targets[0].target).startswith("self.")
+        for assign in where.within(method, cst.Assign)
+    )
 
 
 def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:
@@ -192,7 +335,7 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
     if cost is False or role == "other":
         return None
     shuffled = arguments_of(module, node, _LOADER).value("shuffle")
-    trains = role == "train" or (
+    trains = (role == "train" and not held_out(module, node)) or (
         role == "unseen" and isinstance(shuffled, cst.Name) and shuffled.value == "True"
     )
     if cost:

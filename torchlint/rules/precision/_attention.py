@@ -152,7 +152,7 @@ def _is_scale(module: Module, node: cst.BaseExpression) -> bool:
     value = inferred(module, node)
     if value.kind == "number" or isinstance(node, (cst.Integer, cst.Float)):
         return True
-    unknown = value.kind in ("?", "ndarray") or (value.tensor and value.rank == 0)
+    unknown = value.kind in ("?", "plain", "ndarray") or (value.tensor and value.rank == 0)
     return (
         unknown and value.origin != "param" and _SCALE_WORDS.search(module.code(node)) is not None
     )

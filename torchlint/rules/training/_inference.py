@@ -12,6 +12,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
@@ -28,6 +29,7 @@ _GRADIENTS = re.compile(
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
 )
+_OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
 _UNIT_TEST = re.compile(r"^test_\w+$")
 
 
@@ -96,6 +98,20 @@ def kept_still(module: Module, model: cst.BaseExpression) -> bool:
 
 
 @question(
+    yes="`{0}` runs a teacher or the like, and a file of the program switches gradients off",
+    no="no file of the program switches off the gradients of what `{0}` runs",
+)
+def still_by_project(module: Module, node: cst.Call) -> bool:
+    """Say whether a call runs a network that is called a teacher or the like, in a program of which
+    a file switches the gradients of parameters off."""
+    return kept_still(module, node.func) and said_somewhere(module, _switches_off)
+
+
+def _switches_off(text: str) -> bool:
+    return _OFF.search(text) is not None
+
+
+@question(
     yes="a framework calls the method, and switches autograd off itself",
     no="no framework is known to call it",
 )
@@ -122,11 +138,15 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
 
 @question(yes="the function says volatile=True", no="the function does not say volatile=True")
 def volatile(module: Module, node: cst.Call) -> bool:
-    """Say whether the function speaks of ``volatile=True``, which was no_grad before torch 0.4."""
+    """Say whether the function speaks of ``volatile=True``, or sets ``x.volatile``, which was
+    no_grad before torch 0.4."""
     place = module.function(node) or module.root
     return any(
         arg.keyword is not None and arg.keyword.value == "volatile"
         for arg in module.within(place, cst.Arg)
+    ) or any(
+        isinstance(each.target, cst.Attribute) and each.target.attr.value == "volatile"
+        for each in module.within(place, cst.AssignTarget)
     )
 
 
@@ -143,4 +163,5 @@ def foreign(module: Module, model: cst.BaseExpression) -> bool:
     return name.startswith("torch.jit.") or not (
         name.startswith(("torch.", "torchvision.", "builtins.", "copy."))
         or module.outside.is_ours(name)
+        or module.outside.find(name) is not None
     )

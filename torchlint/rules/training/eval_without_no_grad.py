@@ -15,7 +15,9 @@ off, and nothing there asks for gradients. Also a model call in a training step 
 needs no graph of the generator. And whatever a function is called: a model, or a method of a
 network that runs it, whose output is followed to the end (through names, containers, helpers,
 returns) and reaches no gradient, in a loop or where a function evaluates, acts or samples.
-An end that is not known is silent.
+An end that is not known is silent. The fix decorates the function, or puts the loop, or a statement
+and its neighbours, into a block; none around a statement that hands the output to other code, or
+under autocast.
 
 ## Setup
 ```python
@@ -95,6 +97,7 @@ loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -108,12 +111,13 @@ from torchlint.rules.training._inference import (
     foreign,
     kept_still,
     matters,
+    still_by_project,
     trains_nothing,
     volatile,
 )
+from torchlint.rules.training._no_grad_fixes import NOTE, around
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -132,13 +136,14 @@ from torchlint.semantic.uses.graph_use import (
     graph_fate,
     handed_on,
     keeps_what_it_computes,
+    may_train_itself,
+    records_nothing,
     runs_module_method,
 )
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
-_NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
 _DETACHED = (
     "only the detached result is used, so the graph is recorded in vain; run it under "
@@ -171,17 +176,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE
         )
     elif _unused(module, node) and _first_unused(module, node):
-        yield Hit(node, message=_UNUSED, fix=_around(module, node))
+        yield Hit(node, message=_UNUSED, fix=around(module, node, partial(_in_vain, module)))
 
 
 @question()
 def _evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether a model runs in an evaluation, by its name or its loader's, in which nothing asks
     for gradients."""
+    if not _trainable(module, node) or in_lightning(module, node):
+        return False
     heat, home = heat_of(module, node), module.function(node) or module.root
     if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not evaluates_by_name(home)):
-        return False
-    if not _trainable(module, node) or in_lightning(module, node):
         return False
     loop, around = (
         _loop(module, heat, home),
@@ -202,21 +207,31 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
         or any(differentiates(module, p) for p in places)
     ):
         return False
-    return not (
-        is_frozen(module, node.func) or any(proves_no_grad(module, place) for place in around)
-    )
+    off = is_frozen(module, node.func) or volatile(module, node) or still_by_project(module, node)
+    return not (off or any(proves_no_grad(module, place) for place in around))
 
 
 @rule.on(cst.Call, runs="train")
 def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a model that records a graph in a training step, of which nothing is used: a GAN's
     generator, a target."""
+    if _only_detached(module, node):
+        yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
+
+
+def _in_vain(module: Module, node: cst.Call) -> bool:
+    return _unused(module, node) or _only_detached(module, node)
+
+
+@question()
+def _only_detached(module: Module, node: cst.Call) -> bool:
+    """Say whether of a model's output in a training step only what is detached is used."""
     if not _trainable(module, node) or no_grad(module, node) is not False:
-        return
+        return False
     if _unused(module, node) or _evaluates(module, node):
-        return
-    if detached_for_nothing(module, node) and not is_frozen(module, node.func):
-        yield Hit(node, message=_DETACHED)
+        return False
+    still = is_frozen(module, node.func) or volatile(module, node)
+    return detached_for_nothing(module, node) and not still
 
 
 @question()
@@ -225,12 +240,12 @@ def _unused(module: Module, node: cst.Call) -> bool:
     unused."""
     if not (_trainable(module, node) or runs_module_method(module, node) or _shared(module, node)):
         return False
-    if no_grad(module, node) is not False or in_lightning(module, node):
-        return False
-    if not matters(module, node):
+    if in_lightning(module, node) or not matters(module, node):
         return False
     quiet = trains_nothing(module, node)
     if graph_fate(module, node, nothing_trains=quiet) is not Fate.DROPPED:
+        return False
+    if no_grad(module, node) is not False:  # callers are asked, in other files too
         return False
     model = node.func
     if isinstance(model, cst.Attribute) and inferred(module, model).kind != "module":
@@ -283,21 +298,6 @@ def _first_unused(module: Module, node: cst.Call) -> bool:
     return True
 
 
-def _around(module: Module, node: cst.Call) -> Fix | None:
-    """Put the statement that binds the output into a block of its own."""
-    home = module.small_statement(node)
-    line = module.statement(node)
-    if not isinstance(home, cst.Assign) or not isinstance(line, cst.SimpleStatementLine):
-        return None
-    if home.value is not node or len(line.body) != 1:
-        return None
-    torch = name_for_module(module, "torch", "torch")
-    item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
-    block = cst.With([item], cst.IndentedBlock([line.with_changes(leading_lines=[])]))
-    edits = (Replace(line, block), NeedImport("torch", torch))
-    return Fix(edits, Safety.UNSAFE, "Run it under torch.no_grad()", _NOTE)
-
-
 def _trainable(module: Module, node: cst.Call) -> bool:
     """Say whether the call runs a model that may have parameters, and that does not switch autograd
     off itself."""
@@ -305,12 +305,12 @@ def _trainable(module: Module, node: cst.Call) -> bool:
         isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"
     ):
         return False
-    model = inferred(module, node.func)
-    forward = (
-        method_of(module, model.node, "forward") if isinstance(model.node, cst.ClassDef) else None
-    )
-    silent = forward is not None and no_grad(module, forward.body.body[0]) is True
-    return not silent and model.name not in _WITHOUT_PARAMETERS
+    if inferred(module, node.func).name in _WITHOUT_PARAMETERS:
+        return False
+    func = node.func
+    if isinstance(func, cst.Attribute) and func.attr.value == "forward":
+        func = func.value
+    return not (records_nothing(module, func) or may_train_itself(module, node))
 
 
 def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:
@@ -351,7 +351,7 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
         and function.asynchronous is None
     ):
         edits = (Prepend(function, f"@{torch}.no_grad()\n"), need)
-        return Fix(edits, Safety.UNSAFE, "Decorate the function with torch.no_grad()", _NOTE)
+        return Fix(edits, Safety.UNSAFE, "Decorate the function with torch.no_grad()", NOTE)
     if not isinstance(heat.loop, LOOPS):
         return None
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
@@ -360,5 +360,5 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
         (Replace(heat.loop, wrapped), need),
         Safety.UNSAFE,
         "Wrap the loop in torch.no_grad()",
-        _NOTE,
+        NOTE,
     )

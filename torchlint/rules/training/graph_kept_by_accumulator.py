@@ -112,7 +112,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Heat, heat_of
 from torchlint.semantic.time.iterations import is_reset, spelled_alike
 from torchlint.semantic.time.loops import steps_of
-from torchlint.semantic.uses.gradients import detaching_unnoticed
+from torchlint.semantic.uses.gradients import detaching_unnoticed, runs_without_graph
 from torchlint.semantic.values.inferred import inferred
 
 _NOTE = (
@@ -151,6 +151,8 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     if inferred(module, growth.value).grad is not True or no_grad(module, node) is not False:
         return
     if not _outlives(module, growth.place, node, heat):
+        return
+    if heat.loop is not None and runs_without_graph(module, heat.loop):
         return
     use = _use(module, growth.place, node, heat)
     if use is not None:

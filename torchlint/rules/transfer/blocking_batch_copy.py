@@ -8,8 +8,9 @@ memory the copy overlaps with kernels. From pageable memory little is gained, so
 as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
-a caller hands to the step, and of parts of it. Where the file's own loader does not pin, the
-finding is an `info`.
+a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
+project does, the finding is an `info`. Silent: what the step joins of the batch's parts, as
+`torch.stack` does: no loader pins that memory.
 
 ## Setup
 ```python
@@ -82,7 +83,8 @@ copy before its use. Unsafe for other devices, on which a copy may not have ende
 on; where the call casts as well, as the cast then runs on the device; where the host's tensor may
 be written again, or goes to code that could; and for elements that may be other objects (of a
 loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
-batch it is only a suggestion.
+batch it is only a suggestion. Moves that stand side by side are one fix, as safe as the least safe
+of them; where the file's loader has workers and does not pin, an unsafe fix pins its memory too.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. On a CPU no gain is
@@ -106,27 +108,38 @@ from torchlint.rule import (
     Fix,
     Hit,
     Module,
+    NeedImport,
+    NodeEdit,
     Replace,
     Rule,
     Safety,
     Severity,
     Transfer,
+    arguments_of,
     one_sentence,
     with_keyword,
 )
 from torchlint.rules.transfer._overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.data.loaders import feeding_loaders, pins_memory
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.data.datasets import cuda_samples
+from torchlint.semantic.data.loader_settings import pin_word
+from torchlint.semantic.data.loaders import feeding_loaders, nobody_pins, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 
+_COPIES = frozenset(("copy", "memory_format"))
+_JOINS = ops.dotted("join")
 _TITLE = "Copy without waiting"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
     "object": "An object other than a tensor may have a .to() that takes no non_blocking.",
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
     "written": "The host's tensor may be written again before the copy has ended.",
+    "pinned": "Each batch takes memory that cannot be swapped out.",
 }
 
 rule = Rule(
@@ -148,21 +161,32 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    transfer = _blocking(module, node)
+    if transfer is None:
+        return
+    loaders = feeding_loaders(module, node)
+    unpinned = (
+        all(pins_memory(module, loader) is False for loader in loaders)
+        if loaders
+        else nobody_pins(module)
+    )
+    severity = Severity.INFO if unpinned else None
+    pins = [edit for loader in loaders for edit in _pinned(module, loader)] if unpinned else []
+    yield Hit(node, fix=_fix(module, transfer, pins), severity=severity)
+
+
+def _blocking(module: Module, node: cst.Call) -> Transfer | None:
+    """Return the move of a batch for which the host waits; None for any other call."""
     transfer = transfer_of(module, node)
     if (
         transfer is None
         or "non_blocking" in transfer.given
         or transfer.like
         or not _from_loader(module, transfer)
+        or _joined(module, transfer.source)
     ):
-        return
-    if changed_later(module, transfer.source):
-        return
-    unpinned = bool(loaders := feeding_loaders(module, node)) and all(
-        pins_memory(module, loader) is False for loader in loaders
-    )
-    severity = Severity.INFO if unpinned else None
-    yield Hit(node, fix=_fix(module, transfer), severity=severity)
+        return None
+    return None if changed_later(module, transfer.source) else transfer
 
 
 def _from_loader(module: Module, transfer: Transfer) -> bool:
@@ -185,6 +209,20 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
     if aligned or (function is not None and "loss" in function.name.value):
         return False
     return _handed_in(module, transfer.source)
+
+
+def _joined(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what is moved was joined on the host, ``torch.stack(parts)``: no loader pins
+    that memory."""
+    if isinstance(source, cst.Call):
+        return module.name(source.func) in _JOINS
+    made = definitions_of(module, source) if isinstance(source, cst.Name) else []
+    return bool(made) and all(
+        isinstance(each, cst.Assign)
+        and isinstance(each.value, cst.Call)
+        and module.name(each.value.func) in _JOINS
+        for each in made
+    )
 
 
 def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
@@ -223,18 +261,140 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     return False
 
 
-def _fix(module: Module, transfer: Transfer) -> Fix | None:
-    if transfer.given & {"copy", "memory_format"}:
+def _fix(module: Module, transfer: Transfer, pins: list[NodeEdit]) -> Fix | None:
+    """Return the fix for all moves of a batch that stand side by side, as safe as the least safe
+    of them, and for its loader."""
+    if transfer.given & _COPIES:
         return None
-    edits = (Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True"))),)
-    if inferred(module, transfer.source).kind != "tensor":
-        return Fix(edits, Safety.SUGGESTION, _TITLE, _NOTES["object"])
+    note = _note(module, transfer)
+    edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
+    if note is None:
+        return Fix((edit,), Safety.SUGGESTION, _TITLE, _NOTES["object"])
+    edits: list[NodeEdit] = [edit]
+    notes = [note]
+    for other in _beside(module, transfer):
+        its = _note(module, other)
+        if its is not None and not other.given & _COPIES:
+            new = with_keyword(other.call, "non_blocking", cst.Name("True"))
+            edits.append(Replace(other.call, new))
+            notes.append(its)
+    if pins and any(notes):
+        edits.extend(pins)
+        notes.append(_NOTES["pinned"])
+    parts = [part for each in notes for part in each.split("; ")]
+    said = one_sentence(_sentence(each) for each in parts)
+    return Fix(tuple(edits), Safety.UNSAFE if said else Safety.SAFE, _TITLE, said)
+
+
+def _note(module: Module, transfer: Transfer) -> str | None:
+    """Return what a copy without waiting may change; None where what is moved may well be no
+    tensor."""
+    tensor = inferred(module, transfer.source).kind == "tensor"
+    if not tensor and not _is_part(module, transfer.source):
+        return None
     overlap = may_overlap(module, transfer)
     reasons = {
-        "object": overlap is None or not certainly_tensor(module, transfer.source),
+        "object": not tensor or overlap is None or not certainly_tensor(module, transfer.source),
         "cast": transfer.dtype is not None,
         "device": transfer.device != "cuda",
         "written": not overlap,
     }
-    note = one_sentence(_NOTES[why] for why, holds in reasons.items() if holds)
-    return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, _TITLE, note)
+    return one_sentence(_NOTES[why] for why, holds in reasons.items() if holds)
+
+
+def _is_part(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what is moved is used as a tensor, or is a part of a batch: by a key, or unpacked
+    with others."""
+    if certainly_tensor(module, source) or isinstance(source, cst.Subscript):
+        return True
+    if not isinstance(source, cst.Name):
+        return False
+    found = definitions_of(module, source)
+    return bool(found) and all(_unpacks(each, source.value) for each in found)
+
+
+def _unpacks(definition: cst.CSTNode, name: str) -> bool:
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as target)]):
+            return any(_is_named(each.value, name) for each in target.elements)
+        case cst.For(target=cst.Tuple() as target, iter=iterated):
+            counted = isinstance(iterated, cst.Call) and _is_named(iterated.func, "enumerate")
+            if not counted or len(target.elements) != 2:
+                return any(_is_named(each.value, name) for each in target.elements)
+            inner = target.elements[1].value
+            return isinstance(inner, (cst.Tuple, cst.List)) and any(
+                _is_named(each.value, name) for each in inner.elements
+            )
+    return False
+
+
+def _is_named(node: cst.BaseExpression, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
+
+
+def _beside(module: Module, transfer: Transfer) -> list[Transfer]:
+    """Return the other moves of batches in the same statement, and in those that stand next to it
+    without others between."""
+    line = module.statement(transfer.call)
+    block = module.parent(line)
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(block, cst.IndentedBlock):
+        return []
+    lines = list(block.body)
+    at = next(number for number, each in enumerate(lines) if each is line)
+    found: list[Transfer] = []
+    for step in (1, -1):
+        near = at if step == 1 else at - 1
+        while 0 <= near < len(lines):
+            moves = _moves(module, lines[near])
+            if not moves:
+                break
+            found.extend(moves)
+            near += step
+    return [each for each in found if each.call is not transfer.call]
+
+
+def _moves(module: Module, line: cst.BaseStatement) -> list[Transfer]:
+    if not isinstance(line, cst.SimpleStatementLine):
+        return []
+    calls = list(module.within(line, cst.Call))
+    moves = [(call, _blocking(module, call)) for call in calls]
+    if not any(move is not None for _, move in moves):
+        return []
+    found = [_alike(module, call) if move is None else move for call, move in moves]
+    return [each for each in found if each is not None]
+
+
+def _alike(module: Module, call: cst.Call) -> Transfer | None:
+    """Return the move of another tensor of the host, which stands in one statement with those of a
+    batch."""
+    transfer = transfer_of(module, call)
+    if transfer is None or "non_blocking" in transfer.given or transfer.like:
+        return None
+    value = inferred(module, transfer.source)
+    if value.kind != "tensor" or value.device not in (None, "cpu") or in_lightning(module, call):
+        return None
+    return None if changed_later(module, transfer.source) else transfer
+
+
+def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
+    """Return the edits that pin a loader's memory, where it has workers that could."""
+    bound = arguments_of(module, loader, "torch.utils.data.DataLoader")
+    workers, pin = bound.value("num_workers"), bound.value("pin_memory")
+    if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
+        return []
+    if any(arg.star for arg in loader.args) or cuda_samples(module, loader):
+        return []
+    value = pin_word(module, loader)
+    if pin is None:
+        edit = Replace(loader, with_keyword(loader, "pin_memory", value))
+    elif isinstance(pin, cst.Name) and pin.value == "False":
+        edit = Replace(pin, value)
+    else:
+        return []
+    asks = isinstance(value, cst.Call)
+    torch = name_for_module(module, "torch", "torch")
+    return [edit, NeedImport("torch", torch)] if asks else [edit]
+
+
+def _sentence(part: str) -> str:
+    return part[:1].upper() + part[1:]

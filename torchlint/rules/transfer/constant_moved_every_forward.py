@@ -42,7 +42,11 @@ out = normalize(torch.ones(2, 3, 4, 4, device=device))
 class Normalize(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer(
+            "mean",
+            torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1),
+            persistent=False,
+        )
 
     def forward(self, x):
         return x - self.mean.to(x.device)
@@ -74,10 +78,15 @@ class Features(nn.Module):
 ## Fix safety
 Unsafe: `persistent=False` leaves the keys of `state_dict` as they are, but a buffer follows
 `.half()` and `.to(dtype)`, is copied by `deepcopy` and by EMA code, and DistributedDataParallel
-broadcasts buffers at each forward by default. Nothing is offered for globals and for tensors built
-in the step, where the assignment binds more than the attribute or comes before
-`super().__init__()`, and where the class has the name already, as `register_buffer` would raise
-there.
+broadcasts buffers at each forward by default. Nothing is offered for globals, where the assignment
+binds more than the attribute or comes before `super().__init__()`, and where the class has the name
+already, as `register_buffer` would raise there.
+
+A list that repeats one number, and a range that counts up from 0 with a dtype, are filled on the
+device instead: safe, as the bits and the dtype are the same. Unsafe for other ranges, which
+`torch.arange` refuses where their end is below their start, and where what is kept may be no
+number. A constant that a method builds and binds to a name becomes a buffer where nothing writes
+into it or hands it on.
 
 ## Measure
 One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the
@@ -89,7 +98,7 @@ images = torch.rand(8, 3, 224, 224, device=device)
 ```python
 out = normalize(images)
 ```
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -98,9 +107,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.rules.transfer._constant_fixes import filled_there, kept_as_buffer
 from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
+from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.uses.packed_lengths import becomes_lengths
 
 _GLOBAL = (
     "`{name}` is a constant on the CPU that is copied to the device in every step; keep a "
@@ -140,22 +152,49 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     constant = host_constant_of(module, transfer.source) if transfer is not None else None
     if transfer is not None and constant is not None:
-        if is_cached(module, node):
+        if is_cached(module, node) or becomes_lengths(module, node):
             return
         words = {"name": constant.name, "expr": module.code(transfer.source)}
         message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
-        yield Hit(node, words, _fix(module, constant), message=message)
+        fix = _fix(module, constant) or _of_literal(module, _maker_in(module, transfer.source))
+        yield Hit(node, words, fix, message=message)
         return
     upload = upload_of(module, node)
-    if upload is None or _written_out(upload) or is_cached(module, node):
+    if upload is None or _written_out(module, upload) or is_cached(module, node):
+        return
+    if becomes_lengths(module, node):
         return
     message = {"constant": _LITERAL, "sizes": _COMPUTED}.get(host_data(module, upload.data) or "")
     if message is not None:
-        yield Hit(upload.node, {"expr": module.code(upload.data)}, message=message)
+        above = module.parent(module.parent(upload.data) or node)
+        maker = above if isinstance(above, cst.Call) else None
+        fix = _of_literal(module, maker)
+        yield Hit(upload.node, {"expr": module.code(upload.data)}, fix, message=message)
 
 
-def _written_out(upload: Upload) -> bool:
-    """Say whether the data are numbers that are written out, which are TL112's."""
+def _maker_in(module: Module, source: cst.BaseExpression) -> cst.Call | None:
+    """Return the call that makes a tensor of a literal, of which an expression is a view."""
+    at = source
+    while isinstance(at, (cst.Call, cst.Subscript, cst.Attribute)):
+        if isinstance(at, cst.Call) and module.name(at.func) in ops.DATA_FACTORIES:
+            return at
+        at = at.func if isinstance(at, cst.Call) else at.value
+    return None
+
+
+def _of_literal(module: Module, maker: cst.Call | None) -> Fix | None:
+    """Fill the tensor on the device, where it is of one number or a range; keep others as
+    buffers."""
+    if maker is None:
+        return None
+    return filled_there(module, maker) or kept_as_buffer(module, maker)
+
+
+def _written_out(module: Module, upload: Upload) -> bool:
+    """Say whether the data are numbers that are written out, or held by a library, which are
+    TL112's."""
+    if module.name(upload.data) in libraries.CONSTANTS:
+        return True
     return isinstance(upload.data, (cst.List, cst.Tuple, cst.BaseNumber, cst.UnaryOperation))
 
 

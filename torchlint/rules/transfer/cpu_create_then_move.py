@@ -11,7 +11,8 @@ same expression or under a name, also through a helper, and a CPU tensor of a fa
 tensor on the device or exchanges values with it. In steps and forwards also a list of numbers, a
 range, an array or a CPU tensor as index of a tensor on the device: it is made into a tensor and
 copied, and the host waits for that. Outside of steps and forwards only the direct form is reported,
-as an `info`.
+as an `info`, and not where it is known to run once, once in an epoch or behind an interval: at the
+top level, in a constructor, or in a function that is only called from such places.
 
 ## Setup
 ```python
@@ -72,6 +73,14 @@ inexact ranges, for `requires_grad=True`, for `.cuda(n)` of a variable that may 
 a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
 code that may do more, as that runs earlier, and where code replaces or watches functions of torch.
 
+A factory whose result is computed with, or bound to a name, is given the device where each use of
+it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
+may round differently, where several tensors, which could lie on several devices, are indexed with
+it, or where a view takes the place of its copy. A range as index becomes `torch.arange`, which
+raises where its end is below its start. A list of neighbours becomes a slice, which is a view; a
+list that only the constructor sets is kept as a buffer besides, with `persistent=False`, so that
+the keys of `state_dict` stay.
+
 ## Measure
 One call of the module. On a CPU no gain is expected, as `.to` returns the same tensor: what is
 saved is the filling of host memory, a copy over the bus, and the wait for it.
@@ -86,7 +95,8 @@ out = padded(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -94,15 +104,21 @@ from torchlint.rule import (
     Fix,
     Hit,
     Module,
+    NodeEdit,
+    Remove,
     Replace,
+    Rewrite,
     Rule,
     Safety,
     Severity,
     Transfer,
+    nested,
     one_sentence,
     with_keyword,
 )
 from torchlint.rules.transfer._host_indices import host_index
+from torchlint.rules.transfer._index_fixes import index_fix
+from torchlint.rules.transfer._placement import placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.factories import (
@@ -115,6 +131,7 @@ from torchlint.semantic.device.factories import (
 )
 from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.observers import (
     defaults_to_meta,
@@ -173,6 +190,9 @@ _NOTES = {
     ),
     "lost": "What the factory was given for this is no longer evaluated.",
     "meta": 'Where the default device is "meta", on which tensors have no data, the copy raised.',
+    "rounds": "What is computed on the device may round differently in the last place.",
+    "several": "Tensors on several devices can no longer be indexed with it.",
+    "view": "What was moved is a view, with the strides of one, and is no longer copied.",
     "patched": "The code replaces functions of torch, or looks at each of its operations.",
 }
 
@@ -211,11 +231,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         "dev": device,
     }
     if module.is_within(made[0], transfer.source):
-        function = module.function(node)
-        if heat.hot or function is None or function.name.value != "__init__":
+        if heat.hot or not runs_once(module, node):
             severity = None if heat.hot else Severity.INFO
             message = _OLD if is_sized_type(module, made[0]) else None
-            yield Hit(node, words, _fix(module, transfer, made[0]), severity, message=message)
+            fix = _fix(module, transfer, made[0]) or _placed(module, made[0])
+            yield Hit(node, words, fix, severity, message=message)
         return
     hot = [factory for factory in made if heat_of(module, factory).hot]
     if heat.hot and not hot:
@@ -226,7 +246,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             message = _OLD if is_sized_type(module, factory) else None
             here = module.function(factory) is module.function(node)
             words = {"factory": module.code(factory.func), "dev": device if here else "…"}
-            yield Hit(factory, words, message=message)
+            yield Hit(factory, words, _placed(module, factory), message=message)
 
 
 @rule.on(cst.Subscript, runs="hot")
@@ -251,7 +271,8 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
             continue
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
-                yield Hit(factory, {"factory": module.code(factory.func)}, message=_MIXED)
+                words = {"factory": module.code(factory.func)}
+                yield Hit(factory, words, _placed(module, factory), message=_MIXED)
 
 
 @rule.on(cst.Subscript, runs="hot")
@@ -264,7 +285,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         alternative = host_index(module, index)
         if alternative is not None and on_device(module, node.value) is True:
             words = {"index": module.code(index), "alternative": alternative}
-            yield Hit(node, words, message=_INDEX)
+            yield Hit(node, words, index_fix(module, node, index), message=_INDEX)
             return
 
 
@@ -317,6 +338,77 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
     ]
     note = one_sentence(_NOTES[why] for why in whys)
     return Fix((edit,), Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory", note)
+
+
+def _placed(module: Module, factory: cst.Call) -> Fix | None:
+    """Return the fix that makes on the device what a factory makes, and what it is computed with,
+    where all uses of it meet the device."""
+    placement = placement_of(module, factory)
+    if placement is None:
+        return None
+    rewrites: dict[cst.BaseExpression, Rewrite] = {}
+    for each in placement.factories:
+        rewrites[each] = partial(_on, module, each, placement.device)
+    removed: list[NodeEdit] = []
+    for move in placement.moves:
+        line = spare_move(module, move)
+        if line is None:
+            rewrites[move.call] = partial(_unmoved, _may_stand_bare(module, move))
+        else:
+            removed.append(Remove(line))
+    whys = [*placement.changes]
+    for each in placement.factories:
+        if not is_sized_type(module, each):
+            whys.extend(_factory_effects(module, each))
+    if placement.read is not None and not free_of_effects(module, placement.read):
+        whys.append("order")
+    whys.extend(_watched(module, placement.factories))
+    note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix((*nested(module, rewrites), *removed), safety, "Make it on the device", note)
+
+
+def _on(
+    module: Module, factory: cst.Call, device: cst.BaseExpression, new: cst.Call
+) -> cst.BaseExpression:
+    """Return a factory's call with ``device=``; an old type that is given sizes becomes
+    ``torch.empty``."""
+    if is_sized_type(module, factory):
+        new = _empty(module, factory, new)
+    return with_keyword(new, "device", device)
+
+
+def _empty(module: Module, factory: cst.Call, new: cst.Call) -> cst.Call:
+    func = new.func
+    assert isinstance(func, cst.Attribute)
+    called = new.with_changes(func=func.with_changes(attr=cst.Name("empty")))
+    dtype = dtypes.LEGACY.get(func.attr.value)
+    if dtype is None:
+        return called
+    return with_keyword(called, "dtype", cst.Attribute(func.value, cst.Name(dtype)))
+
+
+def _may_stand_bare(module: Module, move: Transfer) -> bool:
+    """Say whether what is moved needs no parentheses where the move stands."""
+    one_line = "\n" not in module.root.code_for_node(move.source)
+    operation = isinstance(move.source, (cst.BinaryOperation, cst.Comparison, cst.UnaryOperation))
+    return one_line and operation and isinstance(module.parent(move.call), (cst.Assign, cst.Return))
+
+
+def _unmoved(bare: bool, call: cst.Call) -> cst.BaseExpression:
+    assert isinstance(call.func, cst.Attribute)
+    source = call.func.value
+    return source.with_changes(lpar=[], rpar=[]) if bare else source
+
+
+def _watched(module: Module, factories: Iterable[cst.Call]) -> Iterator[str]:
+    """Yield the keys of the notes on what code could tell from torch's functions."""
+    if defaults_to_meta(module):
+        yield "meta"
+    called = [f.func.attr.value if isinstance(f.func, cst.Attribute) else "" for f in factories]
+    own = [(module.name(f.func) or "").rpartition(".")[2] for f in factories]
+    if replaced(module, *{*called, *own, *_MOVES} - {""}) or hooks_operations(module):
+        yield "patched"
 
 
 def _factory_effects(module: Module, factory: cst.Call) -> list[str]:

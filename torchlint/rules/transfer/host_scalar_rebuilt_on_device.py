@@ -108,6 +108,7 @@ from torchlint.semantic.uses.observers import (
     replaced,
     scripted,
 )
+from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
@@ -185,6 +186,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         is_cached(module, node)
         or keyword_argument(module, node, "requires_grad") is not None
         or _fallback(module, place)
+        or becomes_lengths(module, place)
     ):
         return
     listed = isinstance(data, (cst.List, cst.Tuple))

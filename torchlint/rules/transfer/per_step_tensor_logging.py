@@ -70,7 +70,10 @@ with torch.no_grad():
 ```
 
 ## Fix safety
-Only suggestions: fewer lines are logged, and a meter then holds a tensor.
+Unsafe: fewer lines are logged. A guard is put around the call and the log lines next to it, which
+reuses the loop's own counter or adds `enumerate`. A number that is bound in each step and logged now
+and then is kept as a tensor and read where it is logged. That a meter is handed the tensor is only a
+suggestion, as it then holds a tensor.
 
 ## Measure
 Fifty small steps, on batches that are on the device beforehand; the logger is at its default level
@@ -90,17 +93,32 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Prepend, Replace, Rule, Safety, Severity
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    detached,
+    logged_every,
+    logged_seldom,
+    method_call,
+    number_of,
+    one_sentence,
+)
 from torchlint.semantic.data.per_step_use import (
     Sink,
+    log_lines,
     logged_in,
     logging_call,
     read_before,
     shown_tensors,
-    step_counter,
 )
-from torchlint.semantic.device.host_reads import HostRead, scalar_reads
+from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.uses.accumulators import made_in_turn, uses_of_number
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _METER = (
@@ -112,6 +130,8 @@ _LATER = (
     "it is logged."
 )
 _EVERY = 50
+_HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
+_SELDOM = f"Only every {_EVERY}th step is logged, and what counts the calls as steps counts fewer."
 
 rule = Rule(
     __name__,
@@ -170,42 +190,54 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     often = [sink for sink in sinks if heat_of(module, sink.call).train]
     sink = (often or sinks)[0]
     words = {"expr": module.code(read.node), "sink": module.code(sink.call.func)}
-    fix: Fix | None = None
+    message: str | None
     if not often:
-        message: str | None = _LATER
+        message, fix = _LATER, _where_logged(module, read)
     elif sink.kind == "meter":
         message, fix = _METER, _kept(module, read)
     else:
         message = None if read.how in ("format", "print") else _READ
-        fix = _throttled(module, sink.call) if module.is_within(read.node, sink.call) else None
+        inside = module.is_within(read.node, sink.call)
+        fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     return Hit(read.node, words, fix, message=message, why_hot=read.inside)
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:
-    """Suggest to log only every N steps, where the loop counts them and the call is a statement of
-    its own."""
-    counter = step_counter(module, heat_of(module, call).loop)
-    line = module.statement(call)
-    match line:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=value)]) if (
-            value is call and counter is not None
-        ):
-            title = f"Log every {_EVERY} steps"
-            return Fix(
-                (Prepend(call, f"if {counter} % {_EVERY} == 0: "),), Safety.SUGGESTION, title
-            )
-    return None
+    """Log only every N steps, together with the lines beside it that only log too; the loop counts
+    them, or is made to."""
+    found = log_lines(module, call)
+    if found is None:
+        return None
+    edits = logged_every(_EVERY, found)
+    return Fix(edits, Safety.UNSAFE, f"Log every {_EVERY} steps", _SELDOM)
 
 
 def _kept(module: Module, read: HostRead) -> Fix | None:
     """Suggest the detached tensor for a meter that is handed the number itself."""
     if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
         return None
-    match read.tensor:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
-            new: cst.BaseExpression = read.tensor
-        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
-            new = cst.Call(cst.Attribute(read.tensor, cst.Name("detach")))
-        case _:
-            return None
+    new = detached(read.tensor)
     return Fix((Replace(read.node, new),), Safety.SUGGESTION, "Pass the detached tensor")
+
+
+def _where_logged(module: Module, read: HostRead) -> Fix | None:
+    """Let the name hold the tensor, and read the number where it is logged, at the most every N
+    steps; None where something else looks at it in each step."""
+    binding = module.small_statement(read.node)
+    if not isinstance(binding, cst.Assign) or binding.value is not read.node:
+        return None
+    target = binding.targets[0].target
+    uses = uses_of_number(module, target) if isinstance(target, cst.Name) else None
+    kind = number_kind(module, read)
+    if uses is None or kind is None or read.how not in ("item", "float", "int"):
+        return None
+    logs = logged_seldom(module, _EVERY, dict.fromkeys(uses.each_step, kind))
+    if logs is None:
+        return None
+    kept: cst.BaseExpression = detached(read.tensor)
+    if not made_in_turn(module, read.tensor):
+        kept = method_call(kept, "clone")
+    reads = (Replace(each, number_of(module, each, kind)) for each in uses.seldom)
+    edits = (Replace(read.node, kept), *reads, *logs)
+    notes = [_SELDOM, _HELD] if logs else [_HELD]
+    return Fix(edits, Safety.UNSAFE, "Read it where it is logged", one_sentence(notes))

@@ -96,8 +96,18 @@ generator, no notebook cell that may be interrupted, no code of the project that
 modules. `e` is one number that a loss or a method of torch certainly gave, and lives on CUDA (or,
 where there is none, on the CPU) by evidence; `float` and `int` are Python's own, and nothing
 replaces torch's functions or watches them. Sums of doubles in the same order are what Python
-computed: the result is equal bit for bit. Elsewhere the rewrite is a suggestion: an integer sum may
-leave 64 bits, on MPS there is no float64, and a list of tensors needs another line that reads it.
+computed: the result is equal bit for bit.
+
+Unsafe elsewhere: sums that are also read now and then inside the loop (`float(acc)` is written
+there), scaled terms, lists that only the lines behind the loop read (`acc[:] = [...]` is put behind
+the loop), and neighbours in a tuple that become one read of a stacked tensor. What is computed is
+the same; until the loop has ended the variable holds tensors, and there is no float64 on MPS. There
+is no fix where more than a log looks at the sum or list in each step, where a closure, a global or
+an exception handler may see it, or where it is not known whether numbers are whole. Lines that only
+log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
+steps, with the loop's own counter or one that `enumerate` adds; the note then says so. A number that
+a name holds, or that a function returns to callers which are all in the file, is followed to what
+uses it, and becomes a number there.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
@@ -116,16 +126,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
-from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
+from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity
+from torchlint.rules.transfer._deferred_reads import (
+    kept_on_device,
+    read_after_loop,
+    read_together,
+    read_where_used,
+)
 from torchlint.semantic.data.per_step_use import read_before
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.uses.accumulators import running_sum
 from torchlint.semantic.uses.environment import for_environment
-from torchlint.semantic.uses.observers import hooks_operations, is_builtin, replaced, scripted
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.value import CUDA
 
 rule = Rule(
     __name__,
@@ -140,24 +151,6 @@ rule = Rule(
     triggers=(b"torch", b"lightning", b"accelerate"),
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
-)
-KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
-"""What must be torch's own for the sums to be equal."""
-METHOD_OF_KIND = {"float": "double", "int": "long"}
-_RELIED_ON = (
-    *(
-        "item",
-        "detach",
-        "sum",
-        "forward",
-        "__call__",
-        "__add__",
-        "__radd__",
-        "__iadd__",
-        "__float__",
-    ),
-    *METHOD_OF_KIND.values(),
-    *LOSS_NAMES,
 )
 
 
@@ -191,75 +184,8 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _fix(module: Module, read: HostRead) -> Fix | None:
-    above = module.parent(read.node)
-    if read.how not in ("item", "float"):
-        return None
-    if isinstance(above, cst.AugAssign):
-        return _accumulated(module, read, above)
-    if isinstance(above, cst.Arg) and _is_append(module.parent(above)):
-        title = "Collect the tensors and read them together after the loop"
-        return Fix((Replace(read.node, _method(read.tensor, "detach")),), Safety.SUGGESTION, title)
-    return None
-
-
-def _accumulated(module: Module, read: HostRead, step: cst.AugAssign) -> Fix | None:
-    found = running_sum(module, step)
+    ways = (kept_on_device, read_after_loop, read_where_used, read_together)
+    found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
     if found is None:
         return None
-    value = inferred(module, read.tensor)
-    kind = "float" if read.how == "float" else KIND_OF_DTYPE.get(value.dtype or "")
-    proven = found.unseen and value.device == CUDA and _is_exact(module, read, found.start, step)
-    if value.grad and kind is None:
-        kind = (
-            "float"  # nearly always: a complex value has a gradient graph too, so it proves nothing
-        )
-    total = kind or found.start
-    if kind is None and total == "int":
-        return (
-            None  # `total = 0` says nothing of what is added: an integer sum would cut off a loss
-        )
-    device_sum = _method(_method(read.tensor, "detach"), METHOD_OF_KIND[total])
-    edits = (
-        Replace(read.node, device_sum),
-        InsertAfter(found.loop, f"{found.name} = {total}({found.name})"),
-    )
-    return Fix(
-        edits,
-        Safety.SAFE if proven else Safety.SUGGESTION,
-        "Sum on the device and read once after the loop",
-    )
-
-
-def _is_exact(module: Module, read: HostRead, start: str, step: cst.AugAssign) -> bool:
-    """Say whether the device's sum is certainly the one that Python would have computed, of the
-    same type."""
-    tensor = certain(module, read.tensor)
-    if tensor is None or tensor.kind is None or not tensor.scalar:
-        return False
-    kind = "float" if read.how == "float" or tensor.kind == FLOAT else "int"
-    if kind != start or not is_builtin(module, start, step):
-        return False
-    return not (hooks_operations(module) or scripted(module) or replaced(module, *_RELIED_ON))
-
-
-def _method(receiver: cst.BaseExpression, name: str) -> cst.Call:
-    """Return ``receiver.name()``; a second ``.detach()`` is left out."""
-    match receiver:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))) if name == "detach":
-            return receiver
-        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
-            return cst.Call(cst.Attribute(receiver, cst.Name(name)))
-    held = (
-        receiver
-        if receiver.lpar
-        else receiver.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    )
-    return cst.Call(cst.Attribute(held, cst.Name(name)))
-
-
-def _is_append(node: cst.CSTNode | None) -> bool:
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "append"
-    )
+    return Fix(found.edits, Safety.UNSAFE if found.note else Safety.SAFE, found.title, found.note)

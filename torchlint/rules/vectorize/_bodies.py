@@ -251,7 +251,10 @@ def _adds(node: cst.AugAssign) -> bool:
 def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
     """Say whether an element of a tensor says where an addition goes, or whether it is made."""
     if isinstance(node.target, cst.Subscript):
-        return any(_element_in(module, loop, item) for item in _indices(node.target))
+        # ``image[x1:x2] += crop`` adds a whole part where its bounds say: nothing is counted.
+        parts = list(_indices(node.target))
+        whole = any(isinstance(part, cst.SubscriptElement) and _is_slice(part) for part in parts)
+        return not whole and any(_element_in(module, loop, part) for part in parts)
     above = module.parent(module.parent(module.parent(node) or node) or node)
     match above:
         case cst.If(
@@ -263,6 +266,10 @@ def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
                 and (_element_in(module, loop, right) or inferred(module, right).host)
             )
     return False
+
+
+def _is_slice(part: cst.SubscriptElement) -> bool:
+    return isinstance(part.slice, cst.Slice)
 
 
 def _indices(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:

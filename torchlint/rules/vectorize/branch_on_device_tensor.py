@@ -72,7 +72,8 @@ if weight.abs().max() > 10:
 
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
-gradients.
+gradients. A test whether a mask selects anything goes where only numbers are written through the
+mask; `[1 if v > 0.5 else 0 for v in t]` compares all of `t` and reads it once.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -91,6 +92,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
+from torchlint.rules.vectorize._branch_fixes import answers_at_once, needless_test
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
@@ -176,11 +178,11 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     if _early_exit(module, holder):
         return
     stop = _stop(module, test, holder)
-    fix = (
-        _fix(module, holder, test)
-        if stop is None and isinstance(holder, cst.If) and holder.test is test
-        else None
-    )
+    fix = None
+    if stop is None and isinstance(holder, cst.If) and holder.test is test:
+        fix = _fix(module, holder, test) or needless_test(module, holder, test)
+    elif isinstance(holder, cst.IfExp) and holder.test is test:
+        fix = answers_at_once(module, holder)
     severity = Severity.INFO if stop is not None else None
     yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop)
 

@@ -9,7 +9,8 @@ same holds for `np.append`, `np.concatenate` and `np.vstack`.
 
 Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few
 turns that reads `v` for nothing else. As info: the same in code that is not known to run more than
-once, and with NumPy arrays that collect a model's results.
+once, unless the loop has at most 16 turns there, and with NumPy arrays that collect a model's
+results.
 
 ## Setup
 ```python
@@ -107,6 +108,8 @@ _TO_HOST = ops.having("to-host") - {"to"} | {"numpy"}
 _FACTS = ops.having("fact")
 _KEPT = re.compile(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
 _FEW = 4
+_FEW_ONCE = 16
+"""Turns of a loop in code that runs once: what they copy again is nothing."""
 _NOTE = (
     "The parts stay alive until the loop ends; one that is changed in place later changes "
     "the result."
@@ -188,7 +191,8 @@ def _loop(
         ):
             return None
         count = iteration_count(module, loop)
-        if (count is None or count > _FEW) and not is_structural(module, loop):
+        few = _FEW if count is None or heat_of(module, node).grade > Grade.COLD else _FEW_ONCE
+        if (count is None or count > few) and not is_structural(module, loop):
             return loop
     return None
 

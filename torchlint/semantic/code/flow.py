@@ -99,15 +99,49 @@ class Flow:
         return self._bound(bindings)
 
     def _bound(self, bindings: list[Binding]) -> list[Function]:
-        """Return the function that a name is bound to, where it is bound to nothing else."""
-        if len(bindings) != 1:
+        """Return the function that a name is bound to, where it is bound to nothing else; of those
+        that one block defines one after the other, the last."""
+        if not bindings or (len(bindings) > 1 and not self._defined_again(bindings)):
             return []
-        binding = bindings[0]
+        binding = bindings[-1]
         if binding.kind == "def" and isinstance(binding.node, cst.FunctionDef):
             return [binding.node]
         if binding.kind == "assign" and isinstance(binding.value, cst.Lambda):
             return [binding.value]
         return []
+
+    def shadowed(self, function: cst.FunctionDef) -> bool:
+        """Say whether the block that defines a function defines it anew behind it, so that nobody
+        calls the first one."""
+        _, bindings = self.names.bindings(function.name.value, function)
+        if len(bindings) < 2 or bindings[-1].node is function:
+            return False
+        alike = [binding for binding in bindings if binding.kind == "def"]
+        return (
+            len(alike) == len(bindings)
+            and any(binding.node is function for binding in bindings)
+            and self._defined_again(bindings)
+            and not self._read_between(function, bindings[-1].node)
+        )
+
+    def _read_between(self, function: cst.FunctionDef, last: cst.CSTNode) -> bool:
+        """Say whether code at the level of two definitions uses the name before the second."""
+        tree = self.scopes.tree
+        home = tree.function(function)
+        return any(
+            tree.order[function] < tree.order[name] < tree.order[last]
+            and tree.function(name) is home
+            and name is not function.name
+            for name in tree.named(function.name.value)
+        )
+
+    def _defined_again(self, bindings: list[Binding]) -> bool:
+        blocks = {self.scopes.tree.parents.get(binding.node) for binding in bindings}
+        plain = all(
+            isinstance(binding.node, cst.FunctionDef) and not binding.node.decorators
+            for binding in bindings
+        )
+        return plain and len(blocks) == 1
 
     def sites(self, function: cst.CSTNode) -> list[cst.Call]:
         """Return every call in the file that may reach `function`."""

@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from torchlint.semantic.code.flags import Flag, Flags, truth
+from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Open, Tree
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
@@ -50,10 +53,13 @@ class Condition(NamedTuple):
 class Guards:
     """Questions about the conditions around a node."""
 
-    def __init__(self, tree: Tree, names: Names, updates: Updates) -> None:
+    def __init__(
+        self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, updates: Updates
+    ) -> None:
         self.tree = tree
         self.names = names
         self.updates = updates
+        self.flags = Flags(tree, names, scopes, flow, self._rare, self.throttled)
         self._ones: set[str] | None = None
         self._error_paths: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
@@ -164,8 +170,10 @@ class Guards:
     def _is_step(self, test: cst.BaseExpression, branch: Sequence[cst.CSTNode]) -> bool:
         """Say whether what an interval guards is the training step itself: gradients that pile up,
         a generator's turn. A long interval that the code spells out is rare all the same."""
-        if not self.is_interval(test) or not self.updates.updates(branch):
+        if not self.updates.updates(branch):
             return False
+        if not self.is_interval(test):
+            return self._by_flag(test)
         return not any(
             isinstance(each.operator, cst.Modulo)
             and isinstance(each.right, cst.Integer)
@@ -176,8 +184,16 @@ class Guards:
     def _rare(self, test: cst.BaseExpression, needed: bool) -> bool:
         key = (test, needed)
         if key not in self._rarity:
-            self._rarity[key] = self._seldom(test, needed) or self._not_finite(test, needed)
+            found = self._seldom(test, needed) or self._not_finite(test, needed)
+            if self.flags.pending or self.flags.further is not None:
+                return found  # As long as a flag is being asked about, this is not the last word.
+            self._rarity[key] = found
         return self._rarity[key]
+
+    def _by_flag(self, test: cst.BaseExpression) -> bool:
+        """Say whether a flag alone makes a test rare, by what it is bound to."""
+        names = [name for name in self.tree.within(test, cst.Name) if truth(name) is None]
+        return any(self.flags.seldom(name, needed) for name in names for needed in (True, False))
 
     def _seldom(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test has a truth value only in some steps, by counters and by names.
@@ -192,6 +208,12 @@ class Guards:
                 return all(sides) if isinstance(operator, cst.And) and not needed else any(sides)
         if self.is_interval(test):
             return self._often_true(test) is not needed
+        if isinstance(test, cst.Name):
+            known = truth(test)
+            if known is not None:
+                return known is not needed
+            if self.flags.seldom(test, needed):
+                return True
         return self.is_debug(test) if needed else self._all_but_few(test)
 
     def _often_true(self, test: cst.BaseExpression) -> bool | None:
@@ -370,6 +392,11 @@ class Guards:
         it has to be `high`, a lower one."""
         for bound in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match bound:
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))], value=value
+                ):
+                    if any(each.value.deep_equals(place) for each in targets):
+                        return not self._spelled(value, place)
                 case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
                     if target.deep_equals(place):
                         return not self._spelled(value, place)
@@ -487,7 +514,14 @@ def _last_name(func: cst.BaseExpression) -> str:
 @question(ground=True)
 def guards(module: Module) -> Guards:
     """Return the conditions of a file."""
-    return Guards(module.tree, module.names, updates(module))
+    return Guards(module.tree, module.names, scopes(module), flow(module), updates(module))
+
+
+def flag_given(module: Module, flag: Flag) -> tuple[tuple[bool, tuple[tuple[str, Flag], ...]], ...]:
+    """Return of each call in this file that may be one of another file's function whether it gives
+    a flag the truth that is asked about only now and then, and on which flags of this file's
+    functions that rests."""
+    return tuple(guards(module).flags.given_elsewhere(flag))
 
 
 @question(

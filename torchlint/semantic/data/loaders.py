@@ -15,10 +15,12 @@ from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.loops import has_model_call, loop_kind
 from torchlint.semantic.torch.names import DATALOADER
+from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.inferred import inferred, is_loader
 from torchlint.semantic.values.params import bind
@@ -280,6 +282,42 @@ def pins_memory(module: Module, loader: cst.Call) -> bool | None:
     if pin is None:
         return None if bound.open else False
     return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
+
+
+def _loads(text: str) -> bool:
+    return "DataLoader(" in text
+
+
+def _speaks_of_pinning(text: str) -> bool:
+    return "pin_memory" in text
+
+
+@question(
+    yes="no loader of the project pins its batches",
+    no="a loader that pins its batches may be what feeds this",
+    ground=True,
+    remember=False,
+)
+def nobody_pins(module: Module) -> bool:
+    """Say whether the project has loaders, and no file of it speaks of pinned memory."""
+    return said_somewhere(module, _loads) and not said_somewhere(module, _speaks_of_pinning)
+
+
+@question(
+    yes="the loader's dataset is called one for evaluation",
+    no="the loader's dataset is not called one for evaluation",
+)
+def held_out(module: Module, loader: cst.Call) -> bool:
+    """Say whether a loader gives unshuffled data that its code calls data for validation or
+    tests."""
+    bound = settings(module, loader)
+    dataset = bound.value("dataset") if bound is not None else None
+    if bound is None or dataset is None:
+        return False
+    shuffle = bound.value("shuffle")
+    mixed = shuffle is not None and not (isinstance(shuffle, cst.Name) and shuffle.value == "False")
+    words = {name.value for name in module.within(dataset, cst.Name)}
+    return not mixed and any(called(word, HELD_OUT) for word in words)
 
 
 @question(

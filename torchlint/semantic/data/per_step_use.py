@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -275,22 +277,110 @@ def read_before(module: Module, read: HostRead) -> bool:
 
 @question(yes="the loop counts its steps in `{answer}`", no="the loop does not count its steps")
 def step_counter(module: Module, loop: cst.CSTNode | None) -> str | None:
-    """Return the name that ``for i, batch in enumerate(…)`` counts the iterations of a loop with,
-    or None."""
+    """Return the name that ``for i, batch in enumerate(…)`` or ``for i in range(n)`` counts the
+    iterations of a loop with, or None."""
     if not isinstance(loop, cst.For):
         return None
     iterated: cst.BaseExpression = loop.iter
     while isinstance(iterated, cst.Call) and iterated.args:
-        name = module.name(iterated.func) or ""
-        if name == "builtins.enumerate":
-            match loop.target:
-                case cst.Tuple(elements=[cst.Element(value=cst.Name(value=counter)), _]):
-                    return counter
-            return None
-        if not name.startswith("tqdm"):
+        # Behind a star import a builtin's name is not known for sure.
+        unknown = isinstance(iterated.func, cst.Name) and iterated.func.value == "enumerate"
+        name = "builtins.enumerate" if unknown else module.name(iterated.func) or ""
+        match name, loop.target, iterated.args:
+            case "builtins.enumerate", cst.Tuple(elements=[cst.Element(cst.Name(counter)), _]), _:
+                return counter
+            case (("builtins.range" | "tqdm.trange"), cst.Name(counter), [_] | [_, _]):
+                return counter if iterated.args[-1].keyword is None else None
+        if not name.startswith("tqdm") or name.endswith("trange"):
             return None
         iterated = iterated.args[0].value
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """Neighbouring lines of a loop over the data that do nothing but log.
+
+    Args:
+        lines: the lines.
+        loop: the loop in whose steps they run.
+        counter: the name that counts the steps, or is free to do so.
+        counted: whether the loop counts them already.
+    """
+
+    lines: tuple[cst.SimpleStatementLine, ...]
+    loop: cst.For
+    counter: str
+    counted: bool
+
+
+_COUNTERS = ("step", "iteration", "step_number")
+
+
+@question(
+    yes="the lines around it only log, and could do so every N steps",
+    no="the lines around it do more than log, or nothing can count the steps",
+)
+def log_lines(module: Module, call: cst.Call) -> LogLines | None:
+    """Return the line that a logging call is, with those beside it that only log too; None where
+    skipping it would skip more than the log, or where the steps cannot be counted."""
+    loop = heat_of(module, call).loop
+    lines = _beside(module, call)
+    if not lines or not isinstance(loop, cst.For) or not module.is_within(call, loop):
+        return None
+    if any(_counts(module, test) for test, _ in conditions_around(module, call, loop)):
+        return None
+    counter = step_counter(module, loop)
+    if counter is not None:
+        return LogLines(tuple(lines), loop, counter, counted=True)
+    used = {node.value for node in module.nodes(cst.Name)}
+    free = next((name for name in _COUNTERS if name not in used), None)
+    bare = isinstance(loop.iter, cst.Tuple) and not loop.iter.lpar
+    if free is None or bare or loop.asynchronous is not None:
+        return None
+    return LogLines(tuple(lines), loop, free, counted=False)
+
+
+def _counts(module: Module, test: cst.BaseExpression) -> bool:
+    """Say whether a test has an interval of its own, be it 1: that is where to change it."""
+    return any(
+        isinstance(each.operator, cst.Modulo) for each in module.within(test, cst.BinaryOperation)
+    )
+
+
+def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
+    line = module.statement(call)
+    block = module.parent(line) if line is not None else None
+    if not isinstance(block, cst.IndentedBlock) or not _only_logs(module, line):
+        return []
+    found: list[cst.SimpleStatementLine] = []
+    for each in block.body:
+        if not isinstance(each, cst.SimpleStatementLine) or not _only_logs(module, each):
+            if line in found:
+                break
+            found = []
+        elif found and not _commented(found[0], each):
+            found.append(each)
+        elif line in found:
+            break
+        else:
+            found = [each]
+    return found
+
+
+def _commented(first: cst.SimpleStatementLine, next_one: cst.SimpleStatementLine) -> bool:
+    """Say whether comments stand behind two neighbours, or between them."""
+    behind = any(line.trailing_whitespace.comment for line in (first, next_one))
+    return behind or any(line.comment for line in next_one.leading_lines)
+
+
+def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
+    match line:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)]):
+            sink = logging_call(module, call)
+            changing = any(True for _ in module.within(call, cst.NamedExpr, cst.Await, cst.Yield))
+            return sink is not None and sink.kind != "meter" and not changing
+    return False
 
 
 @question(yes="the value is only logged", no="the value is not only logged")

@@ -185,13 +185,13 @@ def _by_elements(module: Module, name: cst.Name) -> bool:
         above = module.parent(read)
         if _used_elsewhere(module, read, above):
             return True
-        if isinstance(above, cst.Attribute) and (
-            above.attr.value in _ELEMENT_WRITERS or _copies_data(module, read, above)
-        ):
-            return True
-        if isinstance(above, cst.Subscript) and isinstance(
+        written = isinstance(above, cst.Subscript) and isinstance(
             module.parent(above), (cst.AssignTarget, cst.AugAssign)
-        ):
+        )
+        if isinstance(above, cst.Attribute):
+            written = above.attr.value in _ELEMENT_WRITERS or _copies_data(module, read, above)
+        # What is written once it has been moved is written there.
+        if written and inferred(module, read).device in (CPU, None):
             return True
     return False
 

@@ -18,7 +18,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import lives, on_device
+from torchlint.semantic.values.place import given_from_host, lives, on_device
 from torchlint.semantic.values.sites import seen_from
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
@@ -36,6 +36,9 @@ _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"dat
 _COPIES = ops.having("to-host")
 _SCALARS = frozenset(("item", "float", "int"))
 _HOST_LIBRARIES = frozenset(("numpy", "scipy", "sklearn", "math", "builtins", "pandas", "cv2"))
+
+
+_KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,17 @@ def scalar_reads(module: Module, node: cst.CSTNode) -> tuple[HostRead, ...]:
     """Return the reads of a device scalar that a call, slice, index, f-string or ``%`` format makes
     itself."""
     return tuple(_of(module, node))
+
+
+@question()
+def number_kind(module: Module, read: HostRead) -> str | None:
+    """Return the kind of number that a read gives, ``int`` or ``float``; None for unknown."""
+    if read.how in ("float", "int"):
+        return read.how
+    value = inferred(module, read.tensor)
+    kind = _KIND_OF_DTYPE.get(value.dtype or "")
+    # Nearly always: a complex value has a graph too, so that it proves nothing.
+    return kind or ("float" if value.grad or value.origin == "loss" else None)
 
 
 def _of(module: Module, node: cst.CSTNode) -> Iterator[HostRead]:
@@ -260,7 +274,9 @@ def _moved(module: Module, call: cst.Call, receiver: cst.BaseExpression) -> bool
     value = inferred(module, receiver)
     unknown = value.kind == "?" or (value.tensor and value.device is None)
     plain = not call.args and not callees_of(module, call)
-    return plain and unknown and value.origin != "batch" and on_accelerator(module)
+    if not plain or not unknown or value.origin == "batch" or not on_accelerator(module):
+        return False
+    return not given_from_host(module, receiver)
 
 
 def _made_of_device(module: Module, node: cst.Call | cst.Subscript) -> bool:

@@ -16,6 +16,7 @@ import libcst as cst
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
@@ -24,6 +25,7 @@ from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import COLD, Grade, Link, entrances, heat_of
+from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.values.inferred import classes_behind, home_of_parameters, inferred
 from torchlint.semantic.values.value import Value
 
@@ -65,6 +67,7 @@ class CallSite:
         grade: how often the call runs, as far as its file shows.
         why: the evidence.
         no_grad: whether autograd is off there, as far as its file shows.
+        once: whether the call runs once, as far as its file shows.
         entrances: the functions of the file that, once called, come to the call unthrottled, by
             name, each with the calls on the way.
     """
@@ -74,6 +77,7 @@ class CallSite:
     grade: Grade
     why: tuple[Link, ...]
     no_grad: bool | None
+    once: bool
     entrances: tuple[tuple[str, tuple[Link, ...]], ...]
 
 
@@ -139,6 +143,7 @@ def _site(module: Module, call: cst.Call, wanted: Wanted) -> CallSite:
         heat.grade,
         (link, *(Link(why.text, module.path, _row(module, why.node)) for why in heat.why)),
         no_grad(module, call),
+        runs_once(module, call),
         tuple(
             (
                 name,
@@ -188,8 +193,23 @@ def _means(module: Module, call: cst.Call, wanted: Wanted) -> bool:
     if family:
         before = family[: family.index(owner)] if owner in family else None
         return before is not None and not any(map(wanted.overridden, before))
+    if any(owner in one_of for one_of in _one_of(module, receiver)):
+        return True
     value = inferred(module, receiver)
     return wanted.alone and value.kind in ("?", "object", "module") and value.node is None
+
+
+def _one_of(module: Module, receiver: cst.BaseExpression) -> Iterator[list[Definition]]:
+    """Yield the families of the objects that ``self.x`` may be, where its class gives it several,
+    one for each setting."""
+    cls, text = module.class_of(receiver), dotted_text(receiver) or ""
+    if cls is None or not text.startswith("self."):
+        return
+    for assign in module.within(cls, cst.Assign, nested=True):
+        if isinstance(assign.value, cst.Call) and any(
+            dotted_text(target.target) == text for target in assign.targets
+        ):
+            yield list(classes_behind(module, inferred(module, assign.value)))
 
 
 def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:

@@ -14,6 +14,10 @@ The index of callers has three steps, each asked only where the one before it le
 
 From a function upwards, step by step, callers of callers are asked, each function once: a circle
 ends, and what is found does not depend on which function was asked about first.
+
+Who asks the first two steps rests on their answers (`Project.ask`), who asks the third on the texts
+of the files that were analysed for it as well. So what is read for the first two must be all that
+decides on them: texts, and nothing that an analysis found out.
 """
 
 from __future__ import annotations
@@ -25,7 +29,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torchlint.semantic.torch import ops
-from torchlint.source.python import parsed
 
 _WORD = re.compile(r"\w+$")
 _LONGEST = 80
@@ -66,18 +69,17 @@ def lexicon(text: str) -> Lexicon:
     return Lexicon(frozenset(called), defined)
 
 
-def speaks_for(caller: str, called: str) -> bool:
-    """Say whether a call in one file says how another one is used: tests, benchmarks and examples
-    do not, but for what lies with them.
+def speaks_for(caller: str) -> str | None:
+    """Return the folder of the files about whose use a call in one file speaks, empty for all; None
+    for no file. Tests, benchmarks and examples speak for none but what lies with them.
 
     Args:
         caller: the path of the file that calls, from the root on.
-        called: that of the file asked about.
     """
     if _TEST_FILE.search(caller):
-        return False
+        return None
     found = _NO_PROGRAM.search(caller)
-    return found is None or called.startswith(caller[: found.end()])
+    return caller[: found.end()] if found is not None else ""
 
 
 def telling(method: str) -> bool:
@@ -188,28 +190,26 @@ class _Reader:
                 self.stars.append(dotted)
 
 
-_LEAVES = frozenset(
+_CONSTANTS = (str, int, float, complex, bytes, bool, type(None), type(...))
+_LEAVES: frozenset[type] = frozenset(
     (ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.alias, ast.Pass, ast.Global)
-)
+).union(_CONSTANTS)
 
 
 def _below(node: ast.AST) -> list[ast.AST]:
     """Return the children of a node that may hold calls."""
     found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [
-                each for each in value if isinstance(each, ast.AST) and type(each) not in _LEAVES
-            ]
-        elif isinstance(value, ast.AST) and type(value) not in _LEAVES:
+    for value in vars(node).values():
+        kind = type(value)
+        if kind is list:
+            found += [each for each in value if type(each) not in _LEAVES]
+        elif kind not in _LEAVES:
             found.append(value)
     return found
 
 
-def written(text: str) -> Calls:
-    """Return the calls of a text; none where Python does not accept it."""
-    tree = parsed(text)
+def written(tree: ast.Module | None) -> Calls:
+    """Return the calls of a file by CPython's tree; none where Python does not accept its text."""
     return _Reader().read(tree) if tree is not None else Calls()
 
 

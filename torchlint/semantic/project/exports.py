@@ -52,14 +52,9 @@ def exported(module: Module, value: Value) -> Value:
         name = f"{module.path}:{value.node.name.value}"
     elif value.kind in ("function", "class"):
         return UNKNOWN
-    return value.but(
-        node=None,
-        name=name,
-        device=value.device or (batch_device(module, value) if value.kind == "loader" else None),
-        item=exported(module, value.item) if value.item is not None else None,
-        items=tuple(exported(module, each) for each in value.items)
-        if value.items is not None
-        else None,
+    device = value.device or (batch_device(module, value) if value.kind == "loader" else None)
+    return value.but(node=None, name=name, device=device).inside(
+        lambda part: exported(module, part)
     )
 
 
@@ -92,11 +87,7 @@ def shape(call: cst.Call) -> tuple[str, ...]:
 
 def plain(value: Value) -> Value:
     """Return a value of another file without its nodes."""
-    return value.but(
-        node=None,
-        item=plain(value.item) if value.item is not None else None,
-        items=tuple(plain(each) for each in value.items) if value.items is not None else None,
-    )
+    return value.but(node=None).inside(plain)
 
 
 def method_returned(module: Module, cls: str, name: str) -> Value | None:

@@ -9,8 +9,6 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from torchlint.source.python import parsed
-
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
 
 
@@ -40,9 +38,9 @@ class Index:
     stars: tuple[str, ...] = ()
 
 
-def index(text: str) -> Index:
-    """Return the index of a file; an empty one for a text that Python does not accept."""
-    tree = parsed(text)
+def index(tree: ast.Module | None) -> Index:
+    """Return the index of a file by CPython's tree; an empty one for a text that Python does not
+    accept."""
     if tree is None:
         return Index()
     found = _Collector()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports
 from torchlint.semantic.project.callers import MEMBER, Calling, CallSite, Given, graphless, hottest
@@ -262,6 +263,14 @@ class Outside:
         if name is None or self.project is None or not self.may_run_often(name):
             return ()
         return self.project.passed(Definition(self.path, name, MEMBER))
+
+    def flag(self, name: str | None, flag: Flag) -> tuple[bool, ...] | None:
+        """Return of each call in another file that may be one of a function of this one whether it
+        gives a flag the truth that is asked about only now and then; None where that is not
+        asked for."""
+        if name is None or self.project is None:
+            return ()
+        return self.project.flag(Definition(self.path, name, MEMBER), flag) if self.deep else None
 
     def calling(self, definition: Definition) -> Iterator[tuple[Module, cst.Call]]:
         """Yield the calls of a function of any file in the others, each with the analysis of its

@@ -14,9 +14,12 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from torchlint.base.trail import Trail, closed
+from torchlint.base.trail import UNNAMED, Asked, Trail, closed, highest
+from torchlint.semantic.code.flags import Flag
+from torchlint.semantic.code.guards import flag_given
+from torchlint.semantic.code.named_tests import Test, name_of, named
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.callers import (
     HOPS,
@@ -40,6 +43,7 @@ from torchlint.semantic.project.programs import Imports, imports, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import names as torch_names
+from torchlint.source.python import parsed
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -48,7 +52,8 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.value import Value
 
 T = TypeVar("T")
-_KEPT = 500_000
+K = TypeVar("K")
+_KEPT = 2_000_000
 """Characters of source whose analyses are remembered from one file that is checked to the next."""
 _TEXTS = 500
 """Texts of files that are remembered; one that is wanted again is read again."""
@@ -58,6 +63,14 @@ _HOPS = 20
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
 _CALLERS = 16
 """Files that are analysed for the calls of one function."""
+
+
+class Step(NamedTuple):
+    """A name by which a file may call a function, and whether it is a method's."""
+
+    path: str
+    name: str
+    method: bool
 
 
 def _is(found: Definition | str | None, target: Definition) -> bool:
@@ -89,22 +102,27 @@ class Project:
         self._indexes: dict[str, Index] = {}
         self._texts: dict[str, str | None] = {}
         self.answers: dict[object, Value | None] = {}
+        self.asked: dict[Asked, Any] = {}
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
         self._helpers: dict[str, Trail] = {}
-        self._reached: dict[tuple[str, str], bool] = {}
         self._said: dict[
-            Callable[[str], bool], tuple[set[str], set[str]]
-        ] = {}  # files tested, and those that hold it
+            object, tuple[set[str], set[str]]
+        ] = {}  # by test: files tested, and those that hold it
         self._imports: dict[str, Imports] = {}
         self._programs: dict[str, frozenset[str]] = {}
         self._lexicon: dict[str, set[str]] = {}
         self._defined: dict[str, dict[str, int]] = {}
         self._calls: dict[str, Calls] = {}
         self._given: dict[Definition, tuple[tuple[Given, ...], Trail]] = {}
-        self._calling: dict[Definition, tuple[tuple[tuple[str, tuple[str, ...]], ...], Trail]] = {}
-        self._often: dict[Definition, tuple[tuple[bool, ...], Trail]] = {}
+        self._flags: dict[tuple[Definition, Flag], tuple[tuple[bool, ...], Trail]] = {}
         self._called: dict[Definition, tuple[tuple[CallSite, ...], Trail]] = {}
+        self._ways: dict[Definition, list[Step]] = {}
+        self._frequent: dict[Step, bool] = {}
+        self._mentions: dict[tuple[str, str], bool] = {}
+        self._asides: dict[str, str | None] = {}
+        self._aside: list[Project] = []
+        self._beyond = Trail()
         self._trail = self.search.trail
 
     # -- views -------------------------------------------------------------------------------------
@@ -130,11 +148,18 @@ class Project:
         """Return the names of a file; none where it cannot be read."""
         self._trail.read.add(path)
         if path not in self._indexes:
-            self._indexes[path] = index(self._text(path) or "")
+            self._survey(path)
         return self._indexes[path]
+
+    def _survey(self, path: str) -> None:
+        """Gather what a file binds and what it calls: its text is parsed once for both."""
+        tree = parsed(self._text(path) or "")
+        self._indexes[path] = index(tree)
+        self._calls[path] = written(tree)
 
     def _text(self, path: str) -> str | None:
         """Return the text of a file, read once; None where it cannot be read."""
+        self._trail.read.add(path)
         if path not in self._texts:
             self._texts[path] = self._read(path)
         return self._texts[path]
@@ -145,20 +170,74 @@ class Project:
         self._trail.read.add(path)
         return text in (self._text(path) or "")
 
+    # -- about all files ---------------------------------------------------------------------------
+
+    def ask(self, question: Asked) -> Any:
+        """Return the answer to a question about all files, which is worked out once.
+
+        Who asks rests on the answer alone, and not on all that was read for it: what the cache
+        holds is asked again when any file has changed (see `torchlint.run.cache`).
+        """
+        self._trail.asked.add(question)
+        if question not in self.asked:
+            kind, path, *rest = question
+            answer = _QUESTIONS.get(kind)
+            found = answer(self._unnoted(), path, *rest) if answer is not None else None
+            self.asked[question] = found
+        return self.asked[question]
+
+    def _unnoted(self) -> Project:
+        """Return this project for what is worked out once, and asked again where it counts."""
+        if not self._aside:
+            self._aside.append(self.view(Trail()))
+        return self._aside[0]
+
+    def _every(self) -> tuple[str, ...] | None:
+        """Return all files, which only a question about all of them may read: see `ask`."""
+        assert self._aside
+        assert self._trail is self._aside[0]._trail, "who looks at all files is to be asked"
+        return self.search.every_file()
+
+    def beyond(self) -> Trail:
+        """Return what answers about all files rest on besides these: in folders that are not
+        listed, as those behind links, where import statements lead all the same."""
+        if self._aside:
+            trail, there = self._aside[0]._trail, dict[str, bool]()
+            for mine, seen in (
+                (self._beyond.read, trail.read),
+                (self._beyond.looked, trail.looked),
+            ):
+                for path in seen:
+                    if os.path.dirname(highest(path, there)) not in self.search.listings:
+                        mine.add(path)
+                seen.clear()
+        return self._beyond
+
     # -- from other files --------------------------------------------------------------------------
 
-    def others_say(self, path: str, test: Callable[[str], bool], *, near: bool) -> bool | None:
+    def others_say(self, path: str, test: Test, *, near: bool) -> bool | None:
         """Say whether a test holds for the text of any other file that may run with this one; None
         for too many files.
 
         `near` are those alone that hold the name of the file's module.
         """
-        every = self.search.every_file()
-        self._trail.read.update(every or ())
+        name = name_of(test)
+        if name is None:
+            self._trail.asked.add(UNNAMED)
+            return self._unnoted()._others_say(path, test, test, near=near)
+        found: bool | None = self.ask(("says", path, "near" if near else "", *name))
+        return found
+
+    def _says(self, path: str, near: str, *name: str) -> bool | None:
+        test = named(name)
+        return self._others_say(path, test, name, near=bool(near)) if test is not None else None
+
+    def _others_say(self, path: str, test: Test, key: object, *, near: bool) -> bool | None:
+        every = self._every()
         if every is None:
             return None
         others = self._program(path, every) - {path}
-        tested, saying = self._said.setdefault(test, (set(), set()))
+        tested, saying = self._said.setdefault(key, (set(), set()))
         for other in others - tested:
             text = self._text(other)
             tested.add(other)
@@ -186,15 +265,13 @@ class Project:
         None for a project of too many files. A file that cannot be read does not: Python cannot run
         it either.
         """
-        every = self.search.every_file()
-        self._trail.read.update(every or ())
+        found: bool | None = self.ask(("reached", path, name))
+        return found
+
+    def _any_reaches(self, path: str, name: str) -> bool | None:
+        every = self._every()
         if every is None:
             return None
-        if (path, name) not in self._reached:
-            self._reached[path, name] = self._any_reaches(every, path, name)
-        return self._reached[path, name]
-
-    def _any_reaches(self, every: Iterable[str], path: str, name: str) -> bool:
         imported = re.compile(
             rf"^[^\S\n]*(?:import|from)\b.*\b{re.escape(stem_of(path))}\b", re.MULTILINE
         )
@@ -233,16 +310,36 @@ class Project:
     def may_run_often(self, target: Definition) -> bool:
         """Say whether a call in another file, or one of those that lead there, may run often; False
         is certain. Nothing is analysed for it."""
-        found: tuple[bool, ...] = self._noted(
-            self._often, target, lambda view: view._may_run_often(target)
-        )
-        return any(found)
+        found: bool = self.ask(("often", target.path, target.name))
+        return found
 
-    def _may_run_often(self, target: Definition) -> Iterator[bool]:
-        for _, around in self._upwards(target):
-            if around is None:
-                yield True
-                return
+    def _may_run_often(self, path: str, name: str) -> bool:
+        # Of its own file callers are known already.
+        steps = [step for step in self._steps(Definition(path, name, MEMBER)) if step.path != path]
+        return any(self._some_often(step) for step in steps)
+
+    def _some_often(self, first: Step) -> bool:
+        """Say whether a call of a name in a file, or one of those that lead there, may run often;
+        each is looked at once."""
+        way, level = {first: first}, [first]
+        while level:
+            step = level.pop()
+            around = self._written(step.path).around(step.name, method=step.method)
+            if around is None or self._frequent.get(step, False):
+                self._frequent[step] = True
+                while step != first:
+                    step = way[step]
+                    self._frequent[step] = True
+                return True
+            if step in self._frequent:
+                continue
+            for within in around:
+                for above in self._steps(Definition(step.path, within, MEMBER)):
+                    if above not in way:
+                        way[above] = step
+                        level.append(above)
+        self._frequent.update(dict.fromkeys(way, False))
+        return False
 
     def may_be_called(self, target: Definition) -> bool:
         """Say whether other files hold calls that may reach a function."""
@@ -251,6 +348,11 @@ class Project:
     def may_be_graphless(self, target: Definition) -> bool:
         """Say whether a file from which calls lead to a function speaks of autograd being off;
         False is certain."""
+        found: bool = self.ask(("graphless", target.path, target.name))
+        return found
+
+    def _may_be_graphless(self, path: str, name: str) -> bool:
+        target = Definition(path, name, MEMBER)
         return any(
             word in (self._text(path) or "")
             for path, _ in self._upwards(target)
@@ -264,7 +366,7 @@ class Project:
         for hop in range(2 * HOPS):
             above: list[Definition] = []
             for at in level:
-                for path, name, method in self._spelled(at):
+                for path, name, method in self._steps(at):
                     if hop == 0 and path == target.path:
                         continue
                     around = self._written(path).around(name, method=method)
@@ -274,14 +376,15 @@ class Project:
                     seen.update(callers)
             level = above
 
-    def _spelled(self, target: Definition) -> Iterator[tuple[str, str, bool]]:
-        """Yield the files that may call a function, its own among them, each name that it has
-        there, and whether it is a method."""
-        method = "." in target.name
-        yield target.path, target.name.rpartition(".")[2], method
-        for path, names in self._callers(target):
-            for name in names:
-                yield path, name, method
+    def _steps(self, target: Definition) -> list[Step]:
+        """Return the names by which files may call a function, its own file first."""
+        if target not in self._ways:
+            method = "." in target.name
+            self._ways[target] = [Step(target.path, target.name.rpartition(".")[2], method)]
+            self._ways[target] += [
+                Step(path, name, method) for path, names in self._callers(target) for name in names
+            ]
+        return self._ways[target]
 
     def calls(self, target: Definition) -> tuple[CallSite, ...]:
         """Return the calls of a function in other files, of as many as one question is worth."""
@@ -289,18 +392,14 @@ class Project:
 
     def _noted(
         self,
-        memory: dict[Definition, tuple[tuple[T, ...], Trail]],
-        target: Definition,
+        memory: dict[K, tuple[tuple[T, ...], Trail]],
+        target: K,
         answer: Callable[[Project], Iterator[T]],
     ) -> tuple[T, ...]:
-        """Return an answer that is worked out once, and note what it rests on for each who asks:
-        on the text of every file, as any of them may come to call the function."""
-        if not self._trail.whole:
-            self._trail.read.update(self.search.every_file() or ())
-            self._trail.whole = True
+        """Return an answer that is worked out once, and note what it rests on for each who
+        asks."""
         if target not in memory:
             trail = Trail()
-            trail.whole = True  # so that it stays small: who asks notes all files himself
             memory[target] = tuple(answer(self.view(trail))), trail
         found, trail = memory[target]
         self._trail.add(trail)
@@ -309,6 +408,44 @@ class Project:
     def passed(self, target: Definition) -> tuple[Given, ...]:
         """Return what the calls of a function in other files pass."""
         return self._noted(self._given, target, lambda view: view._passed(target))
+
+    def flag(self, target: Definition, flag: Flag) -> tuple[bool, ...]:
+        """Return of each call of a function in other files whether it gives a flag the truth that
+        is asked about only now and then."""
+        key = (target, flag)
+        return self._noted(self._flags, key, lambda view: view._flag_given(target, flag, {key}))
+
+    def _flag_given(
+        self, target: Definition, flag: Flag, seen: set[tuple[Definition, Flag]]
+    ) -> Iterator[bool]:
+        where = ("", flag.name) if flag.by_object else (flag.function, "")
+        found: tuple[str, ...] = self.ask(("flag", target.path, *where))
+        for path in found[:_CALLERS]:
+            module = self.module(path)
+            for seldom, rests_on in flag_given(module, flag) if module is not None else ():
+                further = [(Definition(path, name, MEMBER), each) for name, each in rests_on]
+                yield seldom and all(
+                    self._is_seldom(each, seen | {*further}) for each in further if each not in seen
+                )
+        if len(found) > _CALLERS:
+            yield False
+
+    def _files_with_flag(self, home: str, function: str, name: str) -> tuple[str, ...]:
+        """Return the files that may call a function, or of one that is empty, those of its program
+        that hold a name."""
+        every = self._every() or ()
+        calling = self._words(every).get(function, ()) if function else self._program(home, every)
+        return tuple(
+            path
+            for path in sorted(calling)
+            if path != home
+            and (function or name in (self._text(path) or ""))
+            and self._speaks(path, home)
+        )
+
+    def _is_seldom(self, key: tuple[Definition, Flag], seen: set[tuple[Definition, Flag]]) -> bool:
+        found = list(self._flag_given(*key, seen))
+        return all(found) and (bool(found) or key[1].default is not None)
 
     def calling(self, target: Definition) -> Iterator[tuple[Module, cst.Call]]:
         """Yield the calls of a function in other files as nodes, to be used at once."""
@@ -338,24 +475,39 @@ class Project:
     def _callers(self, target: Definition) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return the files whose calls may reach a function, each with the names that it has for
         it."""
-        return self._noted(self._calling, target, lambda view: view._found_callers(target))
+        found: tuple[tuple[str, tuple[str, ...]], ...]
+        found = self.ask(("callers", target.path, target.name))
+        return found
 
-    def _found_callers(self, target: Definition) -> Iterator[tuple[str, tuple[str, ...]]]:
-        every = self.search.every_file() or ()
+    def _found_callers(self, path: str, name: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return tuple(self._each_caller(Definition(path, name, MEMBER)))
+
+    def _each_caller(self, target: Definition) -> Iterator[tuple[str, tuple[str, ...]]]:
+        every = self._every() or ()
         cls, _, name = target.name.rpartition(".")
-        root = len(self.search.root) + 1
-        here = target.path[root:].replace(os.sep, "/")
         for path in sorted(self._words(every).get(name, ())):
-            there = path[root:].replace(os.sep, "/")
-            if path == target.path or not speaks_for(there, here):
+            if path == target.path or not self._speaks(path, target.path):
                 continue
             if cls:
-                near = cls in (self._text(path) or "") or self._alone(target, path)
+                near = self._mention(path, cls) or self._alone(target, path)
                 names = {name} if near else set()
             else:
                 names = self._names_for(path, target)
             if names:
                 yield path, tuple(sorted(names))
+
+    def _speaks(self, path: str, called: str) -> bool:
+        """Say whether calls in the file `path` say how the file `called` is used."""
+        root = len(self.search.root) + 1
+        if path not in self._asides:
+            self._asides[path] = speaks_for(path[root:].replace(os.sep, "/"))
+        folder = self._asides[path]
+        return folder is not None and called[root:].replace(os.sep, "/").startswith(folder)
+
+    def _mention(self, path: str, name: str) -> bool:
+        if (path, name) not in self._mentions:
+            self._mentions[path, name] = name in (self._text(path) or "")
+        return self._mentions[path, name]
 
     def _names_for(self, path: str, target: Definition) -> set[str]:
         """Return the last names under which a file's import statements let it call a top-level
@@ -390,13 +542,15 @@ class Project:
         """Say whether a call of a method of this name in a file means this one, whatever the object
         is: no other class of the project has it, and the file may run with the class's own."""
         cls, _, name = target.name.rpartition(".")
-        every = self.search.every_file() or ()
         if not cls or not telling(name):
             return False
+        found: bool = self.ask(("alone", target.path, name, path))
+        return found
+
+    def _is_alone(self, home: str, name: str, path: str) -> bool:
+        every = self._every() or ()
         self._words(every)
-        return self._defined.get(name) == {target.path: 1} and path in self._program(
-            target.path, every
-        )
+        return self._defined.get(name) == {home: 1} and path in self._program(home, every)
 
     def _words(self, every: Iterable[str]) -> Mapping[str, set[str]]:
         """Return by name the files that may call it, of the names that the project defines."""
@@ -415,7 +569,7 @@ class Project:
 
     def _written(self, path: str) -> Calls:
         if path not in self._calls:
-            self._calls[path] = written(self._text(path) or "")
+            self._survey(path)
         return self._calls[path]
 
     # -- names -------------------------------------------------------------------------------------
@@ -574,3 +728,16 @@ class Project:
         found = self._analyse(self, path, text) if text is not None else None
         self._modules[path] = found, len(text or "")
         return found
+
+
+_QUESTIONS: Mapping[str, Callable[..., Any]] = {
+    "alone": Project._is_alone,
+    "callers": Project._found_callers,
+    "flag": Project._files_with_flag,
+    "graphless": Project._may_be_graphless,
+    "often": Project._may_run_often,
+    "reached": Project._any_reaches,
+    "says": Project._says,
+}
+"""What is asked about all files, by kind; each is given the file that it is about and the rest of
+the question."""

@@ -105,7 +105,13 @@ class Search:
 
     def _paths(self, importer: str) -> tuple[str, ...]:
         own = os.path.dirname(importer)
-        return tuple(dict.fromkeys((self._top(own), self.root, os.path.join(self.root, "src"))))
+        above = self._top(own)
+        folders = [above, self.root, os.path.join(self.root, "src")]
+        # A script is started in one of the folders above, whether these are packages or not.
+        while above.startswith(self.root + os.sep):
+            above = os.path.dirname(above)
+            folders.append(above)
+        return tuple(dict.fromkeys(folders))
 
     def _top(self, folder: str) -> str:
         """Return the folder that holds the outermost package of `folder`; the folder itself where

@@ -183,6 +183,7 @@ class HeatMap:
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
         self._places: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._handing: dict[cst.CSTNode, bool] = {}
         self._pending = 0
 
     def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
@@ -208,6 +209,8 @@ class HeatMap:
 
     def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
         function = self.scopes.tree.function(node)
+        if function is not None and self.flow.shadowed(function):
+            return COLD
         child = node
         epoch: Heat | None = None
         others: list[Loop] = []
@@ -231,13 +234,27 @@ class HeatMap:
         return found if found.grade > Grade.EPOCH else self._run_heat(node, others) or found
 
     def _run_heat(self, node: cst.CSTNode, others: Sequence[Loop]) -> Heat | None:
-        """Return how often `node` runs where a loop around it runs a model in each pass."""
-        loop = next((each for each in others if self.runs_model(each)), None)
-        if loop is None:
-            return None
-        if self.guards.throttled(node, loop):
-            return COLD
-        return Heat(Grade.EVAL, (Why("every pass of the loop, which runs a model", loop),), loop)
+        """Return how often `node` runs where a loop around it runs a model in each pass, or hands
+        on batches."""
+        for loop in others:
+            hands_on = self._hands_on(loop)
+            if hands_on or self.runs_model(loop):
+                if self.guards.throttled(node, loop):
+                    return COLD
+                does = "hands on batches" if hands_on else "runs a model"
+                text = f"every pass of the loop, which {does}"
+                grade = Grade.FORWARD if hands_on else Grade.EVAL
+                return Heat(grade, (Why(text, loop),), loop)
+        return None
+
+    def _hands_on(self, loop: cst.CSTNode) -> bool:
+        """Say whether each pass of a loop brings something to a device and yields: its function is
+        a loader, written by hand. A dataset's own loop runs for each sample."""
+        if loop not in self._handing:
+            yields = any(True for _ in self.tree.within(loop, cst.Yield))
+            sampled = yields and self.scopes.is_dataset(self.tree.class_of(loop))
+            self._handing[loop] = yields and not sampled and self._moves(loop)
+        return self._handing[loop]
 
     def may_be_hot(self, node: cst.CSTNode) -> bool:
         """Say whether anything in the function around `node`, or at the file's top level, may be
@@ -248,6 +265,7 @@ class HeatMap:
                 (isinstance(owner, cst.FunctionDef) and self._in_file(owner, _DEPTH).hot)
                 or any(
                     self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL)
+                    or self._hands_on(loop)
                     or self.runs_model(loop)
                     for loop in self.tree.within(owner, *LOOPS)
                 )
@@ -382,9 +400,18 @@ class HeatMap:
             return Heat(
                 Grade.SAMPLE, (Why(f"{name}() runs for every batch in the loader", function),)
             )
-        if _LOSS_NAME.search(name) and not _NOT_LOSS.search(name) and self.takes_tensors(function):
+        if self._is_loss(function):
             return Heat(Grade.FORWARD, (Why(f"{name}() is a loss function", function),))
         return COLD
+
+    def _is_loss(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function computes a loss, by its name; what trains by itself does not."""
+        name = function.name.value
+        if not _LOSS_NAME.search(name) or _NOT_LOSS.search(name):
+            return False
+        calls = self.tree.within(function, cst.Call)
+        trains = any(self.loops.updates.is_step(call) for call in calls)
+        return not trains and self.takes_tensors(function)
 
     def _method_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
         name = function.name.value
@@ -451,7 +478,7 @@ class HeatMap:
         ):
             text = f"{name}() of a moving average runs every step"
             return Heat(Grade.TRAIN, (Why(text, function),))
-        if name == "__next__" and not self.scopes.is_dataset(cls) and self._moves(function):
+        if name == "__next__" and not self.scopes.is_dataset(cls) and self._moves(function.body):
             return Heat(Grade.FORWARD, (Why("__next__() runs for every batch", function),))
         if (
             _TENSOR_METHOD.match(name)
@@ -470,11 +497,11 @@ class HeatMap:
             *(c.name.value for c in self.scopes.lineage(cls)),
         ]
 
-    def _moves(self, function: cst.FunctionDef) -> bool:
-        """Say whether a function brings something to a device: batches, where it hands them on."""
+    def _moves(self, code: cst.CSTNode) -> bool:
+        """Say whether code brings something to a device: batches, where it hands them on."""
         return any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value in ("cuda", "to")
-            for call in self.tree.within(function.body, cst.Call)
+            for call in self.tree.within(code, cst.Call)
         )
 
     def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
@@ -597,8 +624,15 @@ def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
     ) or any(
         name is not None and name.startswith("torch.")
         for call in module.within(function.body, cst.Call)
-        for name in (module.name(call.func),)
+        for name in (module.name(call.func) or _forward_of(call),)
     )
+
+
+def _forward_of(call: cst.Call) -> str | None:
+    """Return a name of torch for ``self.part.forward(x)``."""
+    func = call.func
+    runs = isinstance(func, cst.Attribute) and func.attr.value == "forward" and bool(call.args)
+    return "torch.nn.Module.forward" if runs else None
 
 
 @question(ground=True)

@@ -14,6 +14,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, Comprehension, Loop, Tr
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import Values, values
+from torchlint.semantic.values.parts import PARAM_GROUP
 
 _WRAPPERS = (
     "builtins.enumerate",
@@ -148,7 +149,9 @@ class Iterations:
             value.item is not None and value.item.kind in ("module", "optimizer")
         ):
             return True
-        if value.item is not None and value.item.origin == "param":
+        if value.item is not None and (
+            value.item.origin == "param" or value.item.name == PARAM_GROUP
+        ):
             return True
         for part in self.tree.within(node, cst.Name, cst.Attribute):
             word = part.value if isinstance(part, cst.Name) else getattr(part, "attr").value  # noqa: B009

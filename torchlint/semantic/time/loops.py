@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,6 +19,13 @@ from torchlint.semantic.values.facts import values
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
+
+
+_RUNS = re.compile(
+    r"^_*((compute|get|calc(ulate)?)_)?(loss|losses)$|^_*(nll|elbo|neg_log_likelihood|log_prob)$"
+    r"|^_*(sample|denoise|decode|encode|predict|infer(ence)?|translate|reconstruct)(_batch)?$"
+)
+"""Methods by which a module is run on a batch, beside calling it."""
 
 
 class LoopKind(enum.Enum):
@@ -91,10 +99,24 @@ class Loops:
         if nested or any(self.trains(callee) for callee in callees):
             return LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
-            self._feeds_model(loop) or (self._over_batches(loop) and self.has_model_call(loop))
+            self._feeds_model(loop)
+            or (self._over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
         ):
             return LoopKind.EVAL
         return LoopKind.OTHER
+
+    def _moves(self, loop: cst.For) -> bool:
+        """Say whether a loop without autograd brings what it goes over to a device: whatever runs
+        there then, it is an evaluation, where a table that is filled may need no model."""
+        if self.scopes.lexical_no_grad(loop) is not True:
+            return False
+        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        return any(
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in ("to", "cuda")
+            and (dotted_text(call.func.value) or "").partition(".")[0] in targets
+            for call in self.tree.within(loop.body, cst.Call)
+        )
 
     def _over_batches(self, loop: cst.For) -> bool:
         """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over
@@ -125,13 +147,26 @@ class Loops:
     def has_model_call(self, node: cst.CSTNode, depth: int = 2) -> bool:
         """Say whether a model is called inside `node`, or in a local function called from there."""
         for call in self.tree.within(node, cst.Call):
-            if self.values.is_model_call(call):
+            if self.values.is_model_call(call) or self._runs_by_method(call):
                 return True
             if depth and any(
                 self.has_model_call(callee, depth - 1) for callee in self.flow.callees(call)
             ):
                 return True
         return False
+
+    def _runs_by_method(self, call: cst.Call) -> bool:
+        """Say whether a call runs a module by a method of its own that is called as such methods
+        are: ``model.loss(batch)``."""
+        func = call.func
+        return (
+            isinstance(func, cst.Attribute)
+            and bool(call.args)
+            and bool(_RUNS.match(func.attr.value))
+            and self.names.name(func) is None
+            and (value := self.values.value(func.value)).kind == "module"
+            and value.name != "loss"
+        )
 
 
 @question(ground=True)

@@ -67,7 +67,7 @@ class Runs:
         self.iterations = iterations
         self.trained = trained
         self._loops: dict[cst.CSTNode, bool] = {}
-        self._functions: dict[tuple[cst.CSTNode, int, bool], bool] = {}
+        self._functions: dict[tuple[cst.CSTNode, int, bool, bool], bool] = {}
 
     def runs(self, loop: cst.CSTNode) -> bool:
         """Say whether each pass of a loop runs a model that was there before, on tensors."""
@@ -78,10 +78,26 @@ class Runs:
         return self._loops[loop]
 
     def _runs(self, loop: Loop) -> bool:
-        calls = list(self.updates.calls_in(loop))
+        whole = self._by_slices(loop)
+        calls = list(
+            self.tree.within(loop.body, cst.Call) if whole else self.updates.calls_in(loop)
+        )
         if not calls or self._over_no_data(loop) or any(map(self._begins_anew, calls)):
             return False
-        return any(self._run(call, loop) for call in calls)
+        return any(self._run(call, loop, whole=whole) for call in calls)
+
+    def _by_slices(self, loop: Loop) -> bool:
+        """Say whether a loop goes over data in slices, ``range(0, len(data), size)``: each pass is
+        a batch, also where a loop in it runs the model for each word."""
+        if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call):
+            return False
+        args = loop.iter.args
+        if self.names.name(loop.iter.func) != "builtins.range" or len(args) != 3:
+            return False
+        return any(
+            isinstance(call.func, cst.Name) and call.func.value == "len"
+            for call in self.tree.within(args[1], cst.Call)
+        ) and not isinstance(args[2].value, (cst.Integer, cst.UnaryOperation))
 
     def _over_no_data(self, loop: Loop) -> bool:
         """Say whether a loop says that its passes are epochs, models or a handful of examples."""
@@ -97,11 +113,21 @@ class Runs:
 
     def _spelled(self, node: cst.CSTNode) -> Iterator[cst.Name]:
         """Yield the last names of what is iterated: ``epochs`` of ``range(args.epochs)``, but not
-        ``model`` of ``model.batches()``."""
+        ``model`` of ``model.batches()`` and ``config`` of ``config["steps"]``."""
         for name in self.tree.within(node, cst.Name):
             above = self.tree.parents.get(name)
-            if not (isinstance(above, cst.Attribute) and above.value is name):
+            holder = isinstance(above, cst.Attribute) and above.value is name
+            if not holder and not self._looked_into(above, name):
                 yield name
+
+    def _looked_into(self, above: cst.CSTNode | None, name: cst.Name) -> bool:
+        """Say whether a name is the table of what is meant: ``config["steps"]``."""
+        return (
+            isinstance(above, cst.Subscript)
+            and above.value is name
+            and isinstance(index := above.slice[0].slice, cst.Index)
+            and isinstance(index.value, cst.SimpleString)
+        )
 
     def _begins_anew(self, call: cst.Call) -> bool:
         """Say whether a call loads another model, or is a whole training or evaluation."""
@@ -113,11 +139,15 @@ class Runs:
             bool(call.args) and bool(_WHOLE.search(last)) and not self.flow.callees(call)
         )
 
-    def _run(self, call: cst.Call, loop: Loop | None, depth: int = _DEPTH) -> bool:
+    def _run(
+        self, call: cst.Call, loop: Loop | None, depth: int = _DEPTH, *, whole: bool = False
+    ) -> bool:
         callees = self.flow.callees(call)
         if callees:
             once = isinstance(loop, cst.While)
-            return depth > 0 and any(self._function(each, depth - 1, once=once) for each in callees)
+            return depth > 0 and any(
+                self._function(each, depth - 1, once=once, whole=whole) for each in callees
+            )
         return (
             bool(call.args)
             and self._plausible(call.func)
@@ -127,19 +157,24 @@ class Runs:
             and not self._untrained(call.func)
         )
 
-    def _function(self, function: Function, depth: int, *, once: bool) -> bool:
+    def _function(self, function: Function, depth: int, *, once: bool, whole: bool) -> bool:
         """Say whether one call of a function runs a model.
 
         `once` asks for one run a call: a ``while`` around a function that goes over data by itself
-        repeats whole rollouts, epochs, or evaluations.
+        repeats whole rollouts, epochs, or evaluations; `whole` counts runs in its loops as well.
         """
         if isinstance(function, cst.Lambda) or self.updates.is_step_function(function):
             return False
-        key = (function, depth, once)
+        key = (function, depth, once, whole)
         if key not in self._functions:
             self._functions[key] = False
+            calls = (
+                self.tree.within(function.body, cst.Call)
+                if whole
+                else self.updates.calls_in(function)
+            )
             self._functions[key] = any(
-                self._run(call, None, depth) for call in self.updates.calls_in(function)
+                self._run(call, None, depth, whole=whole) for call in calls
             ) and not (once and any(map(self.runs, self.tree.within(function.body, *LOOPS))))
         return self._functions[key]
 

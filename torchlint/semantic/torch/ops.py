@@ -135,6 +135,7 @@ FACTS = {
     "numpy": "the functions of NumPy that compute the same",
     "precise": "often computed in float64 on purpose",
     "mask": "used to mask scores",
+    "triangle": "zeros on one side of a diagonal, the elements themselves on the other",
     "batched": "multiplies matrices of a batch",
     "operator": "the class of libcst for its operator",
     "is": "the usual name of the same operation",
@@ -385,8 +386,8 @@ bincount                  torch method aten pick gives-int waits cost=extremes
 histc                     torch method aten pick waits cost=extremes-or-range
 multinomial               torch method aten pick gives-int random cost=old-draws
 histogram                 torch method pick several
-tril                      torch method pick
-triu                      torch method pick
+tril                      torch method pick triangle
+triu                      torch method pick triangle
 diag                      torch method pick
 repeat                    method repeats keeps-whole sizes
 repeat_interleave         torch method aten repeats cost=no-size-given

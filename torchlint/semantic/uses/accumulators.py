@@ -4,19 +4,23 @@ results."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import libcst as cst
 
 from torchlint.semantic.code.bindings import binds_globally
-from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
+from torchlint.semantic.code.guards import leaves, throttled
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS, callee
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
-from torchlint.semantic.uses.observers import says, sees_globals, sees_variables
+from torchlint.semantic.uses.observers import elsewhere, says, sees_globals, sees_variables
 from torchlint.semantic.uses.swallowing import may_be_swallowed
 from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.inferred import inferred
@@ -44,6 +48,227 @@ class Accumulator:
     loop: cst.For | cst.While
     start: str
     unseen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSum:
+    """A plain name that starts as a number literal and grows by ``+=`` or ``name = name + …`` in a
+    loop.
+
+    Args:
+        name: the variable.
+        loop: the outermost loop between the literal and the first of these.
+        start: ``int`` or ``float``: the kind of the literal.
+        steps: the statements by which it grows.
+        scaled: whether the loop also divides or multiplies it, now and then.
+        reads: what reads it inside the loop.
+        each_step: those of the reads that happen in every step.
+        read_after: whether anything outside the loop may read it.
+    """
+
+    name: str
+    loop: cst.For | cst.While
+    start: str
+    steps: tuple[cst.AugAssign | cst.Assign, ...]
+    scaled: bool
+    reads: tuple[cst.Name, ...]
+    each_step: tuple[cst.Name, ...]
+    read_after: bool
+
+
+def grown_name(statement: cst.CSTNode | None) -> str | None:
+    """Return the name that ``name += …`` or ``name = name + …`` adds to."""
+    match statement:
+        case cst.AugAssign(target=cst.Name(name), operator=cst.AddAssign()):
+            return name
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Name(name))],
+            value=cst.BinaryOperation(left=cst.Name(left), operator=cst.Add()),
+        ) if name == left:
+            return name
+    return None
+
+
+@question(ground=True, remember=False)
+def added(module: Module, step: cst.AugAssign | cst.Assign) -> cst.BaseExpression:
+    """Return what ``name += …`` or ``name = name + …`` adds."""
+    if isinstance(step.value, cst.BinaryOperation) and isinstance(step, cst.Assign):
+        return step.value.right
+    return step.value
+
+
+@question(
+    yes="it feeds a sum that a loop gathers",
+    no="it feeds no sum, or one that is looked at by code that is not followed",
+)
+def sum_of_loop(module: Module, step: cst.AugAssign | cst.Assign) -> LoopSum | None:
+    """Return the sum that ``name += …`` or ``name = name + …`` feeds, or None where not all who may
+    look at it are known.
+
+    In the loop it may also be set back to a number literal, or be scaled now and then.
+    """
+    name = grown_name(step)
+    if name is None:
+        return None
+    loop, binding = _start(module, step, name, resets=True)
+    literal = _assigned_by(module, binding, name)
+    if loop is None or not isinstance(literal, (cst.Integer, cst.Float)):
+        return None
+    if _shared(module, loop, name) or _read_after_exception(module, loop, name):
+        return None
+    writes = writes_of(module, loop, name)
+    steps = tuple(each for write in writes if (each := _step_of(module, write)) is not None)
+    others = [write for write in writes if _step_of(module, write) is None]
+    scalings = [write for write in others if _is_scaling(module, write, loop)]
+    if not all(write in scalings or _is_reset(module, write) for write in others):
+        return None
+    own = [
+        each.value.left
+        for each in steps
+        if isinstance(each, cst.Assign) and isinstance(each.value, cst.BinaryOperation)
+    ]
+    reads = tuple(read for read in reads_of(module, loop, name) if read not in own)
+    often = tuple(read for read in reads if not _now_and_then(module, read, loop))
+    start = "int" if isinstance(literal, cst.Integer) else "float"
+    owner = module.tree.owners[loop]
+    elsewhere = isinstance(owner, cst.Module) or any(
+        not module.is_within(read, loop) for read in reads_of(module, owner, name)
+    )
+    return LoopSum(name, loop, start, steps, bool(scalings), reads, often, elsewhere)
+
+
+@question()
+def made_in_turn(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor is made anew in each turn of the loop: by a name that nothing changes in
+    place there, or by a reduction; without a loop, in each call: by torch."""
+    turns = module.loops(tensor)
+    match tensor:
+        case cst.Name() if not turns:
+            return module.function(tensor) is not None and made_by_torch(module, tensor)
+        case cst.Name(value=name):
+            made = definitions_of(module, tensor)
+            grown = any(_step_of(module, each) for each in writes_of(module, turns[0], name))
+            uses = [module.parent(each) for each in reads_of(module, turns[0], name)]
+            in_place = any(isinstance(u, cst.Attribute) and u.attr.value[-1] == "_" for u in uses)
+            inside = all(module.is_within(each, turns[0]) for each in made)
+            return bool(made) and inside and not grown and not in_place
+        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
+            return method in ops.REDUCTIONS
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberUses:
+    """The reads of a plain name that a loop binds to a number.
+
+    Args:
+        seldom: those that happen now and then, or behind the loop.
+        each_step: those that happen in each step.
+    """
+
+    seldom: tuple[cst.Name, ...]
+    each_step: tuple[cst.Name, ...]
+
+
+_SAME_RESULT = frozenset(("torch.no_grad", "torch.enable_grad", "torch.inference_mode"))
+
+
+@question(
+    yes="all its calls are known: `{answer}`",
+    no="it may be called by code that is not followed",
+)
+def all_calls(module: Module, function: cst.FunctionDef) -> list[cst.Call] | None:
+    """Return the calls of a function that hands back one result in one place; None where others may
+    call it too: it is passed on, overridden, or named in another file."""
+    sites = call_sites(module, function)
+    returns = list(module.within(function.body, cst.Return))
+    waiting = any(True for _ in module.within(function.body, cst.Yield))
+    if not sites or len(returns) != 1 or waiting or function.asynchronous is not None:
+        return None
+    decorators = [module.name(callee(each.decorator)) for each in function.decorators]
+    if any(name not in _SAME_RESULT for name in decorators) or escapes(module, function):
+        return None
+    if any(callees_of(module, site) != (function,) for site in sites):
+        return None
+    name = re.compile(rf"\b{re.escape(function.name.value)}\b")
+    return None if elsewhere(module, name) else sites
+
+
+@question(
+    yes="all that uses the number is known",
+    no="the number is used by code that is not followed, or bound twice",
+)
+def uses_of_number(module: Module, target: cst.Name) -> NumberUses | None:
+    """Return the reads of a plain name that an assignment in a loop binds, and nothing else does;
+    None where not all who may read it are known."""
+    binding = module.small_statement(target)
+    loops = module.loops(target)
+    if not isinstance(binding, cst.Assign) or len(binding.targets) != 1 or not loops:
+        return None
+    outermost, name = loops[-1], target.value
+    if not isinstance(outermost, (cst.For, cst.While)):
+        return None
+    owner = module.tree.owners[outermost]
+    if _shared(module, outermost, name) or writes_of(module, owner, name) != [target]:
+        return None
+    if any(isinstance(each, (cst.Try, cst.TryStar)) for each in _upto(module, binding, owner)):
+        return None
+    reads = reads_of(module, owner, name)
+    seldom = tuple(
+        each
+        for each in reads
+        if throttled(module, each, loops[0]) or not module.is_within(each, loops[0])
+    )
+    return NumberUses(seldom, tuple(each for each in reads if each not in seldom))
+
+
+def _step_of(module: Module, write: cst.CSTNode) -> cst.AugAssign | cst.Assign | None:
+    """Return the ``name += …`` or ``name = name + …`` of which a node is the target."""
+    above = module.parent(write)
+    above = module.parent(above) if isinstance(above, cst.AssignTarget) else above
+    if isinstance(above, (cst.AugAssign, cst.Assign)) and grown_name(above) is not None:
+        return above
+    return None
+
+
+def _is_scaling(module: Module, write: cst.CSTNode, loop: cst.For | cst.While) -> bool:
+    """Say whether a write is a ``name /= …`` or ``name *= …`` that runs now and then."""
+    above = module.parent(write)
+    return (
+        isinstance(above, cst.AugAssign)
+        and isinstance(above.operator, (cst.DivideAssign, cst.MultiplyAssign))
+        and _now_and_then(module, above, loop)
+    )
+
+
+def _is_reset(module: Module, write: cst.CSTNode) -> bool:
+    """Say whether a write sets a name to a number literal."""
+    statement = module.statement(write)
+    if not isinstance(write, cst.Name) or statement is None:
+        return False
+    literal = _assigned_by(module, statement, write.value)
+    return isinstance(literal, (cst.Integer, cst.Float))
+
+
+def _now_and_then(module: Module, read: cst.CSTNode, loop: cst.For | cst.While) -> bool:
+    """Say whether a read inside a loop happens seldom: behind a throttle, between inner loops, or
+    on the way out."""
+    if throttled(module, read, loop) or not heat_of(module, read).hot:
+        return True
+    return isinstance(module.small_statement(read), (cst.Return, cst.Raise))
+
+
+def _read_after_exception(module: Module, loop: cst.For | cst.While, name: str) -> bool:
+    """Say whether a handler of the same function, or what comes after one that goes on, reads a
+    name that the loop was changing."""
+    owner = module.tree.owners[loop]
+    for above in _upto(module, loop, owner):
+        if isinstance(above, (cst.Try, cst.TryStar)):
+            caught = [handler for handler in above.handlers if not leaves(module, handler.body)]
+            parts = [*above.handlers, *([above.finalbody] if above.finalbody else [])]
+            if caught or any(reads_of(module, part, name) for part in parts):
+                return True
+    return False
 
 
 @question(
@@ -168,6 +393,17 @@ def gathered_reads(module: Module, append: cst.Call) -> list[cst.Name] | None:
     )
 
 
+@question(yes="the list is filled by the loop `{answer}`", no="no loop is known to fill the list")
+def gathering_loop(module: Module, append: cst.Call) -> cst.For | cst.While | None:
+    """Return the outermost loop that fills a list by ``name.append(…)``, where all that reads it
+    stands behind that loop; else None."""
+    func = append.func
+    if gathered_reads(module, append) is None or not isinstance(func, cst.Attribute):
+        return None
+    assert isinstance(func.value, cst.Name)
+    return _start(module, append, func.value.value)[0]
+
+
 def _its_own(binding: cst.CSTNode | None) -> bool:
     """Say whether a binding gives what it makes one name only: not ``self.losses = losses =
     []``."""
@@ -219,17 +455,28 @@ def _harmless(module: Module, use: ObjectUse, kept: cst.Call) -> bool:
 
 
 def _start(
-    module: Module, step: cst.CSTNode, name: str
+    module: Module, step: cst.CSTNode, name: str, *, resets: bool = False
 ) -> tuple[cst.For | cst.While | None, cst.BaseStatement | None]:
     """Return the outermost loop around `step` in which nothing binds `name` before it, and the
-    binding before that."""
+    binding before that.
+
+    With `resets`, what adds to it and an ``if`` that sets it to a number literal bind nothing, and
+    a ``try`` may stand in between.
+    """
     loop: cst.For | cst.While | None = None
     child = step
     for above in module.ancestors(step):
         if isinstance(above, (cst.IndentedBlock, cst.Module)):
             before = [s for s in above.body if module.before(s, child)]
             binding = next(
-                (s for s in reversed(before) if s is not child and writes_of(module, s, name)), None
+                (
+                    s
+                    for s in reversed(before)
+                    if s is not child
+                    and (writes := writes_of(module, s, name))
+                    and not (resets and _resets(module, s, writes))
+                ),
+                None,
             )
             if binding is not None:
                 return loop, binding
@@ -239,9 +486,20 @@ def _start(
             if any(module.name(callee(item.item)) in _SWALLOWERS for item in above.items):
                 return None, None
         elif isinstance(above, _BLOCKS) and not isinstance(above, cst.If):
-            return None, None
+            tried = isinstance(above, (cst.Try, cst.TryStar)) and child is above.body
+            if not (resets and tried):
+                return None, None
         child = above
     return None, None
+
+
+def _resets(module: Module, statement: cst.BaseStatement, writes: Iterable[cst.CSTNode]) -> bool:
+    """Say whether a statement only adds to a name, or sets it to a literal under an ``if``."""
+    reset = isinstance(statement, cst.If)
+    return all(
+        _step_of(module, write) is not None or (reset and _is_reset(module, write))
+        for write in writes
+    )
 
 
 def _assigned_by(
@@ -284,12 +542,18 @@ def _assigned(
 
 def _seen_elsewhere(module: Module, loop: cst.For | cst.While, name: str) -> bool:
     owner = module.tree.owners[loop]
+    if any(isinstance(above, (cst.Try, cst.TryStar)) for above in _upto(module, loop, owner)):
+        return True
+    return _shared(module, loop, name)
+
+
+def _shared(module: Module, loop: cst.For | cst.While, name: str) -> bool:
+    """Say whether other functions, or readers of frames, see a variable of the loop's function."""
+    owner = module.tree.owners[loop]
     function = module.function(loop)
     if module.class_of(loop) is not None and function is None:
         return True
     if function is not None and binds_globally(module, function, name):
-        return True
-    if any(isinstance(above, (cst.Try, cst.TryStar)) for above in _upto(module, loop, owner)):
         return True
     everywhere = [*reads_of(module, owner, name), *writes_of(module, owner, name)]
     if any(module.tree.owners[node] is not owner for node in everywhere):

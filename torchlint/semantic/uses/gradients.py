@@ -19,7 +19,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
 from torchlint.semantic.uses.observers import minds_warnings, sees_variables
 from torchlint.semantic.uses.tensor_origins import made_by_torch
-from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _NEEDS = ops.having("wants-graph")
 _CUTS = ops.having("cuts")
@@ -69,6 +69,21 @@ def is_frozen(module: Module, model: cst.CSTNode) -> bool:
             if (off or method == "detach_") and names & _looped(module, node):
                 return True
     return any(names & _frozen_by(module, function) for function in _freezing(module))
+
+
+@question(
+    yes="every model that the loop runs is under no_grad",
+    no="a model of the loop may record a graph",
+)
+def runs_without_graph(module: Module, loop: cst.CSTNode) -> bool:
+    """Say whether a loop asks for no gradients, runs models, and each of them with autograd off: a
+    loss of what they give has no graph either."""
+    runs = [call for call in module.within(loop, cst.Call) if is_model_call(module, call)]
+    return (
+        any(no_grad(module, call) is True for call in runs)
+        and all(no_grad(module, call) is not False for call in runs)
+        and not differentiates(module, loop)
+    )
 
 
 def _looped(module: Module, node: cst.CSTNode) -> set[str]:

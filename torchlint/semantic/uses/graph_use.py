@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -18,8 +19,9 @@ from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import method_of, scopes
+from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.updates import is_step, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
@@ -45,6 +47,9 @@ _PASSING = frozenset(
     "sum max min abs list tuple set dict sorted reversed iter next map getattr".split()
 )
 _OUT_OF_REACH = frozenset("numpy matplotlib sklearn scipy seaborn skimage cv2 PIL pandas".split())
+_REGISTERS = ("register_parameter", "add_module", "register_module", "setattr", "Parameter")
+_LEARNS = ("module", "tensor")
+"""Kinds of attributes that may be trained."""
 _GROWS = frozenset(("append", "extend", "insert", "appendleft", "setdefault"))
 _OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "index"}
 _BACK = frozenset(("backward", "manual_backward", "scale", "step", "minimize"))
@@ -469,7 +474,7 @@ class _Way:
         self._seen.add(key)
         inside = scopes(self.module)
         if inside.family_outside(cls) or self.module.outside.others_say(
-            lambda text: f".{name}" in text, near=False
+            partial(_names_attribute, name), near=False
         ):
             self.end(Fate.UNKNOWN)
             return
@@ -634,11 +639,33 @@ def _runs(module: Module, method: cst.FunctionDef) -> bool:
     """Say whether a method of a network runs a part of it, and leaves autograd as it is."""
     if method.name.value in _NOT_RUNS or any(True for _ in module.within(method, cst.Yield)):
         return False
-    runs = [call for call in module.within(method, cst.Call) if is_model_call(module, call)]
+    calls = list(module.within(method, cst.Call))
+    if _trains(module, method):
+        return False
+    runs = [call for call in calls if is_model_call(module, call)]
     inside = scopes(module)
     return bool(runs) and not any(
         inside.lexical_no_grad(call) is True or inside.conditional_grad(call) for call in runs
     )
+
+
+@question(yes="`{0}` may be a training step of its own", no="`{0}` does not train the model itself")
+def may_train_itself(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is a method of a network that back-propagates or makes optimizer steps
+    itself, and needs its graph for that; ``forward_step()`` of an unknown class may be one."""
+    func = call.func
+    if not isinstance(func, cst.Attribute):
+        return False
+    found = list(_methods(module, func))
+    found = found or list(_alone(module, dotted_text(func.value), func.attr.value))
+    if not found:
+        return func.attr.value.startswith("forward_")
+    return any(_trains(where, method) for where, method in found)
+
+
+def _trains(module: Module, method: cst.FunctionDef) -> bool:
+    steps = any(is_step(module, call) for call in module.within(method, cst.Call))
+    return steps or updates(module).is_step_function(method)
 
 
 @question(
@@ -683,7 +710,58 @@ def keeps_what_it_computes(module: Module, model: cst.BaseExpression) -> bool:
     return False
 
 
-def _freezes(module: Module, cls: cst.ClassDef) -> bool:
+def _names_attribute(name: str, text: str) -> bool:
+    """Say whether a text holds an attribute's name."""
+    return f".{name}" in text
+
+
+@question(
+    yes="the `forward` of `{0}` runs under no_grad", no="the `forward` of `{0}` records its graph"
+)
+def records_nothing(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether the `forward` of a model's class, of this file or another one, runs all that it
+    runs with autograd off, or the class has nothing that could be trained."""
+    classes = list(_classes(module, model))
+    return bool(classes) and all(
+        _silent(where, cls) or _learns_nothing(where, cls) for where, cls in classes
+    )
+
+
+def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class that derives from Module alone keeps numbers and buffers, no part and no
+    parameter."""
+    if base_names(module, cls) != ["torch.nn.Module"]:
+        return False
+    calls = module.within(cls.body, cst.Call, nested=True)
+    if any((dotted_text(c.func) or "").rpartition(".")[2] in _REGISTERS for c in calls):
+        return False
+    kept = [
+        inferred(module, assign.value).kind
+        for assign in module.within(cls.body, cst.Assign, nested=True)
+        if any((dotted_text(each.target) or "").startswith("self.") for each in assign.targets)
+    ]
+    return all(kind in ("number", "str", "bool", "none", "ndarray", "device") for kind in kept)
+
+
+def _silent(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether the `forward` of a class is under ``no_grad``: as a whole, or all layers that it
+    calls, of parameters of its own nothing being read."""
     forward = method_of(module, cls, "forward")
-    silent = forward is not None and scopes(module).lexical_no_grad(forward.body.body[0]) is True
+    if forward is None:
+        return False
+    off = scopes(module).lexical_no_grad
+    if off(forward.body.body[0]) is True:
+        return True
+    used = [
+        node
+        for node in module.within(forward.body, cst.Attribute)
+        if dotted_text(node.value) == "self" and inferred(module, node).kind in ("?", *_LEARNS)
+    ]
+    return any(isinstance(module.parent(node), cst.Call) for node in used) and all(
+        off(node) is True for node in used
+    )
+
+
+def _freezes(module: Module, cls: cst.ClassDef) -> bool:
+    silent = _silent(module, cls)
     return silent or _OFF.search(module.root.code_for_node(cls)) is not None

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 
 import libcst as cst
 
 from torchlint.semantic.code.bindings import meaning_of, top_level
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import keeper
+from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.wording import Wording
@@ -25,6 +25,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.question import question
 
+_MPS = re.compile(r"\bmps\b")
 _FRAMES = Wording(
     re.compile(
         r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b"
@@ -267,7 +268,7 @@ def changes_layers(module: Module) -> bool:
 def minds_warnings(module: Module, *, near: bool = False) -> bool:
     """Say whether code of the project, or that `near` to this file, collects warnings or makes
     errors of them."""
-    return said_somewhere(module, _holds(_WARNINGS), near=near)
+    return said_somewhere(module, Holds(_WARNINGS), near=near)
 
 
 @question(ground=True)
@@ -292,8 +293,12 @@ def replaced(module: Module, *attributes: str) -> bool:
     `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
     """
     here = any(_replaced_here(module, each) for each in attributes)
-    tests = (_replaces_any, *map(_replacing, attributes))
-    return here or any(said_somewhere(module, test) for test in tests)
+    tests = (functools.partial(_replaces, each) for each in attributes)
+    return (
+        here
+        or said_somewhere(module, _replaces_any)
+        or any(said_somewhere(module, test) for test in tests)
+    )
 
 
 @question(ground=True)
@@ -350,27 +355,32 @@ _WRAPS = re.compile(
 is given."""
 
 
+def _replaces(attribute: str, text: str) -> bool:
+    """Say whether a text may replace an attribute of a library, by whatever name it has it."""
+    by_string, assigned = _replacing(attribute)
+    quoted = f"{attribute}'" in text or f'{attribute}"' in text
+    if (quoted or "multiple(" in text) and by_string.search(text):
+        return True
+    if not assigned.search(text):
+        return False  # as for nearly all texts, which is told much sooner so
+    return (
+        re.search(
+            rf"{_libraries_in(text)}\.{re.escape(attribute)}\s*(:[^=\n]+)?=(?!=)",
+            text,
+        )
+        is not None
+    )
+
+
 @functools.cache
-def _replacing(attribute: str) -> Callable[[str], bool]:
-    """Return the test whether a text may replace an attribute of a library, by whatever name it has
-    it."""
+def _replacing(attribute: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of what replaces an attribute by a string, and of assignments to it."""
     name = re.escape(attribute)
     by_string = re.compile(
         rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']"
         rf"|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
     )
-
-    assigned = re.compile(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
-
-    def replaces(text: str) -> bool:
-        quoted = f"{attribute}'" in text or f'{attribute}"' in text
-        if (quoted or "multiple(" in text) and by_string.search(text):
-            return True
-        if not assigned.search(text):
-            return False  # as for nearly all texts, which is told much sooner so
-        return re.search(rf"{_libraries_in(text)}\.{name}\s*(:[^=\n]+)?=(?!=)", text) is not None
-
-    return replaces
+    return by_string, re.compile(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
 
 
 def _replaces_any(text: str) -> bool:
@@ -441,20 +451,23 @@ def _is_property(module: Module, name: str) -> bool:
 # -- other files -----------------------------------------------------------------------------------
 
 
+@question(
+    yes="a file of the project speaks of MPS, which has no float64",
+    no="no file of the project speaks of MPS",
+)
+def speaks_of_mps(module: Module) -> bool:
+    """Say whether this file, or any other of the project, names the accelerator without float64."""
+    return says(module, _MPS)
+
+
 def says(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
     """Say whether this file, or any other of the project, holds a pattern."""
-    return said_somewhere(module, _holds(pattern))
+    return said_somewhere(module, Holds(pattern))
 
 
 def elsewhere(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
     """Say whether another file that may run with this one holds a pattern."""
-    return module.outside.others_say(_holds(pattern), near=False) is not False
-
-
-@functools.cache
-def _holds(pattern: re.Pattern[str] | Wording) -> Callable[[str], bool]:
-    """Return one and the same test for one pattern, whose answers the project remembers."""
-    return lambda text: pattern.search(text) is not None
+    return module.outside.others_say(Holds(pattern), near=False) is not False
 
 
 def elsewhere_reached(module: Module, name: str) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.text import has_main_guard
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -27,6 +28,9 @@ _ACCEL = Wording(
 )
 """What speaks of one in a text in lower case."""
 _CUDA = re.compile(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
+_MOVES = re.compile(r"\.cuda\(\s*[^)]*\)|[\"']cuda|\.to\(|set_default_|\bmps\b")
+_OWNERS = re.compile(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
+"""What may bring a network to a device on its own."""
 _TRAINERS = frozenset(
     (
         "lightning.Trainer lightning.pytorch.Trainer lightning.pytorch.trainer.Trainer "
@@ -50,12 +54,38 @@ def on_accelerator(module: Module) -> bool:
         return False  # Another framework's arrays, or a Trainer for the CPU.
     if module.accelerator != "auto":
         return module.accelerator != "cpu"
+    if _trains_on_host(module):
+        return False
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
     return (
         any(scopes(module).is_module(c) or scopes(module).is_optimizer(c) for c in classes)
         or _ACCEL.search(module.text.lower()) is not None
         or module.outside.others_say(_uses_cuda, near=False) is True
     )
+
+
+def _trains_on_host(module: Module) -> bool:
+    """Say whether the file is a program that trains and moves nothing, nor does a file that it
+    runs with."""
+    return (
+        has_main_guard(module)
+        and ".backward(" in module.text
+        and ".step(" in module.text
+        and _ACCEL.search(module.text.lower().replace(".cpu()", "")) is None
+        and _OWNERS.search(module.text) is None
+        and module.outside.others_say(_moves, near=False) is False
+        and module.outside.others_say(_anything, near=True) is False
+    )
+
+
+def _moves(text: str) -> bool:
+    """Say whether a file moves anything, or names a device to which it might."""
+    return _MOVES.search(text) is not None
+
+
+def _anything(text: str) -> bool:
+    """Say yes of each file: which are asked decides."""
+    return bool(text)
 
 
 def _uses_cuda(text: str) -> bool:

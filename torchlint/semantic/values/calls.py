@@ -6,7 +6,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values import methods
+from torchlint.semantic.values import methods, unmoved
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.tensor_types import meant_type
@@ -181,12 +181,20 @@ class Calls(Functions):
                 (b for b in bases if b.startswith("torch.nn.") and b.endswith("Loss")),
                 cls.name.value,
             )
-            return Value("module", node=cls, name=name)
+            where = CPU if self._stays(node, cls) else None
+            return Value("module", device=where, node=cls, name=name)
         if "torch.utils.data.DataLoader" in bases:
             return Value("loader", node=node, name=cls.name.value)
         if any(b.startswith("torch.optim.") for b in bases):
             return Value("optimizer", node=node)
         return Value("object", node=cls, name=cls.name.value)
+
+    def _stays(self, node: cst.Call, cls: cst.ClassDef) -> bool:
+        """Say whether nothing moves a network that a call makes, no framework either."""
+        values = self.values
+        if values.framework or values.scatters or values.default_device(node):
+            return False
+        return unmoved.stays(values.flow, node, cls)
 
     def module_call(self, node: cst.Call, module: Value, args: list[Value]) -> Value:
         """Return what calling a module gives: its forward's summary, a loss, or a model output."""
@@ -268,6 +276,9 @@ class Calls(Functions):
         self, node: cst.Call, func: cst.Attribute, receiver: Value, args: list[Value]
     ) -> Value:
         name = func.attr.value
+        text = dotted_text(func.value) if name == "update" and receiver.keyed is not None else None
+        if text is not None:
+            self.env[text] = receiver.but(keyed=None)
         local = self._local(node) or self._elsewhere(func, receiver)
         if local is not None:
             return local
@@ -327,15 +338,16 @@ class Calls(Functions):
             return module.but(device=meant.device)
         if name in _CHAINS:
             return module
+        home = CPU if module.device == CPU else ACCEL
         if name in ("parameters", "buffers"):
             return Value(
                 "iterator",
-                item=Value("tensor", device=ACCEL, origin="param", grad=name == "parameters"),
+                item=Value("tensor", device=home, origin="param", grad=name == "parameters"),
             )
         if name in ("named_parameters", "named_buffers"):
             return Value(
                 "iterator",
-                item=Value("tuple", items=(STR, Value("tensor", device=ACCEL, origin="param"))),
+                item=Value("tuple", items=(STR, Value("tensor", device=home, origin="param"))),
             )
         if name in ("forward", "generate", "__call__") or (
             name.startswith("forward_") and module.node is None

@@ -14,29 +14,30 @@ from torchlint.semantic.torch.spelling import (
     LOADER,
     LOSS,
     MODEL,
+    NUMBER,
     OPTIMIZER,
     SCALER,
     called,
 )
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
+_CALLED = (
+    (LOADER, Value("loader", origin="name")),
+    (CRITERION, Value("module", origin="name", name="loss")),
+    (MODEL, Value("module", origin="name")),
+    (OPTIMIZER, Value("optimizer", origin="name")),
+    (SCALER, Value("scaler", origin="name")),
+    (DEVICE, Value("device", device=ACCEL, origin="name")),
+    (NUMBER, Value("plain", origin="name")),
+)
+"""What a name says, the first that does."""
+
 
 @cache
 def by_name(name: str) -> Value:
-    """Return what a bare name suggests: a loader, model, criterion, optimizer, scaler or device."""
-    if called(name, LOADER):
-        return Value("loader", origin="name")
-    if called(name, CRITERION):
-        return Value("module", origin="name", name="loss")
-    if called(name, MODEL):
-        return Value("module", origin="name")
-    if called(name, OPTIMIZER):
-        return Value("optimizer", origin="name")
-    if called(name, SCALER):
-        return Value("scaler", origin="name")
-    if called(name, DEVICE):
-        return Value("device", device=ACCEL, origin="name")
-    return UNKNOWN
+    """Return what a bare name suggests: a loader, model, criterion, optimizer, scaler or device, or
+    a number of Python's."""
+    return next((value for what, value in _CALLED if called(name, what)), UNKNOWN)
 
 
 _ANNOTATIONS = {

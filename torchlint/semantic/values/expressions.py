@@ -9,7 +9,8 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
-from torchlint.semantic.torch import dtypes
+from torchlint.semantic.torch import dtypes, libraries
+from torchlint.semantic.values import plain
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.tensor_types import device_flag, tensor_type
 from torchlint.semantic.values.value import (
@@ -21,6 +22,7 @@ from torchlint.semantic.values.value import (
     NDARRAY,
     NONE,
     NUMBER,
+    PLAIN,
     STR,
     UNKNOWN,
     Value,
@@ -103,13 +105,25 @@ class Expressions(Parts):
             return self.env[text]
         dotted = self.values.names.name(node)
         if dotted is not None and dotted.startswith("torch."):
+            if dotted in libraries.CONSTANTS:
+                return FLOAT
             if dotted in _DTYPES:
                 return Value("dtype", name=dotted)
             return tensor_type(dotted) or Value("function", name=dotted)
         found = self.part(holder, attr)
         if found is None:
+            found = self._plain_attribute(node, dotted, holder)
+        if found is None:
             found = self.values.attribute(node, holder, attr, self.fuel)
         return found if found.kind != "?" else self.values.named(attr, text)
+
+    def _plain_attribute(
+        self, node: cst.Attribute, dotted: str | None, holder: Value
+    ) -> Value | None:
+        """Return an attribute of a library, of options, or one that is a text of anything."""
+        held = plain.held_by(dotted) if dotted is not None else None
+        name = node.attr.value
+        return held or plain.text_of(name) or plain.option(holder, node, name)
 
     def _slice(self, node: cst.Index | cst.Slice) -> Value:
         if isinstance(node, cst.Index):
@@ -132,6 +146,8 @@ class Expressions(Parts):
             return NDARRAY
         if "str" in kinds:
             return STR
+        if "plain" in kinds and kinds <= _MET | {"none"} - {"?"}:
+            return PLAIN
         if kinds <= {"number", "bool"}:
             if left.dtype == right.dtype == "int" and not isinstance(
                 node.operator, (cst.Divide, cst.Power)
@@ -142,6 +158,8 @@ class Expressions(Parts):
                 if isinstance(node.operator, cst.Divide) or "float" in (left.dtype, right.dtype)
                 else NUMBER
             )
+        if isinstance(node.operator, cst.Multiply) and left.kind == "list":
+            return left.but(items=None, node=None)  # ``[0.0] * n``: the same again
         if kinds == {"list"} or kinds == {"tuple"}:
             return join(left.but(items=None), right.but(items=None))
         return UNKNOWN
@@ -295,8 +313,8 @@ def _is_device_or_else(one: str, other: str | None) -> bool:
     )
 
 
-_NEVER_TENSORS = frozenset(("str", "none", "dtype", "device", "shape", "list", "tuple", "dict"))
-_MET = frozenset(("?", "number", "bool"))
+_NEVER_TENSORS = frozenset("str none dtype device shape list tuple dict class iterator".split())
+_MET = frozenset(("?", "number", "bool", "plain"))
 _DTYPES = dtypes.dotted(dtypes.DTYPES)
 _EXPRESSIONS: dict[type, Callable[[Any, Any], Value]] = {
     cst.Name: Expressions._name,

@@ -126,6 +126,11 @@ class Values(Fuelled, Roles):
             self._parameters[function] = params.Parameters(self, function)
         return self._parameters[function].environment(fuel)
 
+    def given_from_host(self, function: cst.FunctionDef, name: str) -> bool:
+        """Say whether one of the calls of a function passes a tensor on the host."""
+        self._environment(function, 0)
+        return self._parameters[function].from_host(name)
+
     def summary(
         self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None
     ) -> Value:
@@ -318,7 +323,8 @@ class Values(Fuelled, Roles):
             elsewhere = self.names.outside.attribute(self.scopes.family_outside(cls), attr)
             known = [elsewhere] if elsewhere.kind != "?" else known
         if not known:
-            return records.field(self, cls, attr, fuel)
+            kept = self.scopes.is_optimizer(cls) and attr == "state"
+            return records.STATE if kept else records.field(self, cls, attr, fuel)
         return records.filled(self, cls, attr, join_all(known), fuel)
 
     def constructions(self, cls: cst.ClassDef) -> list[cst.Call]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.values import methods, sharing
+from torchlint.semantic.values import methods, plain, sharing
 from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -21,6 +21,8 @@ from torchlint.semantic.values.value import (
     NDARRAY,
     NONE,
     NUMBER,
+    OPTIONS,
+    PLAIN,
     STR,
     UNKNOWN,
     Value,
@@ -61,6 +63,13 @@ _BUILTINS = {
     "ord": INT,
     "callable": BOOL,
     "input": STR,
+    "all": BOOL,
+    "any": BOOL,
+    "chr": STR,
+    "hex": STR,
+    "hash": INT,
+    "issubclass": BOOL,
+    "open": PLAIN,
     "format": STR,
 }
 
@@ -83,6 +92,9 @@ class Functions:
     # -- functions by dotted name ------------------------------------------------------------------
 
     def dotted_call(self, name: str, node: cst.Call, args: list[Value]) -> Value | None:
+        known = plain.given_by(name)
+        if known is not None:
+            return known
         root, _, rest = name.partition(".")
         last = name.rpartition(".")[2]
         if root == "builtins":
@@ -91,10 +103,6 @@ class Functions:
             return self._torch(name, last, node, args)
         if root == "numpy":
             return NDARRAY
-        if root == "math":
-            return INT if last in ("ceil", "floor") else FLOAT
-        if root == "time":
-            return FLOAT
         if name in ("copy.deepcopy", "copy.copy") and args:
             return args[0]
         if name == "random.choice" and args:
@@ -115,6 +123,10 @@ class Functions:
         if not args:
             return {"list": Value("list"), "dict": Value("dict"), "tuple": Value("tuple")}.get(name)
         first = args[0]
+        if name == "type" and len(args) == 1:
+            return Value("class")
+        if name in ("getattr", "vars") and first.kind == "plain":
+            return OPTIONS
         if name == "enumerate":
             return Value(
                 "iterator",
@@ -148,6 +160,8 @@ class Functions:
             return mix(args) if any(a.tensor for a in args) else join_all(args)
         if args[0].tensor:
             return args[0].but(rank=None)
+        if args[0].kind == "plain":
+            return PLAIN
         return UNKNOWN if name != "abs" and args[0].item is None else (args[0].item or args[0])
 
     def _torch(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value | None:
@@ -165,9 +179,10 @@ class Functions:
             )
         if name.startswith("torch.cuda.") and last.endswith("Tensor"):
             return Value("tensor", device=CUDA, origin="factory")
-        if name == "torch.autograd.Variable":
-            return args[0] if args else UNKNOWN
-        if name in _TRUTHS or name == "torch.cuda.is_available":
+        if name in ("torch.from_file", "torch.autograd.Variable"):
+            file = Value("tensor", device=CPU, grad=False)
+            return file if last == "from_file" else args[0] if args else UNKNOWN
+        if name in _TRUTHS:
             return BOOL
         if name.startswith("torch.nn.utils.rnn.pack"):
             return Value("packed", device=args[0].device if args else None)
@@ -200,11 +215,11 @@ class Functions:
             return UNKNOWN
         self.meet(last, sharing.operands(last, node))
         lists = ("list", "tuple")
-        plain = [
+        operands = [
             a if a.kind not in lists else joined(a.items) if a.items else self.element(a)
             for a in args
         ]
-        result = mix(plain)
+        result = mix(operands)
         if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
             if last in ("max", "min") and args[1].tensor:
                 return result
@@ -331,6 +346,8 @@ class Functions:
             return NDARRAY
         if value.kind == "shape":
             return INT
+        if value.kind == "plain":
+            return PLAIN
         if value.items:
             return join_all(list(value.items))
         return value.item if value.item is not None else UNKNOWN

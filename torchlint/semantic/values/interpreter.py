@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 Env = dict[str, Value]
 _MOST_KEYS = 64
+_FILLED = ("batch", "?")
+"""Mappings of which nothing more is known than what the code at hand puts under a key."""
+_ENTERED = ("loader", "iterator", "plain")
+"""What a ``with`` gives under its name as it is."""
 
 
 class Interpreter(Expressions):
@@ -187,12 +191,18 @@ class Interpreter(Expressions):
         for item in target.slice:
             self.eval(item.slice)
         text = dotted_text(target.value)
-        if text is not None and holder.kind in ("list", "dict"):
+        key = literal_key(target)
+        if text is not None and key is not None and holder.kind in _FILLED:
+            self.env[text] = holder.but(keyed=_with(holder.keyed or (), key, value))
+        elif text is not None and holder.kind in ("list", "dict"):
             old = holder.item
+            kept = value if old is None else join(old, value)
+            if kept.kind == "accumulated" and holder.kind == "dict":
+                kept = UNKNOWN  # Some of its keys hold numbers, some tensors.
             self.env[text] = holder.but(
-                item=value if old is None else join(old, value),
+                item=kept,
                 items=None,
-                keyed=_with(holder.keyed, literal_key(target), value),
+                keyed=_with(holder.keyed, key, value),
             )
 
     def _if(self, node: cst.If) -> bool:
@@ -239,9 +249,7 @@ class Interpreter(Expressions):
         for item in node.items:
             value = self._step(item.item)
             if item.asname is not None:
-                self._receive(
-                    item.asname.name, value if value.kind in ("loader", "iterator") else UNKNOWN
-                )
+                self._receive(item.asname.name, value if value.kind in _ENTERED else UNKNOWN)
         return self.suite(node.body)
 
     def _try(self, node: cst.Try) -> bool:

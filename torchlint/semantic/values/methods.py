@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import RANK, called
+from torchlint.semantic.values import plain
 from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -62,7 +63,7 @@ def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None
             found = calls.device_of(value)
             if (
                 found is None
-                and value.kind == "?"
+                and value.kind in ("?", "plain")
                 and called((dotted_text(arg.value) or "").rpartition(".")[2], RANK)
             ):
                 return CUDA
@@ -217,7 +218,7 @@ def plain_method(
         if kind == "scaler" and name == "scale" and args:
             return args[0]
         return UNKNOWN
-    return None
+    return plain.method_of(receiver, name) if kind == "plain" else None
 
 
 def _list_method(
@@ -240,9 +241,6 @@ def _dict_method(
 ) -> Value:
     key = args[0].name if args and args[0].kind == "str" else None
     item = receiver.under(key) or receiver.item or UNKNOWN
-    text = dotted_text(node.func.value) if isinstance(node.func, cst.Attribute) else None
-    if name == "update" and text is not None:
-        calls.env[text] = receiver.but(keyed=None)
     if name == "items":
         return Value("iterator", item=Value("tuple", items=(UNKNOWN, item)))
     if name == "values":
@@ -255,9 +253,12 @@ def by_method_name(
 ) -> Value:
     """Return what a method of an unknown receiver gives, where its name alone decides."""
     placed = receiver.device is not None or receiver.origin is not None
-    if receiver.kind == "?" and placed and name in _OF_MOVED:
+    if receiver.kind == "?" and placed and (name in _OF_MOVED or name in _NEW):
         moved = Value("tensor", device=receiver.device, origin=receiver.origin)
         return tensor_method(calls, moved, name, node, args)
+    text = plain.by_text(name, args)
+    if text is not None:
+        return text
     if name == "numpy" and receiver.kind == "?" and not args:
         return NDARRAY
     if name == "tolist":

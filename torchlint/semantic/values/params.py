@@ -13,13 +13,16 @@ import libcst as cst
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
+    CPU,
     CUDA,
     FLOAT,
     INT,
     NONE,
+    PLAIN,
     STR,
     UNKNOWN,
     Value,
@@ -37,7 +40,7 @@ _NOT_A_TENSOR = re.compile(
     r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
 _MAX_SITES = 12
-_PLAIN = ("tensor", "batch", "ndarray", "number", "bool", "str", "shape", "list", "tuple", "dict")
+_PLAIN = tuple("tensor batch ndarray number bool str shape list tuple dict plain".split())
 """Kinds of values that are believed of a call in another file: a model or a loader has a class and
 a name that say more."""
 # What arrays have as well, but no array is the input of a module.
@@ -80,6 +83,14 @@ class Parameters:
                 self._values.starve()
         return env
 
+    def from_host(self, name: str) -> bool:
+        """Say whether a call, here or in another file, passes a tensor on the host."""
+        if name not in self._params:
+            return False
+        near = [self._values.value(expr) for expr in self._passed.get(name, ())]
+        far = [each[name] for each in self._elsewhere if name in each]
+        return any(each.tensor and each.host for each in (*near, *far))
+
     def _value(self, param: cst.Param, fuel: int) -> Value:
         name = param.name.value
         declared = (
@@ -89,6 +100,9 @@ class Parameters:
         )
         if declared.kind == "?" and name == self._framework_batch:
             return Value("batch", device=ACCEL, origin="forward", loose=True)
+        site = self._constructed(name, fuel)
+        if site.device == CPU:
+            return site
         site = self._from_sites(name, fuel)
         if site.kind not in ("?", "none"):
             return site if declared.kind == "?" or site.kind == declared.kind else declared
@@ -109,14 +123,28 @@ class Parameters:
         if declared.kind != "?":
             return declared.but(device=home, origin=origin) if declared.tensor else declared
         default = _default(param.default)
+        if default.kind == "str" and self._kept(param):
+            return _written(param.default)
         if default.kind != "?":
             return default
-        if name in self._used and not _NOT_A_TENSOR.search(name) and not self._plain(param):
+        if (
+            name in self._used
+            and not _no_tensor(name)
+            and not self._plain(param)
+            and not self._counts(param)
+        ):
             use = self._values.uses(self._function).get(name, Value("tensor"))
             return use.but(device=home, origin=use.origin or origin)
         if self._device and name in self._indexed:
             return Value("?", item=Value("?", device=self._device, origin=origin))
-        return UNKNOWN
+        return PLAIN if name in self._sizes else UNKNOWN
+
+    def _kept(self, param: cst.Param) -> bool:
+        """Say whether all calls, of which there are some, leave a parameter at its default."""
+        name, sites = param.name.value, self._values.flow.sites(self._function)
+        if not 0 < len(sites) <= _MAX_SITES or any(arg.star for s in sites for arg in s.args):
+            return False
+        return name not in self._passed and not any(name in each for each in self._elsewhere)
 
     def _plain(self, param: cst.Param) -> bool:
         """Say whether an annotation speaks of Python's own values and of no tensor:
@@ -125,6 +153,22 @@ class Parameters:
             return False
         said = {each.value for each in self._values.tree.within(param.annotation, cst.Name)}
         return bool(said & _PYTHON) and not any("ensor" in each for each in said)
+
+    def _counts(self, param: cst.Param) -> bool:
+        """Say whether a parameter is None by default and else a number: tests compare it with None
+        and with numbers that are written out, and nothing of it is asked for."""
+        if not (isinstance(param.default, cst.Name) and param.default.value == "None"):
+            return False
+        tree, compared, absent = self._values.tree, False, False
+        for name in tree.named(param.name.value, self._function.body):
+            above = tree.parents[name]
+            if isinstance(above, (cst.Attribute, cst.Subscript)) and above.value is name:
+                return False
+            match above:
+                case cst.Comparison(comparisons=[cst.ComparisonTarget(comparator=right)]):
+                    compared = compared or isinstance(right, cst.Integer)
+                    absent = absent or (isinstance(right, cst.Name) and right.value == "None")
+        return compared and absent
 
     def _from_sites(self, name: str, fuel: int) -> Value:
         """Return the join of what the file's calls pass, where every call is understood."""
@@ -135,6 +179,25 @@ class Parameters:
             self._values.starve()
             return UNKNOWN
         return join_all([self._values.value(expr, fuel - 1) for expr in passed])
+
+    def _constructed(self, name: str, fuel: int) -> Value:
+        """Return the network on the host that all calls of a class of this file hand to its
+        constructor, where nobody else makes one."""
+        cls = self._values.scopes.tree.class_of(self._function)
+        if self._function.name.value != "__init__" or cls is None:
+            return UNKNOWN
+        made = self._values.constructions(cls)
+        if made and fuel <= 0:
+            self._values.starve()
+        if not 0 < len(made) <= _MAX_SITES or fuel <= 0:
+            return UNKNOWN
+        places = [each.name.value for each in self._function.params.params[1:]]
+        at = places.index(name) if name in places else None
+        given = [_argument(call, at, name) for call in made]
+        found = [self._values.value(each, fuel - 1) for each in given if each is not None]
+        if not found or len(found) != len(given) or self._elsewhere:
+            return UNKNOWN
+        return join_all(found) if all(each.kind == "module" for each in found) else UNKNOWN
 
     def _from_elsewhere(self, param: cst.Param) -> Value:
         """Return the join of what calls in other files pass, of tensors and plain values, where
@@ -189,8 +252,24 @@ class Parameters:
         return _indexed(self._values, self._function)
 
     @cached_property
+    def _sizes(self) -> frozenset[str]:
+        return _sizes(self._values, self._function)
+
+    @cached_property
     def _framework_batch(self) -> str | None:
         return _framework_batch(self._values, self._function)
+
+
+def _argument(call: cst.Call, position: int | None, name: str) -> cst.BaseExpression | None:
+    """Return what a call gives for a parameter; None where it gives nothing, or by stars."""
+    for at, arg in enumerate(call.args):
+        if arg.star:
+            return None
+        if (arg.keyword is None and at == position) or (
+            arg.keyword is not None and arg.keyword.value == name
+        ):
+            return arg.value
+    return None
 
 
 def _bound(names: list[str], given: Sequence[tuple[str, Value]]) -> dict[str, Value]:
@@ -232,15 +311,18 @@ def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
 
 
 def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
-    """Return the names that a function subscripts with string literals: dicts of features."""
-    out = set()
+    """Return the names that a function subscripts with string literals: dicts of features, and no
+    vocabularies, which are asked for the number of ``"<pad>"``."""
+    out: set[str] = set()
+    vocabularies: set[str] = set()
     for node in values.tree.within(function, cst.Subscript):
         assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
-        literal = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
-        if isinstance(node.value, cst.Name) and literal:
-            out.add(node.value.value)
-    return out
+        key = index.value if isinstance(index, cst.Index) else None
+        if isinstance(node.value, cst.Name) and isinstance(key, cst.SimpleString):
+            token = called(str(key.raw_value), SPECIAL_TOKEN)
+            (vocabularies if token else out).add(node.value.value)
+    return out - vocabularies
 
 
 def _indexed(values: Values, function: cst.FunctionDef) -> set[str]:
@@ -255,6 +337,26 @@ def _indexed(values: Values, function: cst.FunctionDef) -> set[str]:
     return out
 
 
+def _no_tensor(name: str) -> bool:
+    """Say whether a parameter's name says that it holds no tensor."""
+    return _NOT_A_TENSOR.search(name) is not None or called(name, OPTIONS)
+
+
+def _sizes(values: Values, function: cst.FunctionDef) -> frozenset[str]:
+    """Return the names of what a function makes layers of, ``nn.Linear(a, b[0])``: numbers, and
+    lists of numbers."""
+    out: set[str] = set()
+    for call in values.tree.within(function, cst.Call):
+        assert isinstance(call, cst.Call)
+        name = values.names.name(call.func)
+        if name not in _LAYERS or name.startswith("torch.nn.Transformer"):
+            continue  # Those of a transformer take layers as well.
+        for arg in call.args:
+            given = arg.value.value if isinstance(arg.value, cst.Subscript) else arg.value
+            out.update(_operands(given) if not arg.star else ())
+    return frozenset(out)
+
+
 def _default(node: cst.BaseExpression | None) -> Value:
     if isinstance(node, cst.Integer):
         return INT
@@ -267,6 +369,11 @@ def _default(node: cst.BaseExpression | None) -> Value:
     if isinstance(node, cst.UnaryOperation):
         return _default(node.expression)
     return UNKNOWN
+
+
+def _written(node: cst.BaseExpression | None) -> Value:
+    """Return what a text says that is written out, such as the name of a device."""
+    return STR.but(name=node.raw_value) if isinstance(node, cst.SimpleString) else STR
 
 
 def role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> str | None:
@@ -310,14 +417,14 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
             name is not None
             and name.startswith("torch.")
             and name not in ops.NO_TENSOR
-            and name not in _LAYERS
+            and not _makes_module(name)
             and not _factory(name)
         )
         if torch_function or _self_module(values, call):
             out.update(
                 arg.value.value
                 for arg in call.args
-                if isinstance(arg.value, cst.Name) and arg.keyword is None
+                if isinstance(arg.value, cst.Name) and arg.keyword is None and not arg.star
             )
     cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
     forward = values.scopes.is_module(cls) or (
@@ -333,8 +440,25 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
                 if node.attr.value in _TENSOR_USES or not n.endswith(("lengths", "lens"))
             )
     if forward:
-        out.update(_cut(values, function))
+        out.update(_cut(values, function), _compared(values, function, out))
     return frozenset(out)
+
+
+def _compared(values: Values, function: cst.FunctionDef, used: set[str]) -> set[str]:
+    """Return the names of what is compared, ``inside = mask[i] > 0``, where the result is used as a
+    tensor of truth values."""
+    out = set()
+    for node in values.tree.within(function, cst.Assign):
+        match node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(name))],
+                value=cst.Comparison(
+                    left=cst.Subscript(value=cst.Name(held), slice=[cst.SubscriptElement()]),
+                    comparisons=[_],
+                ),
+            ) if name in used:
+                out.add(held)
+    return out
 
 
 def _cut(values: Values, function: cst.FunctionDef) -> set[str]:
@@ -359,6 +483,12 @@ def _operands(node: cst.CSTNode) -> list[str]:
     if isinstance(node, cst.Comparison):
         return _operands(node.left)
     return []
+
+
+def _makes_module(name: str) -> bool:
+    """Say whether a name of torch is a class of modules, which are made of numbers or modules."""
+    last = name.rpartition(".")[2]
+    return name.startswith("torch.nn.") and last[:1].isupper() and last != "Parameter"
 
 
 def _factory(name: str) -> bool:

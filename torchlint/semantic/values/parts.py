@@ -8,7 +8,9 @@ import libcst as cst
 
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import TEXT_KEY, called
+from torchlint.semantic.values import plain
 from torchlint.semantic.values.calls import Calls
+from torchlint.semantic.values.records import STATE
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -16,6 +18,7 @@ from torchlint.semantic.values.value import (
     CUDA,
     INT,
     NDARRAY,
+    PLAIN,
     SHAPE,
     UNKNOWN,
     Value,
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
 
 TENSORLIKE = ("tensor", "accumulated")
 PARAM_GROUP = "param group"
+_OF_GROUPS = frozenset(
+    """alpha amsgrad betas capturable centered dampening differentiable eps foreach fused initial_lr
+    lr maximize momentum nesterov rho weight_decay""".split()
+)
+"""Keys under which the optimizers of torch keep what they are constructed with."""
 PARAMETERS = Value("list", item=Value("tensor", device=ACCEL, origin="param", grad=True))
 """What ``group["params"]`` holds; parameters live where the model does."""
 
@@ -77,6 +85,8 @@ class Parts(Calls):
             return SHAPE if attr == "shape" else INT
         if attr == "param_groups":
             return Value("list", item=Value("dict", name=PARAM_GROUP))
+        if attr == "state" and holder.kind == "optimizer":
+            return STATE
         if attr == "grad" and holder.kind == "?":
             # Only parameters have one; they live where the model does.
             return Value("tensor", device=holder.device or ACCEL, origin="param", grad=False)
@@ -114,6 +124,8 @@ class Parts(Calls):
         indices = [self.eval(item.slice) for item in node.slice]
         single = node.slice[0].slice if len(node.slice) == 1 else None
         index = single.value if isinstance(single, cst.Index) else None
+        if holder.kind in ("batch", "?") and (kept := holder.under(literal_key(node))) is not None:
+            return kept
         if holder.kind in TENSORLIKE:
             return self._tensor_item(holder, node, index, indices)
         if holder.kind == "batch":
@@ -124,18 +136,27 @@ class Parts(Calls):
             return INT if index is not None else SHAPE
         if holder.kind == "ndarray":
             return NDARRAY
+        return self._part_of(holder, node, index)
+
+    def _part_of(
+        self, holder: Value, node: cst.Subscript, index: cst.BaseExpression | None
+    ) -> Value:
+        """Return what a mapping, a list or options hold under an index."""
+        key = literal_key(node)
         if holder.name == PARAM_GROUP:
-            key = index.raw_value if isinstance(index, cst.SimpleString) else ""
-            return PARAMETERS if key == "params" else UNKNOWN
+            return PARAMETERS if key == "params" else PLAIN if key in _OF_GROUPS else UNKNOWN
+        kept = plain.option(holder, node, key) if key is not None else None
+        if kept is not None or holder.kind == "plain":
+            return kept or PLAIN
         if holder.items is not None and isinstance(index, cst.Integer):
             position = int(index.value, 0)
             return holder.items[position] if position < len(holder.items) else UNKNOWN
-        if holder.kind == "dict" and (kept := holder.under(literal_key(node))) is not None:
+        if holder.kind == "dict" and (kept := holder.under(key)) is not None:
             return kept
         if holder.kind == "?" and holder.item is not None and isinstance(index, cst.Integer):
             return holder.item
         if holder.kind in ("list", "tuple", "dict", "iterator"):
-            if index is None and single is not None:
+            if index is None and len(node.slice) == 1:
                 return holder.but(items=None)
             return holder.item if holder.item is not None else UNKNOWN
         return UNKNOWN

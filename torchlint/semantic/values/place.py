@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -38,6 +39,22 @@ def named_device(module: Module, node: cst.CSTNode | None) -> str | None:
     if node is None:
         return None
     return values(module).run(_owner(module, node), 3).device_of(inferred(module, node))
+
+
+@question(
+    yes="a call passes `{0}` from the host", no="no call is known to pass `{0}` from the host"
+)
+def given_from_host(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is made of a parameter for which one of the calls passes a tensor
+    that is on the host."""
+    root = node
+    while isinstance(root, (cst.Call, cst.Attribute, cst.Subscript)):
+        root = root.func if isinstance(root, cst.Call) else root.value
+    function = module.function(node)
+    if function is None or not isinstance(root, cst.Name):
+        return False
+    own = not writes_of(module, function.body, root.value)
+    return own and values(module).given_from_host(function, root.value)
 
 
 def lives(module: Module, value: Value) -> bool | None:

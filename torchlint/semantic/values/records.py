@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
 _MAX_SITES = 12
+STATE = Value("dict", item=Value("dict", keyed=()))
+"""What an optimizer keeps for each parameter."""
 
 
 def field(values: Values, cls: cst.ClassDef, attr: str, fuel: int) -> Value:

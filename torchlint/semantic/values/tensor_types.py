@@ -38,12 +38,12 @@ def only_sizes(arguments: list[Value]) -> bool:
     one argument."""
     return bool(arguments) and (
         all(each.kind == "shape" or _may_be_size(each) for each in arguments)
-        and (len(arguments) > 1 or arguments[0].kind != "?")
+        and (len(arguments) > 1 or arguments[0].kind not in ("?", "plain"))
     )
 
 
 def _may_be_size(value: Value) -> bool:
-    return value.kind == "?" or (value.kind == "number" and value.dtype in ("int", None))
+    return value.kind in ("?", "plain") or (value.kind == "number" and value.dtype in ("int", None))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -27,7 +27,8 @@ class Value(NamedTuple):
     Args:
         kind: tensor, module, loader, batch, optimizer, scaler, scheduler, ndarray, number, bool,
             str, none, shape, list, tuple, dict, device, dtype, type (an old tensor type), function,
-            class, object, or ``?`` for unknown.
+            class, object, plain (a number, a text, an array or a thing of a library: no tensor,
+            and nothing more is known), or ``?`` for unknown.
         device: where a tensor, batch or module lives, or what a type makes: `CUDA`, `ACCEL`, `CPU`,
             `META` or None.
         dtype: float, double, half, int, bool or None.
@@ -38,7 +39,8 @@ class Value(NamedTuple):
         loose: a model's output or a batch, whose attributes and items are tensors too.
         item: what iterating over or indexing a container gives.
         items: the elements of a tuple or list literal.
-        keyed: what a dict holds under literal keys, as far as all its keys are literals.
+        keyed: what a dict holds under literal keys, as far as all its keys are literals; of a
+            batch and of what is not known, what the code at hand has put under them.
         node: the expression or definition that made it.
         name: dotted name of the class of an instance, or of a function or class.
     """
@@ -74,6 +76,16 @@ class Value(NamedTuple):
         """Return a copy with some fields changed."""
         return self._replace(**changes)
 
+    def inside(self, change: Callable[[Value], Value]) -> Value:
+        """Return a copy whose parts, which values hold in three fields, are changed."""
+        return self._replace(
+            item=change(self.item) if self.item is not None else None,
+            items=tuple(map(change, self.items)) if self.items is not None else None,
+            keyed=tuple((key, change(part)) for key, part in self.keyed)
+            if self.keyed is not None
+            else None,
+        )
+
 
 _NUMBER_OR_TENSOR = (
     {"number", "tensor"},
@@ -82,7 +94,8 @@ _NUMBER_OR_TENSOR = (
     {"bool", "tensor"},
     {"bool", "accumulated"},
 )
-_HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype"))
+_HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype", "plain"))
+_PLAIN = frozenset(("number", "bool", "str", "ndarray", "plain"))
 _MOVED = frozenset(("tensor", "batch", "accumulated", "module", "?"))
 UNKNOWN = Value()
 NONE = Value("none")
@@ -93,6 +106,9 @@ BOOL = Value("bool")
 STR = Value("str")
 SHAPE = Value("shape", item=INT)
 NDARRAY = Value("ndarray")
+PLAIN = Value("plain")
+OPTIONS = Value("plain", name="options")
+"""What a program's options hold: what is kept under a name, of which a method is not known."""
 
 
 def join(a: Value, b: Value) -> Value:
@@ -109,7 +125,7 @@ def join(a: Value, b: Value) -> Value:
             return NUMBER
         if {a.kind, b.kind} in _NUMBER_OR_TENSOR:
             return _accumulated(a, b)
-        return UNKNOWN
+        return PLAIN if "plain" in (a.kind, b.kind) and {a.kind, b.kind} <= _PLAIN else UNKNOWN
     return Value(
         a.kind,
         # CUDA or else the CPU is the program's device; a tensor's own device or else the CPU is
@@ -156,7 +172,7 @@ def perhaps(a: Value, b: Value) -> Value:
     """Return what ``a and b`` or ``a or b`` is: a tensor on one path says that Python may meet
     one."""
     found = join(a, b)
-    if found.kind == "?" and {a.kind, b.kind} == {"?", "tensor"}:
+    if found.kind == "?" and {a.kind, b.kind} in ({"?", "tensor"}, {"plain", "tensor"}):
         return _accumulated(*((a, b) if a.tensor else (b, a)))
     return found
 

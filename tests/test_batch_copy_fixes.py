@@ -1,0 +1,131 @@
+"""The moves of one batch are repaired as one, with the memory of their loader: programs run before
+and after, and must agree."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.checking import check, fixed
+
+torch = pytest.importorskip("torch")
+
+from tests.test_fixes_run import differences, execute  # noqa: E402 - it imports torch
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Pairs(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return {"x": torch.full((8,), float(index)), "y": torch.tensor(index % 2)}
+
+
+def stacked(samples):
+    return {key: torch.stack([sample[key] for sample in samples]) for key in ("x", "y")}
+
+
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Pairs(), batch_size=2, num_workers=2, collate_fn=stacked)
+outs = []
+
+
+def train(device):
+"""
+STEP = """\
+loss = nn.functional.cross_entropy(model(x), y)
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+outs.append(loss.detach())
+"""
+LOOPS = {
+    "by key": (
+        'for batch in loader:\n    x = batch["x"].to(device)\n    y = batch["y"].to(device)\n'
+    ),
+    "on one line": (
+        'for batch in loader:\n    x, y = batch["x"].to(device), batch["y"].to(device)\n'
+    ),
+    "counted": (
+        'for step, batch in enumerate(loader):\n    x = batch["x"].to(device)\n'
+        '    # the classes\n    y = batch["y"].to(device)\n    if step == 1:\n        break\n'
+    ),
+}
+
+
+def program(loop: str, after: str = "") -> str:
+    body = loop + textwrap.indent(STEP, "    ") + after
+    return HEAD + textwrap.indent(body, "    ") + "\n\ntrain(device)\n"
+
+
+def repaired(before: str) -> str:
+    return fixed(before, "unsafe", codes=frozenset({"TL103"}), line_length=200).after or before
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_all_moves_of_the_batch_and_its_loader_are_repaired(loop: str) -> None:
+    before = program(LOOPS[loop], "else:\n    outs.append(loss)\n" if loop != "counted" else "")
+    after = repaired(before)
+    assert after.count("non_blocking=True") == 2
+    assert "collate_fn=stacked, pin_memory=torch.cuda.is_available())" in after
+    assert repaired(after) == after
+    assert before.count("#") == after.count("#")
+    (bad, bad_rng), (good, good_rng) = (
+        execute(text.replace("num_workers=2", "num_workers=0")) for text in (before, after)
+    )
+    assert not differences("outs", bad["outs"], good["outs"])
+    assert torch.equal(bad_rng, good_rng)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_one_fix_holds_all_of_it(loop: str) -> None:
+    findings = check(program(LOOPS[loop]), codes=frozenset({"TL103"}), line_length=200).findings
+    assert len(findings) == 2
+    for finding in findings:
+        assert finding.fix is not None
+        assert sum("non_blocking" in edit.text for edit in finding.fix.edits) >= 1
+        assert any("pin_memory" in edit.text for edit in finding.fix.edits)
+        assert len(finding.fix.edits) == 3
+        assert "cannot be swapped out" in finding.fix.note
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("num_workers=2", "num_workers=0"),
+        ("num_workers=2", "num_workers=2, pin_memory=pinned"),
+        ("num_workers=2", "num_workers=2, pin_memory=True"),
+    ],
+    ids=["no workers", "somebody else decides", "pinned already"],
+)
+def test_the_loader_stays(old: str, new: str) -> None:
+    before = program(LOOPS["by key"]).replace(old, new)
+    after = repaired(before)
+    assert after.count("non_blocking=True") == 2
+    assert after.replace(", non_blocking=True", "") == before
+
+
+def test_a_whole_batch_that_may_be_no_tensor_is_left_to_people() -> None:
+    before = program("for batch in loader:\n    batch = batch.to(device)\n    x, y = batch\n")
+    assert repaired(before) == before
+
+
+def test_work_between_the_moves_makes_two_fixes() -> None:
+    loop = LOOPS["by key"].replace("    y =", "    print(step)\n    y =")
+    findings = check(program(loop), codes=frozenset({"TL103"}), line_length=200).findings
+    assert [len(f.fix.edits) for f in findings if f.fix is not None] == [2, 2]
+
+
+def test_a_safe_fix_leaves_the_loader_alone() -> None:
+    before = program(LOOPS["by key"]).replace(", collate_fn=stacked", "")
+    after = fixed(before, "safe", codes=frozenset({"TL103"}), line_length=200).after
+    assert after.replace(", non_blocking=True", "") == before

@@ -1,0 +1,112 @@
+"""Tests of a tensor's truth that TL602 takes away are executed before and after: values, types and
+gradients are the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import pytest
+
+from tests.checking import check, fixed
+
+torch = pytest.importorskip("torch")
+
+from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
+
+CODES = frozenset({"TL602"})
+HEAD = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+device = torch.device("cuda")
+net = nn.Linear(3, 4).to(device)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+loader = [torch.randn(5, 3), torch.full((5, 3), 9.0), torch.full((5, 3), float("nan"))]
+found = []
+
+
+def train():
+    for x in loader:
+        out = net(x.to(device)) * 1.0
+"""
+END = """\
+        found.append(out.detach().clone())
+        optimizer.zero_grad()
+        out.nan_to_num().square().sum().backward()
+        found.append(net.weight.grad.clone())
+
+
+train()
+"""
+
+
+def program(body: str) -> str:
+    return HEAD + "".join(f"        {line}\n" for line in body.splitlines()) + END
+
+
+GONE = {
+    "any": "mask = out > 1\nif mask.any():\n    out[mask] = 0",
+    "sum": "mask = out != out\nif torch.sum(mask) > 0:\n    out[mask] = -1.0",
+    "any of torch, twice": "mask = out < 0.5\nif torch.any(mask):\n    out[mask] = 0.0\n"
+    "    out.masked_fill_(mask, -2)",
+    "rows": "mask = out[:, 0] > 1\nif mask.sum():\n    out[mask] = 0",
+    "a slice": "mask = out[1:] > 1\nif mask.any():\n    out[1:][mask] = float('-inf')",
+    "isnan": "bad = torch.isnan(out)\nif bad.any():\n    out[bad] = 0",
+    "answers": "scores = out[:, 0]\nfound.append([1 if s > 0.1 else 0 for s in scores])",
+    "answers of one column": "scores = out[:, :1]\n"
+    "found.append(['a' if s >= 0.1 else 'b' for s in scores])",
+    "answers in a generator": "scores = out[:, 0]\n"
+    "found.append([1.5 if s != 0.1 else None for s in scores])",
+}
+KEPT = {
+    "something else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\n    found.append(1)",
+    "else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\nelse:\n    out = out * 2",
+    "another mask": "mask = out > 1\nif mask.any():\n    out[~mask] = 0",
+    "all": "mask = out > 1\nif mask.all():\n    out[mask] = 0",
+    "positions": "where = out[0].long().clamp(0, 3)\nif where.any():\n    out[where] = 0",
+    "a number of the device": "mask = out > 1\nif mask.any():\n    out[mask] = out.mean()",
+    "more than one": "mask = out > 1\nif mask.sum() > 1:\n    out[mask] = 0",
+    "the element itself": "scores = out[:, 0]\nfound.append([s if s > 0.1 else 0 for s in scores])",
+    "another bound for each": "scores = out[:, 0]\n"
+    "found.append([1 if s > k else 0 for s, k in zip(scores, range(5))])",
+}
+
+
+def ended(source: str) -> list[Any]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()), StandIn("cpu"):
+        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
+    return [*names["found"], torch.rand(1)]
+
+
+def changed(source: str) -> str:
+    return fixed(source, "unsafe", codes=CODES).after or source
+
+
+def same(one: Any, two: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return one.dtype == two.dtype and torch.equal(one.nan_to_num(), two.nan_to_num())
+    return one == two and [*map(type, one)] == [*map(type, two)]
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_without_the_test_it_is_the_same(name: str) -> None:
+    source = program(GONE[name])
+    after = changed(source)
+    assert after != source
+    assert "if torch." not in after
+    assert ".any():" not in after
+    before, behind = ended(source), ended(after)
+    assert len(before) == len(behind)
+    assert all(same(one, two) for one, two in zip(before, behind, strict=True))
+    assert changed(after) == after, "the second run changes something"
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_test_that_decides_more_stays(name: str) -> None:
+    source = program(KEPT[name])
+    assert check(source, codes=CODES).findings
+    assert changed(source) == source

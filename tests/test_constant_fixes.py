@@ -1,0 +1,140 @@
+"""Constants that a network builds in each forward are filled on the device or kept as buffers:
+programs run before and after, and must agree."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.checking import check, fixed
+
+torch = pytest.importorskip("torch")
+
+from tests.test_fixes_run import differences, execute  # noqa: E402 - it imports torch
+
+HEAD = """\
+import numpy as np
+import torch
+from torch import nn
+from torch.autograd import Variable
+
+device = torch.device("cuda")
+outs = []
+"""
+NET = """
+
+class Net{0}(nn.Module):
+    def __init__(self, width=3, weight=0.5):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.width = width
+        self.weight = weight
+
+    def forward(self, x):
+        q = self.layer(x)
+        y = None
+{1}
+        return q.sum() * 0 + y.sum(), y
+
+
+net{0} = Net{0}().to(device)
+for step in range(2):
+    loss, y = net{0}(torch.ones(3, 3, device=device))
+    loss.backward()
+    outs.extend((loss.detach(), y.detach()))
+outs.append(sorted(net{0}.state_dict()))
+"""
+
+SHAPES = {
+    "one number": ("y = q + torch.FloatTensor([1e-8]).to(q.device)", "safe"),
+    "nothing": ("y = q + torch.Tensor([0]).to(q.device)", "safe"),
+    "ones": ("y = q * torch.LongTensor([1, 1, 1]).to(q.device)", "safe"),
+    "whole numbers": ("y = q * torch.tensor([7]).to(q.device)", "safe"),
+    "below nothing": ("y = q * torch.tensor([-0.25, -0.25, -0.25]).to(q.device)", "safe"),
+    "a range": ("y = torch.tensor(range(len(q)), dtype=torch.long, device=q.device)", "safe"),
+    "a range of an attribute": ("y = torch.tensor(range(self.width)).to(q.device)", "unsafe"),
+    "a range of floats": ("y = torch.Tensor(list(range(3))).unsqueeze(1).cuda() * q", "unsafe"),
+    "an attribute": ("y = torch.as_tensor(self.weight).to(q.device) * q", "unsafe"),
+    "several numbers": ("row = torch.tensor([1.0, 0.0, 2.0]).to(q.device)\ny = q * row", "unsafe"),
+    "an array": (
+        "eye = Variable(torch.from_numpy(np.eye(self.width).flatten().astype(np.float32)))"
+        ".view(1, 9).repeat(3, 1)\n"
+        "if q.is_cuda:\n    eye = eye.cuda()\ny = q.repeat(1, 3) + eye",
+        "unsafe",
+    ),
+}
+
+SURROUNDINGS = {
+    "plain": "{0}",
+    "a loop that is left": (
+        "for k in range(3):\n{1}\n    if k == 1:\n        break\nelse:\n    y = q"
+    ),
+    "try and finally": "try:\n{1}\nfinally:\n    done = True",
+    "with": "with torch.no_grad():\n{1}",
+    "a branch": "if q.dim() == 2:\n{1}\nelse:\n    y = q * 3",
+    "a comment": "# before\n{0}\n# behind",
+}
+
+
+def program(*bodies: str) -> str:
+    """Return a program that runs a network for each of these bodies of a forward."""
+    nets = [
+        NET.replace("{0}", str(number)).replace("{1}", textwrap.indent(body, " " * 8))
+        for number, body in enumerate(bodies)
+    ]
+    return HEAD + "".join(nets)
+
+
+def repaired(before: str, safety: str = "unsafe") -> str:
+    return fixed(before, safety, codes=frozenset({"TL106"})).after or before
+
+
+def nets(source: str) -> list[str]:
+    return source.split("class Net")[1:]
+
+
+@pytest.mark.parametrize("around", SURROUNDINGS)
+@pytest.mark.parametrize("safety", ["safe", "unsafe"])
+def test_the_program_computes_the_same(around: str, safety: str) -> None:
+    shapes = [lines for lines, how in SHAPES.values() if how == safety]
+    before = program(*(SURROUNDINGS[around].format(s, textwrap.indent(s, "    ")) for s in shapes))
+    after = repaired(before, safety)
+    pairs = zip(shapes, nets(before), nets(after), strict=True)
+    assert not [s for s, old, new in pairs if old == new], "no fix was offered"
+    assert repaired(after, safety) == after
+    assert before.count("#") == after.count("#")
+    (bad, bad_rng), (good, good_rng) = execute(before), execute(after)
+    assert not differences("outs", bad["outs"], good["outs"])
+    assert torch.equal(bad_rng, good_rng)
+
+
+def test_what_may_change_is_not_called_safe() -> None:
+    before = program(*(lines for lines, safety in SHAPES.values() if safety == "unsafe"))
+    assert repaired(before, "safe") == before
+
+
+NEAR = {
+    "written in place": "row = torch.tensor([1.0, 2.0, 3.0]).to(q.device)\nrow += 1\ny = q * row",
+    "kept elsewhere": (
+        "row = torch.tensor([1.0, 2.0, 3.0]).to(q.device)\nself.row = row\ny = q * row"
+    ),
+    "handed on": "row = torch.tensor([1.0, 2.0, 3.0]).to(q.device)\nshow(row)\ny = q * row",
+    "the name is taken": (
+        "row = torch.tensor([1.0, 2.0, 3.0]).to(q.device)\ny = q * row * self._row"
+    ),
+    "two names": "row = other = torch.tensor([1.0, 2.0, 3.0]).to(q.device)\ny = q * row * other",
+    "a leaf": "row = torch.tensor([0.5], requires_grad=True).to(q.device)\ny = q * row",
+}
+
+
+def test_nothing_is_offered_where_more_would_change() -> None:
+    before = program(*NEAR.values())
+    pairs = zip(NEAR, nets(before), nets(repaired(before)), strict=True)
+    assert not [name for name, old, new in pairs if old != new]
+    assert check(before, codes=frozenset({"TL106"})).findings
+
+
+def test_a_buffer_needs_a_constructor_of_its_own() -> None:
+    before = program(SHAPES["several numbers"][0]).replace("super().__init__()", "pass")
+    assert repaired(before) == before

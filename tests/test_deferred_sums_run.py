@@ -1,0 +1,533 @@
+"""Sums that TL101 keeps on the device are executed in all kinds of surroundings: what is printed
+and returned is the same, to the last digit, before and after.
+
+The safe fixes among them are held to the same; `tests/test_fixes_run.py` has the page's examples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import warnings
+
+import pytest
+
+from tests.checking import fixed
+
+torch = pytest.importorskip("torch")
+
+from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
+
+HEAD = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+device = "cuda"
+model = nn.Linear(4, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(5, 4), torch.randint(3, (5,))) for _ in range(7)]
+
+
+def step(x, y):
+    loss = criterion(model(x), y)
+    sgd.zero_grad()
+    loss.backward()
+    sgd.step()
+    return loss
+
+
+"""
+TURN = """\
+for i, (x, y) in enumerate(loader):
+    x, y = x.to(device), y.to(device)
+    out = model(x)
+    loss = criterion(out, y)
+    sgd.zero_grad()
+    loss.backward()
+    sgd.step()
+"""
+
+
+def indented(text: str, by: int = 4) -> str:
+    return "".join(" " * by + line if line.strip() else line for line in text.splitlines(True))
+
+
+def function(start: str, body: str, end: str, turn: str = TURN) -> str:
+    """Return a function `run` that starts sums, runs the loop with a body, ends and is printed."""
+    inside = start + turn + indented(body) + end
+    return f"def run():\n{indented(inside)}\nprint(run())\n"
+
+
+ADD = "total += loss.item()\n"
+PROGRAMS = {
+    "plain": function("total = 0.0\n", ADD, "return total / len(loader)\n"),
+    "starts as a whole number": function("total = 0\n", ADD, "return total\n"),
+    "scaled by the batch": function(
+        "total, seen = 0.0, 0\n",
+        "total += loss.item() * x.size(0)\nseen += x.size(0)\n",
+        "return total / seen\n",
+    ),
+    "divided": function("total = 0\n", "total += loss.item() / len(loader)\n", "return total\n"),
+    "two reads in a term": function(
+        "total = 0.0\n", "total += loss.item() + 0.5 * float(loss)\n", "return total\n"
+    ),
+    "two steps": function(
+        "total = 0.0\n", ADD + "total += (out * 2).mean().item()\n", "return total\n"
+    ),
+    "a count": function(
+        "right = 0\n", "right += (out.argmax(1) == y).sum().item()\n", "return right\n"
+    ),
+    "printed now and then, and set back": function(
+        "total = 0.0\n",
+        ADD + "if i % 3 == 2:\n    print(f'{total / 3:.6f}', total)\n    total = 0.0\n",
+        "return total\n",
+    ),
+    "read by float already": function(
+        "right = 0\n",
+        "right += (out.argmax(1) == y).sum().item()\n"
+        "if i % 3 == 2:\n    print(float(right) / 3, right)\n",
+        "return right\n",
+    ),
+    "scaled now and then": function(
+        "total = 0\n",
+        ADD + "if i % 3 == 2:\n    total /= 3\n    print(total)\n    total = 0\n",
+        "return total\n",
+    ),
+    "written out": function("total = 0.0\n", "total = total + loss.item()\n", "return total / 7\n"),
+    "written out, in two steps": function(
+        "total = 0\n", "total = total + loss.item() * 2\n" + ADD, "return total\n"
+    ),
+    "set back before": function(
+        "total = 0.0\n",
+        "if i % 3 == 0:\n    print('%f' % total)\n    total = 0.0\n" + ADD,
+        "return total\n",
+    ),
+    "break and else": function(
+        "total = 0.0\n", ADD + "if i == 4:\n    break\n", "else:\n    print('all')\nreturn total\n"
+    ),
+    "continue": function("total = 0.0\n", "if i == 2:\n    continue\n" + ADD, "return total\n"),
+    "returned inside": function(
+        "total = 0.0\n", ADD + "if i == 5:\n    return total / 6\n", "return None\n"
+    ),
+    "epochs": "def run():\n    total = 0.0\n    for epoch in range(2):\n"
+    + indented(TURN, 8)
+    + indented(ADD, 12)
+    + "        print(epoch, total)\n    return total\n\nprint(run())\n",
+    "try around": "def run():\n    total = 0.0\n    try:\n"
+    + indented(TURN, 8)
+    + indented(ADD, 12)
+    + "    finally:\n        print('ended')\n    return total\n\nprint(run())\n",
+    "with around": "def run():\n    total = 0.0\n    with torch.enable_grad():\n"
+    + indented(TURN, 8)
+    + indented(ADD, 12)
+    + "    return total\n\nprint(run())\n",
+    "top level": "total = 0.0\n" + TURN + indented(ADD) + "print(total, type(total))\n",
+    "class attribute beside": "class Run:\n    def epoch(self):\n        total = 0.0\n"
+    + indented(TURN, 8)
+    + indented(ADD, 12)
+    + "        self.last = total\n        return total\n\n"
+    + "run = Run()\nprint(run.epoch(), type(run.last))\n",
+    "generator": "def run():\n    total = 0.0\n"
+    + indented(TURN, 4)
+    + indented(ADD + "yield i\n", 8)
+    + "    print(total)\n\nprint(list(run()))\n",
+    "one line": function("total = 0.0\n", "if len(y): total += loss.item()\n", "return total\n"),
+    "walrus": function(
+        "total = 0.0\n", "total += (value := 2.0) * loss.item()\n", "return total, value\n"
+    ),
+    "async": "import asyncio\n\nasync def run():\n    total = 0.0\n"
+    + indented(TURN, 4)
+    + indented(ADD + "await asyncio.sleep(0)\n", 8)
+    + "    return total\n\nprint(asyncio.run(run()))\n",
+    "deleted afterwards": function(
+        "total = 0.0\n", ADD, "mean = total / 7\ndel total\nreturn mean\n"
+    ),
+    "one element": function(
+        "total = 0.0\n", "total += out[:1, :1].abs().mean(0).item()\n", "return total\n"
+    ),
+    "empty loop": function(
+        "total = 0.0\n", ADD, "return total\n", TURN.replace("(loader)", "(loader[:0])")
+    ),
+}
+PLAIN = TURN.replace("for i, (x, y) in enumerate(loader):", "for x, y in loader:")
+SHOWN = {
+    "a sum": function("total = 0.0\n", ADD + "print(total / (i + 1))\n", "return total\n"),
+    "a sum, in a loop that counts nothing": function(
+        "total, seen = 0.0, 0\n",
+        "seen += len(x)\n" + ADD + "print('%.9f' % (total / seen), f'{total:.9f}')\n",
+        "return total / seen\n",
+        PLAIN,
+    ),
+    "two sums in one line": function(
+        "total, right, seen = 0.0, 0.0, 0\n",
+        "seen += x.size(0)\n"
+        + ADD
+        + "right += torch.sum((out.argmax(1) == y).float()).item()\n"
+        + "print('{} of {:.3f}%'\n      .format(total / seen * 100,  # in %\n"
+        + "              right / seen * 100))\n",
+        "return total, right\n",
+    ),
+    "a sum under an if, beside other logs": function(
+        "total, verbose = 0.0, True\n",
+        ADD + "if verbose:\n    print('step', i)\n    print(total)\n",
+        "return total\n",
+    ),
+    "a number that is bound, summed up and listed": function(
+        "total, found = 0.0, []\n",
+        "now = loss.item()\ntotal += now\nfound.append(now)\nprint(now, total / (i + 1))\n",
+        "return total, found\n",
+    ),
+    "a sum between other logs, with lines between": function(
+        "total = 0.0\n",
+        ADD + "print('step', i)\n\nprint(total)\n\n\nprint('end')\n",
+        "return total\n",
+    ),
+    "a number that is bound": function(
+        "", "now = loss.item()\nprint(f'{now:.9f}')\n", "return 0\n"
+    ),
+    "a number that is bound, and summed up now and then": function(
+        "seen = []\n",
+        "now = loss.item()\nprint(now)\nif i % 3 == 0:\n    seen.append(now)\n",
+        "return seen\n",
+    ),
+}
+STEPS = """\
+def losses_of(x, y):
+    out = model(x.to(device))
+    loss, size = criterion(out, y.to(device)), out.abs().mean()
+    sgd.zero_grad()
+    loss.backward()
+    sgd.step()
+    return {given}
+
+
+"""
+LOOP = "def run():\n    rows = []\n    for x, y in loader:\n        rows.append(losses_of(x, y))\n"
+TOLD = LOOP + "    return rows\n\nprint(run())\n"
+PROGRAMS |= {
+    "a list of losses": function("found = []\n", "found.append(loss.item())\n", "return found\n"),
+    "a list by float, read twice": function(
+        "found = []\n",
+        "found.append(float(loss))\n",
+        "return max(found), sum(found)\n",
+    ),
+    "a list of views": function(
+        "found = []\n",
+        "found.append(out[0, 0].item())\nout.data.zero_()\n",
+        "return found\n",
+    ),
+    "a list over epochs": "def run():\n    found = []\n    for epoch in range(2):\n"
+    + indented(TURN, 8)
+    + indented("found.append(loss.item())\n", 12)
+    + "    return found\n\nprint(run())\n",
+    "an empty list": function(
+        "found = []\n",
+        "found.append(loss.item())\n",
+        "return found\n",
+        TURN.replace("(loader)", "(loader[:0])"),
+    ),
+    "bound in each step, printed now and then": function(
+        "",
+        "now = loss.item()\nif i % 3 == 0:\n    print(f'{now:.9f}', now)\n",
+        "return 0\n",
+    ),
+    "bound twice in a step": function(
+        "",
+        "a, b = 1, 2\nsize = (out * 2).abs().mean().item()\nend = loss.item()\n"
+        "if i % 3 == 0:\n    print(size + end)\n",
+        "return a, b\n",
+    ),
+    "bound, of a view that changes": function(
+        "",
+        "now = out[0, 0].item()\nout.data.zero_()\nif i % 3 == 0:\n    print(now)\n",
+        "return 0\n",
+    ),
+    "returned together": STEPS.format(given="loss.item(), size.item()") + TOLD,
+    "returned beside others": STEPS.format(given="len(x), loss.item(), size.item(), 'end'") + TOLD,
+    "unpacked together": function(
+        "seen = {}\n",
+        "first, second = loss.item(), out.abs().max().item()\nseen[i] = first > second\n",
+        "return seen, first\n",
+    ),
+}
+BACK = """\
+def losses_of(x, y):
+    out = model(x.to(device))
+    loss = criterion(out, y.to(device))
+    sgd.zero_grad()
+    loss.backward()
+    sgd.step()
+    return {given}
+
+
+"""
+ONE, TWO = (
+    BACK.format(given="loss.item()"),
+    BACK.format(given="loss.item(), out.abs().max().item()"),
+)
+EACH = "for i, (x, y) in enumerate(loader):\n"
+PROGRAMS |= {
+    "returned and thrown away": ONE + function("", "losses_of(x, y)\n", "return 0\n", EACH),
+    "returned and summed up": ONE
+    + function("total = 0.0\n", "total += losses_of(x, y) * 2\n", "return total\n", EACH),
+    "returned into a list": ONE
+    + function("found = []\n", "found.append(losses_of(x, y))\n", "return found\n", EACH),
+    "returned, bound, summed up, listed and printed": ONE
+    + function(
+        "total, found = 0.0, []\n",
+        "now = losses_of(x, y)\ntotal += now / 2\nfound.append(now)\n"
+        "if i % 3 == 0:\n    print(now, total)\n",
+        "return total, found, now\n",
+        EACH,
+    ),
+    "returned in two places": ONE
+    + function(
+        "total, more = 0.0, 0.0\n",
+        "total += losses_of(x, y)\nmore = more + losses_of(x, y)\n",
+        "return total, more\n",
+        EACH,
+    ),
+    "two returned, taken apart": TWO
+    + function(
+        "total = 0.0\n",
+        "loss, size = losses_of(x, y)\ntotal += loss\ntotal += size * len(x)\n",
+        "return total, size\n",
+        EACH,
+    ),
+    "a method returns it": "class Run:\n"
+    + indented(ONE.replace("(x, y):", "(self, x, y):").rstrip() + "\n\n")
+    + "    def epoch(self):\n        total = 0.0\n"
+    + indented(EACH + "    total += self.losses_of(x, y)\n", 8)
+    + "        return total\n\n\nprint(Run().epoch())\n",
+    "bound, summed up and listed": function(
+        "total, found = 0.0, []\n",
+        "now = loss.item()\ntotal += now\nfound.append(now)\n",
+        "return total, found, now\n",
+    ),
+}
+LEFT = {
+    "returned and compared": ONE
+    + function(
+        "best = 9.0\n", "now = losses_of(x, y)\nbest = min(best, now)\n", "return best\n", EACH
+    ),
+    "returned by what is passed on": ONE
+    + function("", "steps = map(losses_of, [x], [y])\n", "return list(steps)\n", EACH)
+    + function("total = 0.0\n", "total += losses_of(x, y)\n", "return total\n", EACH),
+    "returned from two places": ONE.replace(
+        "    sgd.zero", "    if len(x) > 7:\n        return 0.5\n    sgd.zero"
+    )
+    + function("total = 0.0\n", "total += losses_of(x, y)\n", "return total\n", EACH),
+    "bound, and summed up and compared": function(
+        "total = 0.0\n",
+        "now = loss.item()\ntotal += now\nif now > 9:\n    break\n",
+        "return total\n",
+    ),
+    "shown in each step, and kept": function(
+        "total, seen = 0.0, []\n",
+        ADD + "print(total / (i + 1))\nseen.append(total)\n",
+        "return total, seen\n",
+    ),
+    "shown and changed in one line": function(
+        "total = 0.0\n", ADD + "print(shown := total)\n", "return total\n"
+    ),
+    "shown in each step of a while": "def run():\n    total, i = 0.0, 0\n"
+    + "    while i < len(loader):\n"
+    + indented(
+        "x, y = loader[i]\nloss = step(x.to(device), y.to(device))\n"
+        + ADD
+        + "print(total)\ni += 1\n",
+        8,
+    )
+    + "    return total\n\nprint(run())\n",
+    "shown in an interval of its own": function(
+        "total = 0.0\nevery = 1\n",
+        ADD + "if i % every == 0:\n    print(total)\n",
+        "return total\n",
+    ),
+    "scaled in each step": function("total = 0.0\n", ADD + "total *= 0.5\n", "return total\n"),
+    "a count that is scaled": function(
+        "right = 0\n",
+        "right += (out.argmax(1) == y).sum().item()\nif i % 3 == 2:\n    right /= 3\n",
+        "return right\n",
+    ),
+    "a closure reads it": "def run():\n    total = 0.0\n    def now():\n        return total\n"
+    + indented(TURN, 4)
+    + indented(ADD, 8)
+    + "    return now()\n\nprint(run())\n",
+    "global": "total = 0.0\n\ndef run():\n    global total\n"
+    + indented(TURN, 4)
+    + indented(ADD, 8)
+    + "\nrun()\nprint(total)\n",
+    "a handler reads it": "def run():\n    total = 0.0\n    try:\n"
+    + indented(TURN, 8)
+    + indented(ADD, 12)
+    + "    except KeyboardInterrupt:\n        print(total)\n    return total\n\nprint(run())\n",
+    "a handler that goes on": "def run():\n    total = 0.0\n    try:\n"
+    + indented(TURN, 8)
+    + indented(ADD, 12)
+    + "    except ValueError:\n        pass\n    return total\n\nprint(run())\n",
+    "decides in each step": function(
+        "total = 0.0\n", ADD + "if total > 3:\n    break\n", "return total\n"
+    ),
+    "compared": function("right = 0\n", "right += loss.item() < 1\n", "return right\n"),
+    "set to something else": function(
+        "total = 0.0\n", ADD + "if i % 3 == 0:\n    total = float(i)\n", "return total\n"
+    ),
+    "a list that is looked at": function(
+        "found = []\n", "found.append(loss.item())\nprint(found[-1])\n", "return found\n"
+    ),
+    "a list with another name": function(
+        "found = also = []\n", "found.append(loss.item())\n", "return also\n"
+    ),
+    "bound and used in each step": function(
+        "best = 9.0\n", "now = loss.item()\nbest = min(best, now)\n", "return best\n"
+    ),
+    "bound and shown in each step": function(
+        "", "now = loss.item()\nseen[i] = now\nif i % 3 == 0:\n    print(now)\n", "return 0\n"
+    ).replace("def run", "seen = {}\n\ndef run"),
+    "of two kinds": STEPS.format(given="loss.item(), (out.argmax(1) == 0).sum().item()") + TOLD,
+    "of unknown size": STEPS.format(given="loss.item(), mystery(out).item()") + TOLD,
+    "of unknown kind": function("score = 0\n", "score += mystery(out).item()\n", "return score\n"),
+}
+
+
+def output(source: str) -> str:
+    torch.manual_seed(0)
+    random.seed(0)
+    names = {"__name__": "__main__", "mystery": torch.Tensor.max}
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        warnings.catch_warnings(),
+        StandIn("cpu"),
+    ):
+        warnings.simplefilter("ignore")
+        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
+    return out.getvalue()
+
+
+def changed(source: str) -> str:
+    return fixed(source, "unsafe", codes=frozenset({"TL101", "TL105"})).after or source
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_sum_on_the_device_gives_the_same(name: str) -> None:
+    source = HEAD + PROGRAMS[name]
+    after = changed(source)
+    assert after != source, "no fix was applied"
+    assert "loss.item()" not in after
+    assert "float(int(" not in after
+    assert output(after) == output(source)
+    assert changed(after) == after, "the second run changes something"
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_is_shown_in_each_step_is_shown_every_50th(name: str) -> None:
+    source = HEAD + SHOWN[name]
+    after = changed(source)
+    assert "% 50 == 0:" in after
+    assert "loss.item()" not in after
+    shown, before = output(after).splitlines(), output(source).splitlines()
+    turns = (len(before) - 1) // 7
+    assert shown == [*before[:turns], before[-1]]
+    assert changed(after) == after, "the second run changes something"
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_sum_that_is_looked_at_stays(name: str) -> None:
+    source = HEAD + LEFT[name]
+    assert changed(source) == source
+
+
+LOGS = """\
+def run(lines):
+    for x, y in loader:
+        loss = step(x.to(device), y.to(device))
+        # what it came to
+        print(f"loss {loss.item():.9f}")
+        print("size", loss.item(), sep="=")
+
+        # once more
+        print(float(loss))  # of this step
+        lines.append(len(x))
+    return lines
+
+print(run([]))
+"""
+
+
+def test_a_log_is_written_now_and_then() -> None:
+    after = changed(HEAD + LOGS)
+    assert """\
+    for step_number, (x, y) in enumerate(loader):
+        loss = step(x.to(device), y.to(device))
+        # what it came to
+        if step_number % 50 == 0:
+            print(f"loss {loss.item():.9f}")
+            print("size", loss.item(), sep="=")
+
+        # once more
+        if step_number % 50 == 0:
+            print(float(loss))  # of this step
+        lines.append(len(x))
+""" in after.replace("iteration", "step_number")
+    first, last = output(HEAD + LOGS).splitlines(), output(after).splitlines()
+    assert last == [*first[:3], first[-1]], "the first step's lines, and what is returned"
+    assert changed(after) == after
+
+
+def test_a_file_of_star_imports_and_wide_lines_keeps_its_counter_and_its_indent() -> None:
+    program = SHOWN["a sum"].replace("(loader)", "(DataLoader(pairs))")
+    program = program.replace("print(run())\n", "").replace("run()", "run(bar)")
+    program = program.replace("print(total", "bar.set_postfix(now=total")
+    head = HEAD.replace("from torch import nn\n", "from helpers import *\nfrom torch import nn\n")
+    head = head.replace("nn\n", "nn\nfrom torch.utils.data import DataLoader\n", 1)
+    wide = "def far(\n        a,\n        b,\n):\n        return a\n\n\n" * 3
+    after = changed(head + wide + program)
+    assert (
+        "\n        if i % 50 == 0:\n            bar.set_postfix(now=float(total) / (i + 1))\n"
+        in after
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("for x, y in loader:", "for n, (x, y) in enumerate(loader):"),
+        ("for x, y in loader:", "for batch in loader:\n        x, y = batch"),
+        ("for x, y in loader:", "for n in range(7):\n        x, y = loader[n]"),
+        ("for x, y in loader:", "for n in range(0, 7):\n        x, y = loader[n]"),
+    ],
+)
+def test_a_loop_that_counts_keeps_its_counter(old: str, new: str) -> None:
+    source = HEAD + LOGS.replace(old, new)
+    after = changed(source)
+    assert (
+        "if n % 50 == 0:" if " n" in new else "for iteration, batch in enumerate(loader):"
+    ) in after
+    assert output(after).splitlines()[-1] == output(source).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(loss.item(), (seen := len(x)))",
+        "shown = print(loss.item())",
+        "print(loss.item()); a = 1",
+    ],
+)
+def test_a_log_that_does_more_stays(line: str) -> None:
+    source = HEAD + LOGS.replace('print("size", loss.item(), sep="=")', line)
+    source = source.replace('        print(f"loss {loss.item():.9f}")\n', "")
+    source = source.replace("        print(float(loss))  # of this step\n", "")
+    assert changed(source) == source
+
+
+def test_on_mps_the_sum_stays_in_its_own_dtype() -> None:
+    source = HEAD.replace('"cuda"', '"mps" if torch.backends.mps.is_available() else "cuda"')
+    after = changed(source + PROGRAMS["plain"])
+    assert "total += loss.detach()\n" in after
+    assert "double" not in after
+    assert output(after)[:6] == output(source + PROGRAMS["plain"])[:6]

@@ -1,0 +1,219 @@
+"""Tensors that a factory makes on the CPU are made on the device instead, with all that is made of
+them: programs run before and after, in surroundings that make it hard, and must agree.
+
+On the CPU stand-in values, dtypes and random states are compared. On ``meta`` a tensor has a device
+of its own, and two devices in one operation raise: so a tensor that was left behind would show.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.checking import fixed
+
+torch = pytest.importorskip("torch")
+
+from tests.test_fixes_run import differences, execute  # noqa: E402 - it imports torch
+
+HEAD = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+outs = []
+"""
+NET = """
+
+class Net{0}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.columns_idx = [0, 2, 3]
+
+    def forward(self, x):
+        q = self.layer(x)
+        y = None
+{1}
+        return q.sum() * 0 + y.sum()
+
+
+net{0} = Net{0}().to(device)
+for step in range(2):
+    x = torch.arange(12.0, device=device).view(3, 4)
+    loss = net{0}(x)
+    loss.backward()
+    outs.append(loss.detach())
+outs.extend(p.grad for p in net{0}.parameters())
+"""
+
+SHAPES = {
+    "index": ("y = q[torch.arange(q.size(0))[:, None], q.argmax(1)]", "safe"),
+    "named index": ("i = torch.arange(len(q))\ny = q[i.unsqueeze(1), i]", "safe"),
+    "index of what is computed": ("p = q * 2\ny = p.t()[torch.arange(q.size(0)), 0]", "safe"),
+    "range": ("y = q[range(len(q)), q.argmax(1)]", "safe"),
+    "range written to": ("y = q * 1\ny[range(len(q)), range(len(q))] = 0", "safe"),
+    "range of a variable": ("n = min(3, 2)\ny = q[range(n), 0]", "unsafe"),
+    "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
+    "counted slice": ("for i in range(q.shape[1]):\n    y = q[:, [i]]", "unsafe"),
+    "list of the module": ("y = q[:, self.columns_idx]", "unsafe"),
+    "not": ("y = (~torch.eye(3, dtype=torch.bool)).to(q.device)", "safe"),
+    "one minus": (
+        "mask = 1.0 - torch.eye(3)\nmask = mask.to(q.device)\ny = q * mask[:, :1]",
+        "safe",
+    ),
+    "moved where it is on CUDA": (
+        "eye = torch.eye(4)[None, :, :]\nif q.is_cuda:\n    eye = eye.cuda()\ny = q @ eye[0].to(q)",
+        "safe",
+    ),
+    "joined": (
+        "rows = torch.cat([torch.arange(3) for _ in range(2)], dim=0)\n"
+        "rows = (rows.unsqueeze(0) == rows.unsqueeze(1)).float()\n"
+        "rows = rows.to(q.device)\ny = rows * 2",
+        "safe",
+    ),
+    "computed": (
+        "e = torch.exp(torch.arange(4, dtype=torch.float32) * -0.5)\n"
+        "e = e.to(device=q.device)\ny = q * e",
+        "unsafe",
+    ),
+    "sizes": ("y = torch.LongTensor(3, 4).fill_(7).to(q.device)", "safe"),
+    "sizes of a float": ("y = torch.Tensor(3, 4).fill_(2).type_as(q)", "safe"),
+    "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
+    "a part that is moved": ("m = torch.zeros(6)[::2]\ny = m.to(q.device)", "unsafe"),
+    "random": ("keep = torch.randperm(3)[:2]\ny = q[keep]", "unsafe"),
+}
+"""Lines of a forward that bind `y`, and how safe the fix is."""
+
+SURROUNDINGS = {
+    "plain": "{0}",
+    "a loop that is left": (
+        "for k in range(3):\n{1}\n    if k == 1:\n        break\nelse:\n    y = q"
+    ),
+    "a loop that goes on": "for k in range(3):\n    if k == 1:\n        continue\n{1}",
+    "try and finally": "try:\n{1}\nfinally:\n    done = True",
+    "with": "with torch.no_grad():\n{1}",
+    "an inner function": "def inner(q):\n    y = None\n{1}\n    return y\n\ny = inner(q)",
+    "a branch": "if q.dim() == 2:\n{1}\nelse:\n    y = q * 3",
+    "a comment": "# before\n{0}\n# behind",
+}
+
+
+def program(*bodies: str) -> str:
+    """Return a program that runs a network for each of these bodies of a forward."""
+    nets = [
+        NET.replace("{0}", str(number)).replace("{1}", textwrap.indent(body, " " * 8))
+        for number, body in enumerate(bodies)
+    ]
+    return HEAD + "".join(nets)
+
+
+def repaired(before: str, safety: str = "unsafe") -> str:
+    return fixed(before, safety, codes=frozenset({"TL102"})).after or before
+
+
+def compared(before: str, after: str, target: str = "cpu") -> list[str]:
+    """Return in words how the results of two programs differ."""
+    (bad, bad_rng), (good, good_rng) = execute(before, target), execute(after, target)
+    found = differences("outs", bad["outs"], good["outs"])
+    return found if torch.equal(bad_rng, good_rng) else [*found, "another random state"]
+
+
+def nets(source: str) -> list[str]:
+    return source.split("class Net")[1:]
+
+
+@pytest.mark.parametrize("around", SURROUNDINGS)
+@pytest.mark.parametrize("safety", ["safe", "unsafe"])
+def test_the_program_computes_the_same(around: str, safety: str) -> None:
+    shapes = [lines for lines, how in SHAPES.values() if how == safety and "randperm" not in lines]
+    placed = [SURROUNDINGS[around].format(s, textwrap.indent(s, "    ")) for s in shapes]
+    before = program(*placed)
+    after = repaired(before, safety)
+    same = [s for s, a, b in zip(shapes, nets(before), nets(after), strict=True) if a == b]
+    if around != "an inner function":  # Of what that is given less is known.
+        assert not same, "no fix was offered"
+    assert repaired(after, safety) == after
+    assert before.count("#") == after.count("#")
+    assert not compared(before, after)
+
+
+def test_nothing_is_left_behind_on_another_device() -> None:
+    """On ``meta`` an operation of two devices raises."""
+    after = repaired(program(*(lines for lines, _ in SHAPES.values())))
+    names, _ = execute(after.replace("q.is_cuda", "True"), "meta")
+    assert all(out.device.type == "meta" for out in names["outs"])
+
+
+def test_what_may_change_is_not_called_safe() -> None:
+    before = program(*(lines for lines, safety in SHAPES.values() if safety == "unsafe"))
+    assert repaired(before, "safe") == before
+
+
+NEAR = {
+    "goes to the host as well": "m = torch.arange(3)\nrows = m.tolist()\ny = q[m]",
+    "is returned": "m = torch.arange(3)\nself.kept = m\ny = q[m]",
+    "meets a tensor of the host": "m = torch.arange(3) + torch.tensor([0, 0, 0])\ny = q[m]",
+    "is bound by a walrus": "y = q[(m := torch.arange(3))]",
+    "is read by a closure": "m = torch.arange(3)\nshow = lambda: m.tolist()\ny = q[m]",
+    "is grown in place": "m = torch.arange(3)\nm += torch.tensor([0, 0, 0])\ny = q[m]",
+    "the device is not known yet": (
+        "m = torch.arange(3)\nz = net.layer(x) if step else x\ny = z[m] if step else q"
+    ),
+    "the original is used again": (
+        "m = torch.zeros(3)\nd = m.to(q.device)\nd.add_(1)\ny = d + m.to(q.device)"
+    ),
+    "a view's original is used again": (
+        "m = torch.zeros(3)\nv = m.view(3, 1)\nd = v.to(q.device)\nd.add_(1)\ny = m.to(q.device)"
+    ),
+    "made once and moved in the loop": (
+        "m = torch.zeros(3)\nfor k in range(2):\n    d = m.to(q.device)\n    d.add_(1)\n    y = d"
+    ),
+    "moved on a condition": (
+        "m = ~torch.eye(3, dtype=torch.bool)\nif flag:\n    m = m.to(q.device)\ny = q * m[:, :1]"
+    ),
+    "may be another branch's": (
+        "m = torch.arange(3)\nif step:\n    m = torch.tensor([0, 1])\ny = q[m]"
+    ),
+    "unknown index": "y = q[:, [index]]",
+    "counts down": "for i in range(2, -1, -1):\n    y = q[:, [i]]",
+    "with another index": "y = q[[0, 1], q.argmax(1)[:2]]",
+    "no neighbours": "y = q[:, [2, 0]]",
+    "a range with steps": "y = q[range(0, 3, 2)]",
+}
+
+
+def test_no_fix_where_a_use_is_not_known_to_go_on() -> None:
+    before = program(*NEAR.values())
+    pairs = zip(NEAR, nets(before), nets(repaired(before)), strict=True)
+    assert not [name for name, old, new in pairs if old != new]
+
+
+def test_a_shared_name_stays() -> None:
+    before = program("global kept\nkept = torch.arange(3)\ny = q[kept]")
+    assert repaired(before) == before
+
+
+def test_a_list_that_changes_is_no_buffer() -> None:
+    before = program("self.columns_idx.append(1)\ny = q[:, self.columns_idx]")
+    assert repaired(before) == before
+
+
+def test_a_name_that_is_taken_is_no_buffer() -> None:
+    before = program("y = q[:, self.columns_idx] * self._columns_idx")
+    assert repaired(before) == before
+
+
+def test_the_state_dict_keeps_its_keys() -> None:
+    before = program(SHAPES["list of the module"][0])
+    after = repaired(before)
+    assert 'register_buffer("_columns_idx"' in "".join(after.split())
+    (bad, _), (good, _) = execute(before), execute(after)
+    assert bad["net0"].state_dict().keys() == good["net0"].state_dict().keys()
+
+
+def test_a_keyword_gets_a_line_where_arguments_have_lines() -> None:
+    lines = "y = torch.zeros(\n    3,\n    4,\n).to(q.device)\nz = torch.zeros(\n    3, 4\n)"
+    after = repaired(program(lines))
+    assert "            3,\n            4,\n            device=q.device,\n        )\n" in after

@@ -1,0 +1,193 @@
+"""Loops over parameters that TL510 gives to ``torch._foreach_*`` are executed before and after:
+parameters, gradients, buffers and what else refers to them end as they did, up to the rounding
+that the note tells."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import pytest
+
+from tests.checking import check, fixed
+
+torch = pytest.importorskip("torch")
+
+CODES = frozenset({"TL510"})
+HEAD = """\
+import copy
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+fast = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+slow = copy.deepcopy(fast)
+first = copy.deepcopy(slow.state_dict())
+aliases = [p.data for p in slow.parameters()]
+optimizer = torch.optim.SGD(fast.parameters(), lr=0.1)
+loader = [torch.randn(5, 4) for _ in range(4)]
+rate, most = 0.1, 0.01
+seen = []
+
+
+"""
+STEP = """\
+for x in loader:
+    optimizer.zero_grad()
+    fast(x).square().mean().backward()
+"""
+ZIP = "for a, b in zip(slow.parameters(), fast.parameters()):\n"
+
+
+def step(body: str, behind: str = "") -> str:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{STEP}{lines}    optimizer.step()\n{behind}"
+
+
+EXACT = {
+    "mul and add": step(ZIP + "    a.data.mul_(1 - rate).add_(b.data, alpha=rate)\n"),
+    "two statements": step(
+        ZIP + "    a.data.mul_(1 - rate)\n    a.data.add_(b.data, alpha=rate)\n"
+    ),
+    "no data": step(
+        "with torch.no_grad():\n    for a, b in zip(slow.parameters(), fast.parameters()):\n"
+        "        a *= 1 - rate\n        a.add_(b, alpha=rate)\n"
+    ),
+    "lerp": step(ZIP + "    a.data.lerp_(b.data, rate)\n"),
+    "copy": step(ZIP + "    a.data.copy_(b.data)\n"),
+    "gradients divided": step("for p in fast.parameters():\n    p.grad /= 4\n"),
+    "gradients, a number on the device": step(
+        "scale = torch.tensor(0.25)\nfor p in fast.parameters():\n    p.grad.mul_(scale)\n"
+    ),
+    "gradients that are there": step(
+        "for p in fast.parameters():\n    if p.grad is not None and p.requires_grad:\n"
+        "        p.grad.data.clamp_(-most, most)\n"
+    ),
+    "none is there": step(
+        "for p in slow.parameters():\n    if p.grad is not None:\n        p.grad.mul_(rate)\n"
+    ),
+    "one line": step("for p in fast.parameters():\n    if p.grad is not None: p.grad.mul_(rate)\n"),
+    "one line each": step("for p in fast.parameters(): p.data.clamp_(-most, most)\n"),
+    "continue": step(
+        "for p in fast.parameters():\n    if p.grad is None:\n        continue\n"
+        "    p.grad.mul_(rate)\n"
+    ),
+    "a comment": step("for p in fast.parameters():  # all\n    # halved\n    p.grad.mul_(0.5)\n"),
+    "one bound": step("for p in fast.parameters():\n    p.data.clamp_(min=-most)\n"),
+    "by names": step(
+        "table = dict(slow.named_parameters())\nfor name, p in fast.named_parameters():\n"
+        "    table[name].data.lerp_(p.data, rate)\n"
+    ),
+    "forth and back": step(ZIP + "    a.data.lerp_(b.data, rate)\n    b.data.copy_(a.data)\n"),
+    "floats of a state": step(
+        "state = fast.state_dict()\nfor k, v in slow.state_dict().items():\n"
+        "    if v.dtype.is_floating_point:\n"
+        "        v.mul_(0.9).add_(state[k].detach(), alpha=0.1)\n"
+    ),
+    "the last one is read": step(
+        "for p in fast.parameters():\n    p.grad.mul_(0.5)\nseen.append(p.shape)\n"
+    ),
+    "zeroed": step("for p in fast.parameters():\n    p.grad.mul_(rate)\n    p.grad.zero_()\n"),
+    "in a method": "class Average:\n    def __init__(self, net):\n"
+    "        self.shadow = {k: p.data.clone() for k, p in net.named_parameters()}\n\n"
+    "    def update(self, net):\n        for k, p in net.named_parameters():\n"
+    "            self.shadow[k].lerp_(p.data, rate)\n\n\naverage = Average(fast)\n"
+    + step("average.update(fast)\n", "print([v.sum().item() for v in average.shadow.values()])\n"),
+    "a generator": "def updates():\n    for x in loader:\n        optimizer.zero_grad()\n"
+    "        fast(x).square().mean().backward()\n        for p in fast.parameters():\n"
+    "            p.grad.mul_(0.5)\n        optimizer.step()\n        yield p.shape\n\n\n"
+    "seen.extend(updates())\n",
+}
+ROUNDED = {
+    "a mixture is copied": step(ZIP + "    a.data.copy_(a.data * (1.0 - rate) + b.data * rate)\n"),
+    "the other way": step(ZIP + "    a.data.copy_(rate * b.data + (1 - rate) * a.data)\n"),
+    "a product is added": step(ZIP + "    a.data.mul_(0.9)\n    a.data += 0.1 * b.data\n"),
+    "the way is added": step(ZIP + "    a.data.sub_((1 - 0.9) * (a.data - b.data))\n"),
+    "gradient descent": step(
+        "for p in fast.parameters():\n    p.data -= rate * p.grad\n"
+        "for p in fast.parameters():\n    p.data.add_(p.grad, alpha=-rate)\n"
+    ),
+    "data is bound anew": step(ZIP + "    a.data = a.data * 0.9 + b.data * (1 - 0.9)\n"),
+    "a table is bound anew": "shadow = {k: p.data for k, p in slow.named_parameters()}\n"
+    + step(
+        "for k, p in fast.named_parameters():\n    assert k in shadow\n"
+        "    mixed = 0.1 * p.data + 0.9 * shadow[k]\n    shadow[k] = mixed.clone()\n",
+        "print(sum(v.sum() for v in shadow.values()).item() - 1e-9 > -1e9)\n"
+        "seen.extend(shadow.values())\n",
+    ),
+}
+LEFT = {
+    "a number for each": step(
+        "for i, p in enumerate(fast.parameters()):\n    p.grad.mul_(1 / (i + 1))\n"
+    ),
+    "drawn for each": step(
+        "import random\nfor p in fast.parameters():\n    p.grad.mul_(random.random())\n"
+    ),
+    "else": step("for p in fast.parameters():\n    p.grad.mul_(0.5)\nelse:\n    seen.append(1)\n"),
+    "break": step(
+        "for p in fast.parameters():\n    if p.dim() > 1:\n        break\n    p.grad.mul_(0.5)\n"
+    ),
+    "one way or the other": step(
+        "for p in fast.parameters():\n    if p.dim() > 1:\n        p.grad.mul_(0.5)\n"
+        "    else:\n        p.grad.mul_(0.1)\n"
+    ),
+    "shown in between": step(
+        "for p in fast.parameters():\n    p.grad.mul_(0.5)\n    seen.append(p.grad.sum())\n"
+    ),
+    "a vector for all": step(
+        "scale = torch.ones(1, 1)\nfor p in fast.parameters():\n    p.grad.mul_(scale)\n"
+    ),
+}
+
+
+def ended(source: str) -> tuple[str, list[Any]]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
+    kept = [*names["fast"].state_dict().values(), *names["slow"].state_dict().values()]
+    grads = [p.grad for p in (*names["fast"].parameters(), *names["slow"].parameters())]
+    return out.getvalue(), [*kept, *grads, *names["aliases"], *names["seen"], torch.rand(1)]
+
+
+def changed(source: str) -> str:
+    return fixed(source, "unsafe", codes=CODES).after or source
+
+
+def same(source: str, after: str, exact: bool) -> None:
+    (old, before), (new, behind) = ended(source), ended(after)
+    assert old == new
+    assert len(before) == len(behind)
+    for one, two in zip(before, behind, strict=True):
+        if not isinstance(one, torch.Tensor):
+            assert one == two
+            continue
+        assert one.dtype == two.dtype
+        assert one.requires_grad == two.requires_grad
+        bound = {"rtol": 0, "atol": 0} if exact else {"rtol": 1e-5, "atol": 1e-6}
+        torch.testing.assert_close(one, two, **bound)
+
+
+@pytest.mark.parametrize("name", [*EXACT, *ROUNDED])
+def test_all_at_once_gives_the_same(name: str) -> None:
+    source = HEAD + {**EXACT, **ROUNDED}[name]
+    after = changed(source)
+    assert "_foreach_" in after, after
+    assert after.count("_foreach_") >= source.count("for p in") - 1
+    same(source, after, name in EXACT)
+    assert changed(after) == after, "the second run changes something"
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_the_note_tells_of_rounding(name: str) -> None:
+    notes = [
+        each.fix.note for each in check(HEAD + ROUNDED[name], codes=CODES).findings if each.fix
+    ]
+    assert notes
+    assert any("rounded differently" in note for note in notes)
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_differs_from_tensor_to_tensor_stays(name: str) -> None:
+    source = HEAD + LEFT[name]
+    assert changed(source) == source

@@ -1,0 +1,213 @@
+"""TL201 gives a loader all that goes with workers in one edit, in the file's own words where they
+can be read at that loader; TL202 and TL103 pin in the same words."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.checking import check, fixed
+from torchlint.base.finding import Safety
+
+HEAD = """\
+import argparse
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+import torchvision
+from torchvision.datasets import ImageFolder
+{top}
+
+class Photos(Dataset):
+    def __init__(self, root):
+        self.root = root
+        self.cache = {{}}
+{init}
+
+    def __getitem__(self, index):
+{get}
+        return torchvision.io.read_image(self.root + str(index))
+
+
+def train({params}):
+    device = torch.device("cuda")
+{before}
+    loader = DataLoader({data}, batch_size=4, shuffle=True{more})
+{after}
+    model = torch.nn.Linear(3, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+{bottom}
+"""
+GUARD = 'if __name__ == "__main__":\n    pass'
+ALONE = ", num_workers=4, pin_memory=torch.cuda.is_available(), persistent_workers=True)"
+
+
+def program(**parts: str) -> str:
+    empty = dict.fromkeys(("top", "init", "before", "after", "more"), "")
+    usual = {"get": "        pass", "params": "root", "data": "ImageFolder(root)", "bottom": GUARD}
+    return HEAD.format(**{**empty, **usual, **parts})
+
+
+def made(code: str = "TL201", **parts: str) -> str:
+    """Return how the fix makes the loader, on one line."""
+    text = program(**parts)
+    codes = frozenset((code,))
+    after = fixed(text, "unsafe", codes=codes, name="src/train.py", line_length=300).after or text
+    ast.parse(after)
+    return next(line for line in after.splitlines() if line.startswith("    loader = "))
+
+
+def fix_of(**parts: str) -> tuple[Safety, str]:
+    found = check(program(**parts), codes=frozenset(("TL201",)), name="src/train.py").findings
+    fix = next(each.fix for each in found if each.fix is not None)
+    return fix.safety, fix.note
+
+
+def test_a_loader_gets_all_that_goes_with_workers_in_one_edit() -> None:
+    assert made().endswith(f"shuffle=True{ALONE}")
+    text = program()
+    found = check(text, codes=frozenset(("TL201",)), name="src/train.py").findings
+    fix = found[0].fix
+    assert fix is not None
+    words = "".join(edit.text for edit in fix.edits)
+    assert all(name in words for name in ("num_workers", "pin_memory", "persistent_workers"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "workers"),
+    [
+        ({"params": "root, num_workers"}, "num_workers"),
+        ({"params": "root, workers=2"}, "workers"),
+        ({"top": "NUM_WORKERS = 8"}, "NUM_WORKERS"),
+        ({"before": "    other = DataLoader(ImageFolder(root), num_workers=6)"}, "6"),
+        (
+            {
+                "params": "root, config",
+                "before": "    other = DataLoader(ImageFolder(root), num_workers=config.workers)",
+            },
+            "config.workers",
+        ),
+        (
+            {
+                "params": "root, cfg",
+                "after": '    other = DataLoader(ImageFolder(root), num_workers=cfg["workers"])',
+            },
+            'cfg["workers"]',
+        ),
+        (
+            {
+                "before": "    parser = argparse.ArgumentParser()\n"
+                "    parser.add_argument('--n-workers', type=int)\n"
+                "    args = parser.parse_args()"
+            },
+            "args.n_workers",
+        ),
+    ],
+)
+def test_the_file_s_own_word_for_the_number_of_workers_is_used(
+    parts: dict[str, str], workers: str
+) -> None:
+    assert f"num_workers={workers}, " in made(**parts)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"params": "root, worker_id"},
+        {"top": "NUM_WORKERS = 0"},
+        {"after": "    num_workers = 8"},
+        {"before": "    if root:\n        num_workers = 8"},
+        {"top": "def other(num_workers):\n    return num_workers"},
+        {"top": "def other(it):\n    return DataLoader(ImageFolder(it), num_workers=it.workers)"},
+        {"before": "    other = DataLoader(ImageFolder(root), num_workers=0)"},
+        {"top": "parser = argparse.ArgumentParser()\nparser.add_argument('--n-workers')"},
+    ],
+)
+def test_what_cannot_be_read_there_is_not_used(parts: dict[str, str]) -> None:
+    assert made(**parts).endswith(ALONE)
+
+
+def test_a_number_that_may_be_none_keeps_no_workers_then() -> None:
+    assert "persistent_workers=num_workers > 0)" in made(params="root, num_workers")
+
+
+@pytest.mark.parametrize(
+    ("parts", "pin"),
+    [
+        ({"before": "    use_cuda = torch.cuda.is_available()"}, "use_cuda"),
+        ({"before": "    cuda = not root and torch.cuda.is_available()"}, "cuda"),
+        ({"top": "CUDA = torch.cuda.is_available()"}, "CUDA"),
+        ({"before": "    other = DataLoader(ImageFolder(root), pin_memory=True)"}, "True"),
+        ({"after": "    use_cuda = torch.cuda.is_available()"}, "torch.cuda.is_available()"),
+        ({"before": "    cuda = not torch.cuda.is_available()"}, "torch.cuda.is_available()"),
+        (
+            {"before": "    other = DataLoader(ImageFolder(root), pin_memory=False)"},
+            "torch.cuda.is_available()",
+        ),
+    ],
+)
+@pytest.mark.parametrize("code", ["TL201", "TL202"])
+def test_memory_is_pinned_in_the_file_s_own_words(
+    code: str, parts: dict[str, str], pin: str
+) -> None:
+    more = ", num_workers=2" if code == "TL202" else ""
+    assert f"pin_memory={pin}" in made(code, more=more, **parts)
+
+
+def test_what_is_written_as_zero_or_false_is_replaced() -> None:
+    line = made(more=", num_workers=0, pin_memory=False")
+    assert line.count("num_workers") == line.count("pin_memory") == 1
+    assert "num_workers=4, pin_memory=torch.cuda.is_available(), persistent_workers=True" in line
+
+
+def test_the_note_says_what_workers_need() -> None:
+    safety, note = fix_of()
+    assert safety is Safety.UNSAFE
+    assert "seeds" in note
+    assert not any(word in note for word in ("lambda", "guard", "stores", "open file"))
+
+
+def test_a_lambda_cannot_be_sent_to_a_spawned_worker() -> None:
+    held = "transforms.Lambda(lambda x: x)"
+    assert "lambda" in fix_of(data=f"ImageFolder(root, transform={held})")[1]
+    assert "lambda" not in fix_of(before=f"    unused = {held}")[1]
+
+
+def test_a_function_of_a_file_without_a_guard_needs_one_in_the_script() -> None:
+    safety, note = fix_of(bottom="")
+    assert safety is Safety.UNSAFE
+    assert "guard" in note
+
+
+def test_a_script_without_a_guard_gets_a_suggestion() -> None:
+    assert fix_of(bottom="train('photos')")[0] is Safety.SUGGESTION
+
+
+def test_a_dataset_that_stores_in_itself_is_named() -> None:
+    photos = {"data": "Photos(root)"}
+    stores = "        self.cache[index] = index"
+    assert "stores" in fix_of(get=stores, **photos)[1]
+    assert "stores" not in fix_of(get="        cache = index", **photos)[1]
+
+
+def test_a_dataset_that_keeps_a_file_open_gets_a_suggestion() -> None:
+    photos = {"data": "Photos(root)", "top": "import h5py"}
+    kept = "        self.file = h5py.File(root)"
+    closed = "        with h5py.File(root) as file:\n            self.names = list(file)"
+    assert fix_of(init=kept, **photos)[0] is Safety.SUGGESTION
+    assert fix_of(init=closed, **photos)[0] is Safety.UNSAFE
+
+
+def test_white_space_at_the_end_of_a_line_is_not_repeated() -> None:
+    text = program(more=", \n        num_workers=2")
+    text = text.replace("batch_size=4, shuffle", "batch_size=4, \n        shuffle")
+    new = fixed(text, "unsafe", codes=frozenset(("TL202",)), name="src/train.py").after
+    assert "        num_workers=2,\n        pin_memory=torch.cuda.is_available())" in new

@@ -1,0 +1,124 @@
+"""Blocks of no_grad that TL501 puts around statements are executed in all kinds of surroundings:
+what is printed, trained and drawn is the same, to the last digit, before and after."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+
+import pytest
+
+from tests.checking import fixed
+
+torch = pytest.importorskip("torch")
+
+HEAD = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+generator = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+critic = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+loss_fn = nn.BCEWithLogitsLoss()
+first = torch.optim.SGD(critic.parameters(), lr=0.1)
+second = torch.optim.SGD(generator.parameters(), lr=0.1)
+loader = [torch.randn(5, 4) for _ in range(4)]
+ones, zeros = torch.ones(5, 1), torch.zeros(5, 1)
+net = nn.Linear(4, 2)
+
+
+def told(*models):
+    for model in models:
+        for name, value in model.state_dict().items():
+            print(name, value.double().sum().item())
+
+
+"""
+TRAIN = """\
+for real in loader:
+{deceive}    first.zero_grad()
+    loss = loss_fn(critic(real), ones) + loss_fn(critic(fake), zeros)
+    loss.backward()
+    first.step()
+    second.zero_grad()
+    loss_fn(critic(generator(torch.randn(5, 3))), ones).backward()
+    second.step()
+told(generator, critic)
+print(torch.rand(1))
+"""
+
+
+def gan(deceive: str) -> str:
+    return TRAIN.format(deceive="".join(f"    {line}\n" for line in deceive.splitlines()))
+
+
+PROGRAMS = {
+    "detached in the statement": gan("fake = generator(torch.randn(5, 3)).detach()"),
+    "detached later": gan("made = generator(torch.randn(5, 3))\nfake = made.detach()"),
+    "annotated": gan("made: torch.Tensor = generator(torch.randn(5, 3))\nfake = made.detach()"),
+    "a comment behind": gan("fake = generator(torch.randn(5, 3)).detach()  # no graph"),
+    "two in a row": gan(
+        "fake = generator(torch.randn(5, 3)).detach()\n"
+        "other = generator(torch.ones(5, 3)).detach()\nprint(other.sum())"
+    ),
+    "returned": "def act(x):\n    return torch.argmax(net(x), dim=1)\n\n"
+    "net.eval()\nfor x in loader:\n    print(act(x))\n",
+    "kept in a list": "def predict():\n    net.eval()\n    found = []\n    for x in loader:\n"
+    "        found.append(net(x).detach().numpy())\n    return found\n\nprint(predict())\n",
+    "to the host in one statement": "net.eval()\nfor x in loader:\n"
+    "    found = net(x).softmax(1).detach().cpu().numpy()\n    print(found.sum(), found.dtype)\n",
+    "into a tensor without a graph": "values = torch.zeros(20, 2)\nnet.eval()\n"
+    "for i, x in enumerate(loader):\n    values[5 * i : 5 * i + 5] = net(x).detach()\n"
+    "print(values, values.requires_grad)\n",
+}
+LEFT = {
+    "into a tensor with a graph": "for x in loader:\n    rows = net(x) * 2\n"
+    "    rows[0] = net(x).detach()[0]\n    rows.sum().backward()\n"
+    "told(net)\nprint(net.weight.grad)\n",
+    "a function of the program gets it": gan(
+        "made = []\nkeep(made, generator(torch.randn(5, 3)).detach(), net)\nfake = made[0]"
+    ).replace("for real", "def keep(made, x, net):\n    made.append(x)\n\nfor real", 1),
+    "the block of autocast is shared": "for x in loader:\n    first.zero_grad()\n"
+    "    with torch.autocast('cpu', dtype=torch.bfloat16):\n        shown = critic(x).detach()\n"
+    "        loss = critic(x).float().sum()\n    loss.backward()\n    first.step()\n"
+    "    print(shown.sum())\ntold(critic)\n",
+    "awaited": "async def take():\n    for x in loader:\n        await keep(net(x).detach())\n",
+}
+
+
+def output(source: str) -> str:
+    torch.manual_seed(0)
+    random.seed(0)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(source, "program", "exec"), {"__name__": "__main__"})  # noqa: S102
+    return out.getvalue()
+
+
+def changed(source: str) -> str:
+    return fixed(source, "unsafe", codes=frozenset({"TL501"})).after or source
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_block_without_gradients_gives_the_same(name: str) -> None:
+    source = HEAD + PROGRAMS[name]
+    after = changed(source)
+    assert after.count("no_grad") == 1, after
+    assert output(after) == output(source)
+    assert changed(after) == after, "the second run changes something"
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_statement_that_does_more_stays(name: str) -> None:
+    source = HEAD + LEFT[name]
+    assert changed(source) == source
+
+
+def test_neighbours_share_a_block() -> None:
+    after = changed(HEAD + PROGRAMS["two in a row"])
+    assert (
+        "    with torch.no_grad():\n"
+        "        fake = generator(torch.randn(5, 3)).detach()\n"
+        "        other = generator(torch.ones(5, 3)).detach()\n"
+        "    print(other.sum())\n"
+    ) in after

@@ -1,0 +1,351 @@
+"""Constants that are built on the host in every step: filled on the device, or kept as buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from torchlint.rule import (
+    Fix,
+    InsertAfter,
+    Module,
+    NodeEdit,
+    Replace,
+    Rewrite,
+    Safety,
+    Transfer,
+    nested,
+    one_sentence,
+    with_keyword,
+)
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.uses.object_uses import Way, object_uses
+from torchlint.semantic.uses.observers import (
+    defaults_to_meta,
+    free_of_effects,
+    hooks_operations,
+    replaced,
+    scripted,
+)
+from torchlint.semantic.values.classes import family_of, is_network
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.kept import made_once
+
+_INDENT, _WIDTH = 8, 88
+_LARGEST = 65504.0
+"""The largest number that all floating dtypes but the 8-bit ones hold."""
+_SHAPES = ops.having("view", "keeps-whole") | ops.having("repeats") | ops.having("cast")
+_SHAPES -= ops.having("move") | ops.having("spreads") | ops.having("part")
+_KEPT = frozenset(("device", "dtype"))
+_LEGACY = {f"torch.{name}": dtype for name, dtype in dtypes.LEGACY.items()}
+_FLOATING = frozenset(dtype.name for dtype in dtypes.of_kind("half", "float", "double"))
+_NOTES = {
+    "odd": "The code replaces functions of torch, watches or compiles its operations.",
+    "order": "The expression that gives the device is evaluated before the tensor is made.",
+    "empty": "A range whose end is below its start is empty, and torch.arange raises there.",
+    "none": "Of an empty range torch.tensor makes floats, and torch.arange integers.",
+    "default": "Where the default dtype was changed, torch.Tensor would have had that.",
+    "number": "Where it is no number but a tensor, a new one is filled with its number.",
+    "buffer": (
+        "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts it "
+        "at each forward."
+    ),
+}
+
+
+def _fix(whys: Iterable[str], edits: list[NodeEdit], title: str) -> Fix:
+    note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
+    return Fix(tuple(edits), Safety.UNSAFE if note else Safety.SAFE, title, note)
+
+
+def filled_there(module: Module, maker: cst.Call) -> Fix | None:
+    """Return the fix that fills a tensor of one number, or of a range, on the device, where the
+    call gives the device or is moved at once."""
+    moved = _moved(module, maker)
+    if moved is None or len(maker.args) < 1 or maker.args[0].keyword or maker.args[0].star:
+        return None
+    move, device = moved
+    given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in maker.args[1:]}
+    if given - _KEPT or not isinstance(maker.func, cst.Attribute):
+        return None
+    made = _of_number(module, maker, maker.args[0].value)
+    made = made or _of_range(module, maker, maker.args[0].value)
+    if made is None:
+        return None
+    new, whys = made
+    new = with_keyword(new, "device", device)
+    if _watched(module):
+        whys = [*whys, "odd"]
+    if move is not None and move.target is not None and not free_of_effects(module, device):
+        whys = [*whys, "order"]
+    rewrites: dict[cst.BaseExpression, Rewrite] = {maker: lambda _: new}
+    if move is not None:
+        rewrites[move.call] = lambda call: call.func.value
+    return _fix(whys, [*nested(module, rewrites)], "Fill it on the device")
+
+
+def _watched(module: Module) -> bool:
+    if defaults_to_meta(module) or hooks_operations(module) or scripted(module):
+        return True
+    called = "tensor as_tensor full zeros ones arange to cuda".split()
+    return replaced(module, *called)
+
+
+def _moved(module: Module, maker: cst.Call) -> tuple[Transfer | None, cst.BaseExpression] | None:
+    """Return the move of what a call makes, behind reshapes and casts at most, and the device that
+    it or the call itself gives."""
+    given = keyword_argument(module, maker, "device")
+    if given is not None:
+        return None, given
+    at: cst.CSTNode = maker
+    while True:
+        method = module.parent(at)
+        if not isinstance(method, cst.Attribute):
+            return None
+        call = module.parent(method)
+        if not isinstance(call, cst.Call) or call.func is not method:
+            return None
+        found = transfer_of(module, call)
+        if found is not None:
+            break
+        if method.attr.value not in _SHAPES or any(arg.star for arg in call.args):
+            return None
+        at = call
+    if found.like or not _plain(found):
+        return None
+    return found, found.target or cst.SimpleString('"cuda"')
+
+
+def _plain(move: Transfer) -> bool:
+    """Say whether a move says nothing but the device; ``.cuda(None)`` means the current GPU,
+    ``device=None`` the CPU."""
+    func = move.call.func
+    named = isinstance(func, cst.Attribute) and func.attr.value == "to"
+    sure = named or move.target is None or isinstance(move.target, cst.Integer)
+    return sure and move.given <= {"device"}
+
+
+_Made = tuple[cst.Call, list[str]] | None
+
+
+def _of_number(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Made:
+    """Return the call that fills a tensor with the one number that a list repeats."""
+    name = module.name(maker.func) or ""
+    legacy = _LEGACY.get(name)
+    if not isinstance(data, (cst.List, cst.Tuple)):
+        if legacy is not None or name == "torch.Tensor" or inferred(module, data).kind != "number":
+            return None
+        return (
+            None
+            if isinstance(data, cst.BaseNumber)
+            else (_call(maker, "full", [cst.Tuple([]), data]), ["number"])
+        )
+    values = [each.value for each in data.elements]
+    if not values or not all(values[0].deep_equals(each) for each in values):
+        return None
+    number = _literal(values[0])
+    if number is None or abs(number) > _LARGEST:
+        return None
+    whole = isinstance(values[0], cst.Integer)
+    floating = name == "torch.Tensor" or legacy in _FLOATING
+    if legacy is not None and not floating and not (whole and 0 <= number <= 127):
+        return None
+    size = cst.Integer(str(len(values)))
+    given = keyword_argument(module, maker, "dtype")
+    counted = name in ("torch.tensor", "torch.as_tensor") and whole and given is None
+    if number in (0, 1) and not counted:
+        new = _call(maker, "ones" if number else "zeros", [size])
+    else:
+        shape = cst.Tuple([cst.Element(size, comma=cst.Comma())])
+        value = cst.Float(f"{number:.1f}") if floating and whole else values[0]
+        new = _call(maker, "full", [shape, value])
+    if given is not None and not counted and (number < 0 or not whole):
+        return None if not _is_floating(module, given) else (new, [])
+    if legacy is not None:
+        assert isinstance(maker.func, cst.Attribute)
+        new = with_keyword(new, "dtype", cst.Attribute(maker.func.value, cst.Name(legacy)))
+    return new, []
+
+
+def _is_floating(module: Module, dtype: cst.BaseExpression) -> bool:
+    return (module.name(dtype) or "").removeprefix("torch.") in dtypes.spelled(
+        dtypes.of_kind("half", "float", "double")
+    )
+
+
+def _literal(node: cst.BaseExpression) -> float | None:
+    match node:
+        case cst.Integer() | cst.Float():
+            return float(node.evaluated_value)
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() | cst.Float()):
+            inner = _literal(node.expression)
+            return -inner if inner else None
+    return None
+
+
+def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Made:
+    """Return the call that counts on the device what a range of the host counts."""
+    name = module.name(maker.func) or ""
+    legacy = "float32" if name == "torch.Tensor" else _LEGACY.get(name)
+    match data:
+        case cst.Call(args=[cst.Arg(value=cst.Call() as inner)]) if (
+            module.name(data.func) == "builtins.list"
+        ):
+            data = inner
+    if not isinstance(data, cst.Call) or module.name(data.func) != "builtins.range":
+        return None
+    if not data.args or any(arg.star or arg.keyword for arg in data.args):
+        return None
+    whys = [] if _counts_up(module, data) else ["empty"]
+    typed = keyword_argument(module, maker, "dtype") is not None
+    new = _call(maker, "arange", [arg.value for arg in data.args])
+    if legacy is not None:
+        assert isinstance(maker.func, cst.Attribute)
+        dtype = cst.Attribute(maker.func.value, cst.Name(legacy))
+        changed = ["default"] if name == "torch.Tensor" else []
+        return with_keyword(new, "dtype", dtype), [*whys, *changed]
+    return new, whys if typed else [*whys, "none"]
+
+
+def _counts_up(module: Module, counted: cst.Call) -> bool:
+    first = counted.args[0].value
+    match first:
+        case cst.Integer() if len(counted.args) == 1:
+            return True
+        case cst.Call() if len(counted.args) == 1:
+            return module.name(first.func) == "builtins.len"
+        case cst.Name() if len(counted.args) == 1:
+            found = sole_definition(module, first)
+            return isinstance(found, cst.Call) and module.name(found.func) == "builtins.len"
+    return False
+
+
+def _call(maker: cst.Call, name: str, args: list[cst.BaseExpression]) -> cst.Call:
+    """Return a call of another function of torch's, with the keywords that the maker was given."""
+    assert isinstance(maker.func, cst.Attribute)
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    given = [cst.Arg(each, comma=comma) for each in args]
+    rest = list(maker.args[1:])
+    if not rest:
+        given[-1] = given[-1].with_changes(comma=maker.args[0].comma)
+        return maker.with_changes(
+            func=maker.func.with_changes(attr=cst.Name(name)),
+            args=[
+                *given[:-1],
+                given[-1].with_changes(whitespace_after_arg=maker.args[0].whitespace_after_arg),
+            ],
+        )
+    given[-1] = given[-1].with_changes(comma=maker.args[0].comma)
+    return maker.with_changes(
+        func=maker.func.with_changes(attr=cst.Name(name)), args=[*given, *rest]
+    )
+
+
+# -- buffers ---------------------------------------------------------------------------------------
+
+
+def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
+    """Return the fix that makes a constant of a network once, in the constructor, and keeps it as a
+    buffer."""
+    statement = module.small_statement(maker)
+    function, cls = module.function(maker), module.class_of(maker)
+    if not isinstance(statement, cst.Assign) or function is None or cls is None:
+        return None
+    target = statement.targets[0].target
+    if len(statement.targets) != 1 or not isinstance(target, cst.Name):
+        return None
+    name = f"_{target.value.strip('_').lower()}"
+    own = [each for each in cls.body.body if each is function]
+    first = function.params.params[0].name.value if function.params.params else ""
+    if not own or first != "self" or function.decorators or not is_network(module, cls):
+        return None
+    taken = module.tree.named(name) or f'"{name}"' in module.text or f"'{name}'" in module.text
+    if taken or keyword_argument(module, maker, "device") is not None:
+        return None
+    if any(use.way in _CHANGES for use in object_uses(module, maker)):
+        return None
+    behind = _constructed(module, cls, maker)
+    if behind is None:
+        return None
+    code = " ".join(module.root.code_for_node(maker).split())
+    line = f'self.register_buffer("{name}", {code}, persistent=False)'
+    if len(line) + _INDENT > _WIDTH:
+        parts = (f'"{name}"', code, "persistent=False")
+        line = "self.register_buffer(\n" + "".join(f"    {each},\n" for each in parts) + ")"
+    new = cst.Attribute(cst.Name("self"), cst.Name(name))
+    edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(maker, new)]
+    return _fix(["buffer"], edits, "Keep it as a buffer")
+
+
+_CHANGES = (Way.WRITTEN, Way.ESCAPES, Way.GROWN, Way.DIFFERENTIATED)
+
+
+def _constructed(module: Module, cls: cst.ClassDef, maker: cst.Call) -> cst.CSTNode | None:
+    """Return the statement of ``__init__`` behind which all is known that a constant is made
+    of."""
+    for member in family_of(module, cls):
+        other = _constructor(member)
+        if (
+            other is not None
+            and member is not cls
+            and not any(_calls_super(module, line) for line in other.body.body)
+        ):
+            return None
+    init = _constructor(cls)
+    if init is None or not isinstance(init.body, cst.IndentedBlock):
+        return None
+    lines = list(init.body.body)
+    needed: list[cst.CSTNode] = []
+    for part in module.within(maker, cst.Attribute):
+        if isinstance(part.value, cst.Name) and part.value.value == "self":
+            made = made_once(module, cls, part.attr.value)
+            line = module.parent(made) if made is not None else None
+            if line is None or line not in lines or not isinstance(made, cst.Assign):
+                return None
+            needed.append(line)
+    if not _closed(module, maker):
+        return None
+    supers = [line for line in lines if _calls_super(module, line)]
+    if not supers:
+        return None
+    return max([supers[0], *needed], key=module.tree.order.__getitem__)
+
+
+def _constructor(cls: cst.ClassDef) -> cst.FunctionDef | None:
+    for each in cls.body.body:
+        if isinstance(each, cst.FunctionDef) and each.name.value == "__init__":
+            return each
+    return None
+
+
+def _closed(module: Module, maker: cst.Call) -> bool:
+    """Say whether a constant is made of modules, numbers and attributes of ``self`` alone."""
+    for name in module.within(maker, cst.Name):
+        above = module.parent(name)
+        if isinstance(above, cst.Attribute) and above.attr is name:
+            continue
+        if isinstance(above, cst.Arg) and above.keyword is name:
+            continue
+        if name.value == "self" or name.value in ("True", "False", "None"):
+            continue
+        meant = module.name(name) or ""
+        if not meant.startswith(("torch", "numpy", "math", "builtins.")):
+            return False
+    return not any(True for _ in module.within(maker, cst.NamedExpr, cst.Lambda, cst.ListComp))
+
+
+def _calls_super(module: Module, line: cst.CSTNode) -> bool:
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return False
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "__init__"
+        and isinstance(call.func.value, cst.Call)
+        and dotted_text(call.func.value.func) == "super"
+        for call in module.within(line, cst.Call)
+    )

@@ -1,0 +1,404 @@
+"""Reads of device scalars that are put off until somebody looks at them, or made together: sums and
+lists over a loop, and neighbours in a tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.rule import (
+    InsertAfter,
+    Module,
+    NeedImport,
+    NodeEdit,
+    Replace,
+    detached,
+    logged_seldom,
+    method_call,
+    number_of,
+    one_sentence,
+)
+from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
+from torchlint.semantic.torch.spelling import LOSS, called
+from torchlint.semantic.uses.accumulators import (
+    LoopSum,
+    added,
+    all_calls,
+    gathering_loop,
+    keeps_its_values,
+    made_in_turn,
+    running_sum,
+    sum_of_loop,
+    uses_of_number,
+)
+from torchlint.semantic.uses.observers import (
+    hooks_operations,
+    is_builtin,
+    replaced,
+    scripted,
+    speaks_of_mps,
+)
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import CUDA
+
+METHOD_OF_KIND = {"float": "double", "int": "long"}
+_RELIED_ON = (
+    *("item", "detach", "sum", "forward", "__call__"),
+    *("__add__", "__radd__", "__iadd__", "__float__"),
+    *METHOD_OF_KIND.values(),
+    *LOSS_NAMES,
+)
+"""What must be torch's own for the sums to be equal."""
+_LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+_TITLE = "Sum on the device and read once after the loop"
+_LATER = "Read it where it is used"
+_TENSOR = "Until the loop has ended the sum is a tensor, for an exception handler or debugger too."
+_NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
+_ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
+_SELDOM = "Only every 50th step is logged."
+_EVERY = 50
+_HELD = "Between the uses the name holds a tensor, for a debugger too."
+_EMPTY = "A loop without steps gives 0.0 instead of 0."
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The edits that put reads off: the title of the fix, and what may change, empty where nobody
+    can see a difference."""
+
+    edits: tuple[NodeEdit, ...]
+    title: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A read of a device scalar in a sum, and the kind of number that it adds: ``int``,
+    ``float`` or, for unknown, None."""
+
+    read: HostRead
+    kind: str | None
+
+
+def kept_on_device(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which the sum that a read feeds stays on the device until it is looked at.
+
+    What only logs it in each step is made to log every N steps. Safe where nobody can see a
+    difference; None where something else looks at it in each step, or where it is not known whether
+    it is a sum of whole numbers.
+    """
+    found = _summed(module, read.node)
+    if found is None:
+        return None
+    if not found.sum.each_step and _is_exact(module, read, found.sum, found.terms):
+        return Deferred(_edits(module, found, METHOD_OF_KIND[found.kind]), _TITLE)
+    way = _Way(module)
+    return way.deferred(_TITLE, _TENSOR) if way.adds(found) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A sum of a loop, what it adds, and the kind of number that it is: ``int`` or ``float``."""
+
+    sum: LoopSum
+    terms: tuple[_Term, ...]
+    kind: str
+
+
+def _summed(
+    module: Module, node: cst.BaseExpression, kept: Mapping[cst.CSTNode, str] = {}
+) -> _Sum | None:
+    """Return the sum to which an expression is added, a read or one that `kept` says to be a tensor
+    by now, with the kind of its number."""
+    step = module.small_statement(node)
+    found = sum_of_loop(module, step) if isinstance(step, (cst.AugAssign, cst.Assign)) else None
+    if found is None:
+        return None
+    terms = tuple(term for each in found.steps for term in _terms(module, found, each, kept))
+    if node not in [term.read.node for term in terms]:
+        return None
+    kinds = {term.kind for term in terms}
+    total = "float" if found.start == "float" or "float" in kinds else "int"
+    if total == "int" and (found.scaled or None in kinds):
+        return None
+    return _Sum(found, terms, total)
+
+
+class _Way:
+    """Follows a number that becomes a tensor to all that uses it, and gathers the edits."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.edits: list[NodeEdit] = []
+        self.notes: list[str] = []
+        self._shown: dict[cst.BaseExpression, str] = {}
+        self._kept: dict[cst.CSTNode, str] = {}
+        self._sums: set[cst.CSTNode] = set()
+
+    def deferred(self, title: str, note: str) -> Deferred | None:
+        """Return the fix, or None where a line that looks at a number each step does more than
+        log."""
+        logs = logged_seldom(self.module, _EVERY, self._shown)
+        if logs is None:
+            return None
+        notes = [_SELDOM, note] if logs else [note]
+        whole = f"{title}, log every {_EVERY} steps" if logs else title
+        return Deferred((*self.edits, *logs), whole, one_sentence([*notes, *self.notes]))
+
+    def adds(self, found: _Sum) -> bool:
+        """Keep a sum on the device."""
+        if found.sum.steps[0] in self._sums:
+            return True
+        self._sums.add(found.sum.steps[0])
+        narrow = found.kind == "float" and speaks_of_mps(self.module)
+        self.edits += _edits(self.module, found, None if narrow else METHOD_OF_KIND[found.kind])
+        self._shown.update(dict.fromkeys(found.sum.each_step, found.kind))
+        if found.kind == "float":
+            self.notes.append(_ROUNDED if narrow else _NO_MPS)
+        if found.kind != found.sum.start:
+            self.notes.append(_EMPTY)
+        return True
+
+    def used(self, node: cst.BaseExpression, kind: str) -> bool:
+        """Follow an expression that is now a tensor of a number; False where it must stay one."""
+        self._kept[node] = kind
+        statement = self.module.small_statement(node)
+        match statement:
+            case cst.Expr(value=value) if value is node:
+                return True
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value):
+                if value is node:
+                    return self.bound(target, kind)
+            case cst.Expr(value=cst.Call(args=[cst.Arg(value=value)]) as append) if value is node:
+                if (loop := gathering_loop(self.module, append)) is not None:
+                    self.edits.append(_numbers_after(self.module, loop, append, f"{kind}(value)"))
+                    return True
+        found = _summed(self.module, node, self._kept)
+        if found is not None:
+            return self.adds(found)
+        self._shown[node] = kind
+        return isinstance(node, cst.Name)
+
+    def bound(self, target: cst.Name, kind: str) -> bool:
+        """Follow a name that is bound to it."""
+        uses = uses_of_number(self.module, target)
+        if uses is None:
+            return False
+        self.edits += [Replace(each, number_of(self.module, each, kind)) for each in uses.seldom]
+        return all(self.used(each, kind) for each in uses.each_step)
+
+
+def _edits(module: Module, found: _Sum, method: str | None) -> tuple[Replace | InsertAfter, ...]:
+    name, loop = found.sum.name, found.sum.loop
+    seldom = [each for each in found.sum.reads if each not in found.sum.each_step]
+    after = [InsertAfter(loop, f"{name} = {found.kind}({name})")]
+    return (
+        *(Replace(term.read.node, _added(term.read, method)) for term in found.terms),
+        *(Replace(each, number_of(module, each, found.kind)) for each in seldom),
+        *(after if found.sum.read_after else ()),
+    )
+
+
+def _terms(
+    module: Module,
+    found: LoopSum,
+    step: cst.AugAssign | cst.Assign,
+    kept: Mapping[cst.CSTNode, str],
+) -> Iterator[_Term]:
+    """Yield the reads of one ``+=`` that may become additions on the device, and what is a tensor
+    by now."""
+    for node, kind in kept.items():
+        if isinstance(node, cst.BaseExpression) and module.is_within(node, added(module, step)):
+            divided = _way(module, node, added(module, step))
+            if divided is not None:
+                yield _Term(HostRead(node, node, "item"), "float" if divided else kind)
+    for node in module.within(added(module, step), cst.Call):
+        for read in scalar_reads(module, node):
+            divided = _way(module, read.node, added(module, step))
+            if divided is not None and read.how in ("item", "float", "int"):
+                yield _Term(read, "float" if divided else _kind(module, found, read))
+
+
+def _way(module: Module, node: cst.CSTNode, whole: cst.CSTNode) -> bool | None:
+    """Say whether what is read is divided on the way to the sum; None where it is not just added,
+    scaled or divided."""
+    divided, at = False, node
+    while at is not whole:
+        above = module.parent(at)
+        if not isinstance(above, cst.BinaryOperation) or not isinstance(above.operator, _LINEAR):
+            return None
+        divided = divided or isinstance(above.operator, cst.Divide)
+        at = above
+    return divided
+
+
+def _kind(module: Module, found: LoopSum, read: HostRead) -> str | None:
+    return number_kind(module, read) or ("float" if called(found.name, LOSS) else None)
+
+
+def _is_exact(module: Module, read: HostRead, found: LoopSum, terms: Iterable[_Term]) -> bool:
+    """Say whether the device's sum is certainly the one that Python would have computed, of the
+    same type, and nobody can see that it was kept."""
+    step = found.steps[0]
+    alone = running_sum(module, step) if isinstance(step, cst.AugAssign) else None
+    if alone is None or not alone.unseen or [term.read.node for term in terms] != [step.value]:
+        return False
+    value, tensor = inferred(module, read.tensor), certain(module, read.tensor)
+    if value.device != CUDA or tensor is None or tensor.kind is None or not tensor.scalar:
+        return False
+    kind = "float" if read.how == "float" or tensor.kind == FLOAT else "int"
+    if read.how == "int" or kind != found.start or not is_builtin(module, found.start, step):
+        return False
+    return not (hooks_operations(module) or scripted(module) or replaced(module, *_RELIED_ON))
+
+
+def _added(read: HostRead, method: str | None) -> cst.BaseExpression:
+    held = read.tensor if read.node is read.tensor else detached(read.tensor)
+    return method_call(held, method) if method is not None else held
+
+
+def read_where_used(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which a name, or the result of a function, holds the tensor, and the number
+    is read where it is used; None where more than a sum, a list or a log uses it in each step, or
+    where not all that uses it is known."""
+    kind = number_kind(module, read)
+    if kind is None or read.how not in ("item", "float", "int"):
+        return None
+    kept: cst.BaseExpression = detached(read.tensor)
+    if not made_in_turn(module, read.tensor):
+        kept = method_call(kept, "clone")
+    way = _Way(module)
+    way.edits.append(Replace(read.node, kept))
+    match module.small_statement(read.node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value) if (
+            value is read.node
+        ):
+            followed = way.bound(target, kind)
+        case cst.Return(value=value):
+            followed = _followed_back(module, way, read, kind)
+        case _:
+            return None
+    return way.deferred(_LATER, _HELD) if followed else None
+
+
+def _followed_back(module: Module, way: _Way, read: HostRead, kind: str) -> bool:
+    """Follow what a function returns to its callers: the number alone, or in a tuple that they take
+    apart."""
+    function, above = module.function(read.node), module.parent(read.node)
+    sites = all_calls(module, function) if isinstance(function, cst.FunctionDef) else None
+    if sites is None or function is None:
+        return False
+    if isinstance(above, cst.Return):
+        return all(way.used(site, kind) for site in sites)
+    row = module.parent(above) if isinstance(above, cst.Element) else None
+    if not isinstance(row, cst.Tuple) or not isinstance(module.parent(row), cst.Return):
+        return False
+    place = [each.value for each in row.elements].index(read.node)
+    return all(_taken(module, way, site, (place, len(row.elements)), kind) for site in sites)
+
+
+def _taken(module: Module, way: _Way, site: cst.Call, place: tuple[int, int], kind: str) -> bool:
+    """Follow the one of the names that a call's tuple is bound to; one that nothing reads is
+    fine."""
+    match module.small_statement(site):
+        case cst.Expr(value=value):
+            return value is site
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))], value=value
+        ) if value is site and len(elements) == place[1]:
+            target = elements[place[0]].value
+            whole = all(isinstance(each, cst.Element) for each in elements)
+            return whole and isinstance(target, cst.Name) and way.bound(target, kind)
+    return False
+
+
+_KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
+_TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
+
+
+def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which a list is filled with tensors, and turned into numbers behind the
+    loop; None where somebody looks at the list before."""
+    arg = module.parent(read.node)
+    append = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not isinstance(append, cst.Call) or read.how not in ("item", "float"):
+        return None
+    loop = gathering_loop(module, append)
+    if loop is None or not isinstance(append.func, cst.Attribute):
+        return None
+    kept: cst.BaseExpression = detached(read.tensor)
+    if not (made_in_turn(module, read.tensor) or keeps_its_values(module, kept, append)):
+        kept = method_call(kept, "clone")
+    number = "float(value)" if read.how == "float" else "value.item()"
+    edits = (Replace(read.node, kept), _numbers_after(module, loop, append, number))
+    title = "Collect the tensors and read them after the loop"
+    return Deferred(edits, title, _KEPT)
+
+
+def _numbers_after(module: Module, loop: cst.CSTNode, append: cst.Call, number: str) -> InsertAfter:
+    """Turn what a list holds into numbers behind the loop that filled it."""
+    assert isinstance(append.func, cst.Attribute)
+    name = module.code(append.func.value)
+    return InsertAfter(loop, f"{name}[:] = [{number} for value in {name}]")
+
+
+def read_together(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which neighbours in a tuple, all of them reads of one kind, become one read
+    of a stacked tensor."""
+    above = module.parent(read.node)
+    row = module.parent(above) if isinstance(above, cst.Element) else None
+    if not isinstance(row, cst.Tuple) or any(not isinstance(e, cst.Element) for e in row.elements):
+        return None
+    run = _run(module, row, read)
+    if len(run) < 2 or read.node not in [each.node for each in run]:
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    parts = ", ".join(module.code(each.tensor) for each in run)
+    numbers = f"{torch}.stack(({parts})).tolist()"
+    left = [e for e in row.elements if e.value not in [each.node for each in run]]
+    if not left and _unpacked(module, row):
+        new = numbers
+    elif not left:
+        new = f"tuple({numbers})"
+    else:
+        at = [e.value for e in row.elements].index(run[0].node)
+        codes = [module.code(e.value) for e in row.elements]
+        codes[at : at + len(run)] = [f"*{numbers}"]
+        new = f"({', '.join(codes)})"
+    edits = (Replace(row, cst.parse_expression(new)), NeedImport("torch", torch))
+    return Deferred(edits, "Read all of them at once", _TOGETHER)
+
+
+def _run(module: Module, row: cst.Tuple, read: HostRead) -> Sequence[HostRead]:
+    """Return the reads that stand beside `read` without a gap, it among them, all of one kind."""
+    kind = number_kind(module, read)
+    found: list[HostRead] = []
+    for element in row.elements:
+        other = next(_plain_reads(module, element.value), None)
+        if other is not None and kind is not None and number_kind(module, other) == kind:
+            found.append(other)
+        elif read.node in [each.node for each in found]:
+            break
+        else:
+            found = []
+    return found
+
+
+def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]:
+    """Yield the read that an expression is: ``x.item()`` of one number, which nothing else looks at
+    in it."""
+    for read in scalar_reads(module, node):
+        scalar = inferred(module, read.tensor).rank == 0
+        if read.node is node and read.how == "item" and scalar:
+            yield read
+
+
+def _unpacked(module: Module, row: cst.Tuple) -> bool:
+    """Say whether a tuple is taken apart at once, so that a list does as well."""
+    above = module.parent(row)
+    targets = above.targets if isinstance(above, cst.Assign) else ()
+    return len(targets) == 1 and isinstance(targets[0].target, (cst.Tuple, cst.List))

@@ -1,0 +1,231 @@
+"""Indices on the host that could be a slice, a range of the device, or a buffer."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.rule import (
+    Fix,
+    InsertAfter,
+    Module,
+    NeedImport,
+    NodeEdit,
+    Replace,
+    Safety,
+    one_sentence,
+    with_keyword,
+)
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
+from torchlint.semantic.values.classes import is_network
+from torchlint.semantic.values.inferred import class_attribute, inferred
+from torchlint.semantic.values.kept import made_once, refilled
+from torchlint.semantic.values.place import on_device
+
+_EMPTY = "A range whose end is below its start is empty, and torch.arange raises there."
+_VIEW = (
+    "A slice is a view of the tensor instead of a copy, and is empty where the index was out of "
+    "range and raised."
+)
+_BUFFER = (
+    "The index is a buffer on the module's device, so that tensors elsewhere cannot be indexed "
+    "with it; DDP broadcasts it, and a module that was pickled whole before lacks it."
+)
+_PATCHED = "The code replaces functions of torch, or looks at each of its operations."
+
+
+def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
+    """Return the fix for a tensor on the device that is indexed by a list or a range of the
+    host."""
+    match index:
+        case cst.Call() if module.name(index.func) == "builtins.range":
+            return _ranges(module, node)
+        case cst.List():
+            return _slice(module, node, index)
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
+            return _buffer(module, index, name)
+    return None
+
+
+# -- ranges ----------------------------------------------------------------------------------------
+
+
+def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
+    """Return the fix that makes all ranges of a subscript on the device."""
+    if dotted_text(node.value) is None or not free_of_effects(module, node.value):
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    device = cst.Attribute(node.value, cst.Name("device"))
+    edits: list[NodeEdit] = []
+    whole = True
+    for part in node.slice:
+        index = part.slice.value if isinstance(part.slice, cst.Index) else None
+        if not isinstance(index, cst.Call) or module.name(index.func) != "builtins.range":
+            continue
+        if not 0 < len(index.args) < 3 or any(arg.star or arg.keyword for arg in index.args):
+            return None
+        whole = whole and _counts_up(module, [arg.value for arg in index.args])
+        func = cst.parse_expression(f"{torch}.arange")
+        new = index.with_changes(func=func)
+        edits.append(Replace(index, with_keyword(new, "device", device)))
+    notes = ["" if whole else _EMPTY, _PATCHED if _watched(module) else ""]
+    note = one_sentence(notes)
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    edits.append(NeedImport("torch", torch))
+    return Fix(tuple(edits), safety, "Make the index on the device", note)
+
+
+def _watched(module: Module) -> bool:
+    return hooks_operations(module) or replaced(module, "arange")
+
+
+def _counts_up(module: Module, bounds: list[cst.BaseExpression]) -> bool:
+    """Say whether a range from nothing, or from 0, ends at a number that is certainly not
+    negative."""
+    first = bounds[0]
+    if len(bounds) == 2 and not (isinstance(first, cst.Integer) and first.value == "0"):
+        return False
+    match bounds[-1]:
+        case cst.Integer():
+            return True
+        case cst.Call() as call if module.name(call.func) == "builtins.len":
+            return True
+        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size" | "numel"))):
+            return inferred(module, tensor).tensor
+        case cst.Subscript(value=cst.Attribute(value=tensor, attr=cst.Name("shape"))):
+            return inferred(module, tensor).tensor
+    return False
+
+
+# -- slices ----------------------------------------------------------------------------------------
+
+
+def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
+    """Return the fix that takes neighbours by a slice, where nothing else picks elements."""
+    for part in node.slice:
+        if isinstance(part.slice, cst.Index) and part.slice.value is not index:
+            other = part.slice.value
+            none = isinstance(other, cst.Name) and other.value == "None"
+            if not none and not isinstance(other, (cst.Ellipsis, cst.Integer)):
+                return None
+    bounds = _neighbours(module, [each.value for each in index.elements])
+    place = module.parent(index)
+    if bounds is None or not isinstance(place, cst.Index):
+        return None
+    low, high = bounds
+    code = f"x[{low}:{high}]" if low.isdigit() or high.isdigit() else f"x[{low} : {high}]"
+    if low == "-1":
+        code = "x[-1:]"
+    shown = cst.parse_expression(code)
+    assert isinstance(shown, cst.Subscript)
+    return Fix((Replace(place, shown.slice[0].slice),), Safety.UNSAFE, "Take a slice", _VIEW)
+
+
+def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
+    """Return start and end of the slice that holds elements in a row, at known positions."""
+    numbers = [int(each.value) for each in elements if isinstance(each, cst.Integer)]
+    if len(numbers) == len(elements):
+        row = list(range(numbers[0], numbers[0] + len(numbers)))
+        return (str(row[0]) if row[0] else "", str(row[-1] + 1)) if numbers == row else None
+    match elements:
+        case [cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1"))]:
+            return "-1", ""
+        case [cst.Name(value=name)] if _positive(module, elements[0], 3):
+            return name, f"{name} + 1"
+    return None
+
+
+def _positive(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a number counts up from 0 or more: the target of a loop over such a range, or of
+    ``enumerate``."""
+    match node:
+        case cst.Integer():
+            return True
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Multiply(), right=right):
+            return _positive(module, left, depth) and _positive(module, right, depth)
+        case cst.Name() if depth:
+            found = definitions_of(module, node)
+            return bool(found) and all(
+                isinstance(each, cst.For) and _from_zero(module, each, node, depth - 1)
+                for each in found
+            )
+    return False
+
+
+def _from_zero(module: Module, loop: cst.For, name: cst.Name, depth: int) -> bool:
+    match loop.iter:
+        case cst.Call(func=func, args=args) if module.name(func) == "builtins.range":
+            plain = not any(arg.star or arg.keyword for arg in args) and len(args) < 3
+            named = isinstance(loop.target, cst.Name)
+            return plain and named and (len(args) == 1 or _positive(module, args[0].value, depth))
+        case cst.Call(func=func, args=[_]) if module.name(func) == "builtins.enumerate":
+            match loop.target:
+                case cst.Tuple(elements=[cst.Element(value=cst.Name(value=first)), *_]):
+                    return first == name.value
+    return False
+
+
+# -- buffers ---------------------------------------------------------------------------------------
+
+
+def _buffer(module: Module, index: cst.Attribute, name: str) -> Fix | None:
+    """Return the fix that keeps a list of positions, which only the constructor sets, as a buffer
+    besides."""
+    cls = module.class_of(index)
+    function = module.function(index)
+    if cls is None or function is None or not is_network(module, cls):
+        return None
+    made = made_once(module, cls, name)
+    home = module.function(made) if made is not None else None
+    if not isinstance(made, cst.Assign) or home is None or refilled(module, cls, name):
+        return None
+    held = made.value
+    listed = isinstance(held, (cst.ListComp, cst.List)) or (
+        isinstance(held, cst.Call) and module.name(held.func) == "builtins.list"
+    )
+    buffer = (
+        f"_{name}" if name.endswith(("idx", "index", "indices", "indexes")) else f"_{name}_index"
+    )
+    taken = module.tree.named(buffer) or buffer in module.text
+    own = module.class_of(made)
+    if not listed or taken or own is None or not _behind_super(module, made, home):
+        return None
+    item = class_attribute(module, cls, name).item
+    if item is None or item.kind != "number" or item.dtype != "int":
+        return None
+    reads = [
+        each
+        for each in module.within(cls.body, cst.Attribute, nested=True)
+        if dotted_text(each) == f"self.{name}" and _indexes(module, each)
+    ]
+    if any(isinstance(each, cst.Lambda) for each in module.ancestors(index)):
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    line = (
+        f'self.register_buffer("{buffer}", {torch}.tensor(self.{name}, dtype={torch}.long), '
+        "persistent=False)"
+    )
+    edits: list[NodeEdit] = [
+        InsertAfter(made, line),
+        *(Replace(each, each.with_changes(attr=cst.Name(buffer))) for each in reads),
+        NeedImport("torch", torch),
+    ]
+    return Fix(tuple(edits), Safety.UNSAFE, "Keep the index as a buffer", _BUFFER)
+
+
+def _behind_super(module: Module, made: cst.Assign, home: cst.FunctionDef) -> bool:
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "__init__"
+        and module.before(call, made)
+        for call in module.within(home.body, cst.Call)
+    )
+
+
+def _indexes(module: Module, node: cst.Attribute) -> bool:
+    """Say whether an attribute indexes a tensor on the device."""
+    place = module.parent(node)
+    indexed = module.parent(module.parent(place) or node) if isinstance(place, cst.Index) else None
+    return isinstance(indexed, cst.Subscript) and on_device(module, indexed.value) is True

@@ -1,0 +1,250 @@
+"""Names that are tested as flags: bound to a test of the step, or parameters that are off unless a
+caller asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.names import Binding, Names
+from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.tree import LOOPS, Tree
+
+_FEW = 6
+"""Bindings of a name that are looked at; one with more is anything."""
+_MANY = 24
+"""Calls of a function that are looked at."""
+_BY_OBJECT = ("forward", "__call__")
+"""Methods that run where the object itself is called, whatever it is called there."""
+
+
+class Flag(NamedTuple):
+    """A parameter that a function tests.
+
+    Args:
+        function: the function's name.
+        name: the parameter's.
+        position: its place among the arguments, counted from 0; None for one without.
+        default: the truth of its default, None where that is not written out.
+        needed: the truth that is asked about.
+    """
+
+    function: str
+    name: str
+    position: int | None
+    default: bool | None
+    needed: bool
+
+    @property
+    def by_object(self) -> bool:
+        """Whether calls do not say the function's name."""
+        return self.function in _BY_OBJECT
+
+
+class Flags:
+    """Says of names in tests how often they are true.
+
+    Args:
+        tree: the file.
+        names: its names.
+        scopes: its classes and functions.
+        flow: its calls.
+        rare: says whether a test has a truth only now and then.
+        throttled: says whether a node of a loop or function runs only now and then there.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        names: Names,
+        scopes: Scopes,
+        flow: Flow,
+        rare: Callable[[cst.BaseExpression, bool], bool],
+        throttled: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
+    ) -> None:
+        self.tree = tree
+        self.names = names
+        self.scopes = scopes
+        self.flow = flow
+        self._rare = rare
+        self._throttled = throttled
+        self.pending: set[tuple[cst.CSTNode, bool]] = set()
+        """What is being asked: a name that comes back to itself is no truer for that."""
+        self.further: list[tuple[str, Flag]] | None = None
+        """Where another file asks: parameters of functions here of which that file has to ask on,
+        and which are taken to be as needed."""
+
+    def seldom(self, name: cst.Name, needed: bool) -> bool:
+        """Say whether a name is true (or false, as needed) only now and then by all that it is
+        bound to."""
+        scope, bindings = self.names.bindings(name.value, name)
+        if scope is None or not bindings or len(bindings) > _FEW:
+            return False
+        if any(name.value in outer for outer in self.names.outer.values()):
+            return False
+        first = bindings[0].node
+        if (first, needed) in self.pending:
+            return True
+        self.pending.add((first, needed))
+        try:
+            return self._by_bindings(bindings, needed)
+        finally:
+            self.pending.discard((first, needed))
+
+    def _by_bindings(self, bindings: list[Binding], needed: bool) -> bool:
+        """Say whether each binding gives the other truth, or the needed one now and then; one
+        that is written out and never given anew is a switch, for whoever edits the code."""
+        constant = [truth(binding.value) for binding in bindings]
+        if all(known is not None and known is not needed for known in constant):
+            return False
+        return all(
+            self._binds_seldom(binding, bindings, needed)
+            for known, binding in zip(constant, bindings, strict=True)
+            if known is None or known is needed
+        )
+
+    def _binds_seldom(self, binding: Binding, bindings: list[Binding], needed: bool) -> bool:
+        if binding.kind == "param":
+            assert isinstance(binding.node, cst.Param)
+            return self._parameter(binding.node, needed)
+        if binding.kind != "assign" or binding.value is None:
+            return False
+        if truth(binding.value) is None:
+            return self._rare(binding.value, needed)
+        loop = next((at for at in self.tree.ancestors(binding.node) if isinstance(at, LOOPS)), None)
+        return (
+            loop is not None
+            and any(
+                truth(each.value) is (not needed) and self.tree.is_within(each.node, loop)
+                for each in bindings
+            )
+            and self._throttled(binding.node, loop)
+        )
+
+    # -- parameters --------------------------------------------------------------------------------
+
+    def _parameter(self, param: cst.Param, needed: bool) -> bool:
+        """Say whether a parameter is what is needed only now and then by its default and by all
+        that calls pass."""
+        function = self.tree.owners[param]
+        if not isinstance(function, cst.FunctionDef) or function.name.value == "__init__":
+            return False
+        flag = self._flag(function, param, needed)
+        if flag is None or flag.default is needed:
+            return False
+        here = list(self.given(flag, function))
+        if not all(here):
+            return False
+        name = self.scopes.name_outside(function)
+        there = self.names.outside.flag(name, flag) if name is not None else ()
+        if there is None and name is not None and self.further is not None:
+            said = flag._replace(default=not needed) if here else flag
+            self.further.append((name, said))
+            return True
+        if there is None or not all(there):
+            return False
+        return flag.default is not None or bool(here) or bool(there)
+
+    def _flag(self, function: cst.FunctionDef, param: cst.Param, needed: bool) -> Flag | None:
+        params = [*function.params.posonly_params, *function.params.params]
+        if param not in params and param not in function.params.kwonly_params:
+            return None
+        bound = self.scopes.is_method(function) and "staticmethod" not in {
+            dotted.rpartition(".")[2] for _, dotted in self.scopes.decorators(function)
+        }
+        position = params.index(param) - bound if param in params else None
+        return Flag(function.name.value, param.name.value, position, truth(param.default), needed)
+
+    def given(self, flag: Flag, function: cst.FunctionDef | None = None) -> Iterator[bool]:
+        """Yield of each call in the file that may be one of the function whether the flag is there
+        what is needed only now and then.
+
+        Args:
+            flag: the parameter.
+            function: its function, where that stands in this file.
+        """
+        for number, call in enumerate(self._calls(flag)):
+            callees = self.flow.callees(call)
+            # A base class of another file that calls its own method may call an override.
+            own = function is None and isinstance(call.func, cst.Attribute)
+            if callees and function not in callees and not own:
+                continue
+            yield number < _MANY and self._gives_seldom(call, flag)
+
+    def given_elsewhere(self, flag: Flag) -> Iterator[tuple[bool, tuple[tuple[str, Flag], ...]]]:
+        """Yield of each call in this file that may be one of another file's function whether the
+        flag is there what is needed only now and then, and on which flags that rests."""
+        self.further = []
+        try:
+            for each in self.given(flag):
+                yield each, tuple(self.further)
+                self.further.clear()
+        finally:
+            self.further = None
+
+    def _gives_seldom(self, call: cst.Call, flag: Flag) -> bool:
+        if any(arg.star for arg in call.args) and not flag.by_object:
+            return False
+        given = _argument(call, flag)
+        known = flag.default if given is None else truth(given)
+        if known is not None:
+            return known is not flag.needed or self._throttled(call, None)
+        return given is not None and self._rare(given, flag.needed)
+
+    def _calls(self, flag: Flag) -> Iterator[cst.Call]:
+        """Yield the calls that say the function's name, or of an object that is called itself,
+        those that say the flag's."""
+        for name in self.tree.named(flag.name if flag.by_object else flag.function):
+            above = self.tree.parents[name]
+            if flag.by_object:
+                call = self.tree.parents[above] if isinstance(above, cst.Arg) else None
+                if (
+                    isinstance(call, cst.Call)
+                    and _argument(call, flag) is not None
+                    and not self._defined(call.func)
+                ):
+                    yield call
+                continue
+            func = above if isinstance(above, cst.Attribute) and above.attr is name else name
+            call = self.tree.parents[func]
+            if isinstance(call, cst.Call) and call.func is func:
+                yield call
+
+    def _defined(self, func: cst.BaseExpression) -> bool:
+        """Say whether what is called is a function or class itself, and so no object."""
+        if self.names.name(func) is not None:
+            return True
+        if not isinstance(func, cst.Name):
+            return False
+        _, bindings = self.names.bindings(func.value, func)
+        return any(binding.kind in ("def", "class", "import") for binding in bindings)
+
+
+def _argument(call: cst.Call, flag: Flag) -> cst.BaseExpression | None:
+    """Return what a call gives for a flag, or None."""
+    plain = 0
+    for arg in call.args:
+        if arg.keyword is not None:
+            if arg.keyword.value == flag.name:
+                return arg.value
+        elif not arg.star:
+            if plain == flag.position and (
+                not flag.by_object
+                or (isinstance(arg.value, cst.Name) and arg.value.value == flag.name)
+            ):
+                return arg.value
+            plain += 1
+    return None
+
+
+def truth(node: cst.BaseExpression | None) -> bool | None:
+    """Return the truth of what is written out as such, None for anything else."""
+    match node:
+        case cst.Name("True" | "False" as word):
+            return word == "True"
+        case cst.Integer("0" | "1" as digit):
+            return digit == "1"
+    return None

@@ -1,0 +1,90 @@
+"""Tests of a file's text, under names by which another process finds them again.
+
+A report that rests on what other files say is kept in the cache with the test's name and its
+answer; see `torchlint.base.trail`. What has a name is a function of torchlint's own modules, one
+with words to begin with (`functools.partial`), and a pattern that is a constant of such a module.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torchlint.semantic.code.wording import Wording
+
+Test = Callable[[str], bool]
+Pattern = re.Pattern[str] | Wording
+_OURS = ("torchlint.semantic.", "torchlint.rules.")
+"""Where tests may come from: what a cache names is called, and here nothing has an effect."""
+_names: dict[int, tuple[object, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Says whether a text holds a pattern."""
+
+    pattern: Pattern
+
+    def __call__(self, text: str) -> bool:
+        """Return the answer."""
+        return self.pattern.search(text) is not None
+
+
+def name_of(test: Test) -> tuple[str, ...] | None:
+    """Return the name of a test; None where it has none."""
+    words: tuple[str, ...] = ()
+    what: object = test
+    if isinstance(test, Holds):
+        what = test.pattern
+    elif isinstance(test, functools.partial):
+        if test.keywords or not all(isinstance(word, str) for word in test.args):
+            return None
+        what, words = test.func, test.args
+    place = _constant(what) if isinstance(test, Holds) else _function(what)
+    return (place, *words) if place else None
+
+
+def named(name: tuple[str, ...]) -> Test | None:
+    """Return the test of a name; None where there is none."""
+    place, *words = name
+    module, _, attribute = place.partition(":")
+    if not module.startswith(_OURS):
+        return None
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return None
+    if isinstance(found, (re.Pattern, Wording)):
+        return Holds(found)
+    if not callable(found) or _function(found) != place:
+        return None
+    return functools.partial(found, *words) if words else found
+
+
+def _function(what: object) -> str:
+    module = getattr(what, "__module__", None) or ""
+    name = getattr(what, "__qualname__", "")
+    ours = module.startswith(_OURS) and getattr(sys.modules.get(module), name, None) is what
+    return f"{module}:{name}" if ours else ""
+
+
+def _constant(what: object) -> str:
+    """Return the place of a pattern, which is looked for once in all modules."""
+    held, place = _names.get(id(what), (None, ""))
+    if held is not what:
+        place = next(
+            (
+                f"{name}:{attribute}"
+                for name, module in sorted(sys.modules.items())
+                if name.startswith(_OURS)
+                for attribute, value in sorted(vars(module).items())
+                if value is what
+            ),
+            "",
+        )
+        _names[id(what)] = what, place
+    return place

@@ -1,0 +1,381 @@
+"""The settings of a loader: which it lacks, and what its file would write for them, the file's own
+words for the number of workers and for pinned memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.data.datasets import cuda_samples, sample_cost
+from torchlint.semantic.data.loaders import (
+    batches_go_to,
+    feeds_device,
+    loader_loops,
+    loader_role,
+    makes_loader,
+    moves_batches,
+    pins_memory,
+)
+from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.question import question
+from torchlint.semantic.torch.names import DATALOADER
+from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
+from torchlint.semantic.values.accelerator import makes_lightning_trainer
+from torchlint.semantic.values.inferred import framework_moves_batches, inferred
+
+_AVAILABLE = "torch.cuda.is_available"
+_HOOKS = ("train_dataloader", "val_dataloader")
+_EVERY_FEW_EPOCHS = re.compile(r"check_val_every_n_epoch['\"]?\s*[=:](?!=)\s*(?!(1|None)\b)")
+
+
+@question(
+    yes="the file says `{answer}` for the number of workers",
+    no="the file has no word for the number of workers",
+)
+def workers_word(module: Module, loader: cst.Call) -> cst.BaseExpression | None:
+    """Return what the file writes for the number of workers, where it can be read at a loader:
+    another loader's, a parameter, a constant, an option; None for nothing."""
+    for word in (*_given(module, loader, "num_workers"), *_named_workers(module, loader)):
+        if not (isinstance(word, cst.Integer) and int(word.value, 0) == 0):
+            return word
+    return None
+
+
+@question(yes="`{answer}` says whether to pin", no="nothing says whether to pin")
+def pin_word(module: Module, loader: cst.Call) -> cst.BaseExpression:
+    """Return what the file would write for ``pin_memory``: what another loader is given, the file's
+    own name for whether there is a GPU, else the question itself."""
+    words = (*_given(module, loader, "pin_memory"), *_flags(module, loader))
+    found = next((word for word in words if not _is_false(word)), None)
+    if found is not None:
+        return found
+    torch = name_for_module(module, "torch", "torch")
+    return cst.parse_expression(f"{torch}.cuda.is_available()")
+
+
+def _is_false(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value in ("False", "None")
+
+
+def _given(module: Module, loader: cst.Call, setting: str) -> Iterator[cst.BaseExpression]:
+    """Yield what other loaders of the file are given, those of the same function first."""
+    others = [call for call in module.nodes(cst.Call) if call is not loader]
+    home = module.function(loader)
+    for call in sorted(others, key=lambda other: module.function(other) is not home):
+        if makes_loader(module, call):
+            value = arguments_of(module, call, DATALOADER).value(setting)
+            if value is not None and _readable(module, value, loader):
+                yield value
+
+
+def _named_workers(module: Module, loader: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield the names, attributes and items called like a number of workers that can be read at a
+    loader."""
+    function = module.function(loader)
+    if function is not None:
+        params = (*function.params.params, *function.params.kwonly_params)
+        yield from (param.name for param in params if called(param.name.value, WORKERS))
+    for assign in module.nodes(cst.Assign):
+        target = assign.targets[0].target
+        idle = isinstance(assign.value, cst.Integer) and assign.value.value == "0"
+        if not idle and called(_last(target), WORKERS) and _readable(module, target, loader):
+            yield target
+    for read in module.nodes(cst.Attribute, cst.Subscript):
+        if called(_last(read), WORKERS) and _readable(module, read, loader):
+            yield read
+    for option, root in _options(module, loader):
+        if called(option, WORKERS):
+            yield cst.Attribute(cst.Name(root), cst.Name(option))
+
+
+def _options(module: Module, loader: cst.Call) -> Iterator[tuple[str, str]]:
+    """Yield the options that the file's parser has, each with the name for all options that is
+    read in the function of a loader."""
+    scope: cst.CSTNode = module.function(loader) or module.root
+    parsed = {
+        _last(write.targets[0].target)
+        for write in module.nodes(cst.Assign)
+        if isinstance(write.value, cst.Call) and _last(write.value.func) == "parse_args"
+    }
+    roots = [name for name in parsed if _seen(module, scope, name, loader)]
+    added = [
+        call
+        for call in module.nodes(cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument"
+    ]
+    for call in added if len(roots) == 1 else ():
+        texts = [str(a.value.raw_value) for a in call.args if isinstance(a.value, cst.SimpleString)]
+        long = [text[2:].replace("-", "_") for text in texts if text.startswith("--")]
+        if long and not any(a.keyword is not None and a.keyword.value == "dest" for a in call.args):
+            yield long[0], roots[0]
+
+
+def _seen(module: Module, scope: cst.CSTNode, name: str, loader: cst.Call) -> bool:
+    """Say whether a function binds or reads a name before it makes a loader, or takes it."""
+    places = (*writes_of(module, scope, name), *reads_of(module, scope, name))
+    given = isinstance(scope, cst.FunctionDef) and name in _params(scope)
+    return given or any(module.before(place, loader) for place in places)
+
+
+def _flags(module: Module, loader: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield the file's names for whether there is a GPU that can be read at a loader."""
+    for assign in module.nodes(cst.Assign):
+        target = assign.targets[0].target
+        if _asks(module, assign.value) and _readable(module, target, loader):
+            yield target
+
+
+def _asks(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a value is that of ``torch.cuda.is_available()``, maybe and something else."""
+    if isinstance(value, cst.BooleanOperation) and isinstance(value.operator, cst.And):
+        return _asks(module, value.left) or _asks(module, value.right)
+    return isinstance(value, cst.Call) and module.name(value.func) == _AVAILABLE
+
+
+def _last(node: cst.BaseExpression) -> str:
+    """Return the last name of ``a.b.c`` or ``a["c"]``; nothing for others."""
+    match node:
+        case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
+            return name
+        case cst.Subscript(
+            slice=[cst.SubscriptElement(cst.Index(value=cst.SimpleString() as text))]
+        ):
+            return str(text.raw_value)
+    return ""
+
+
+def _root(node: cst.BaseExpression) -> cst.Name | None:
+    """Return the name that ``a.b["c"]`` starts with; None for what is made otherwise."""
+    at = node
+    while isinstance(at, (cst.Attribute, cst.Subscript)):
+        if isinstance(at, cst.Subscript) and not _last(at):
+            return None
+        at = at.value
+    return at if isinstance(at, cst.Name) else None
+
+
+def _readable(module: Module, word: cst.BaseExpression, loader: cst.Call) -> bool:
+    """Say whether what stands elsewhere in the file means the same at a loader."""
+    if isinstance(word, cst.Integer) or (isinstance(word, cst.Name) and word.value == "True"):
+        return True
+    root = _root(word)
+    if root is None or module.is_within(word, loader):
+        return False
+    there, here = module.function(word), module.function(loader)
+    made = isinstance(module.parent(word), cst.AssignTarget)
+    if there is here:
+        given = root.value in _params(here) and root.value != "self" and not made
+        return given or (module.before(word, loader) and _same_block(module, word, loader))
+    if root.value == "self":
+        mine = module.class_of(word) is module.class_of(loader) is not None
+        return mine and there is not None and (not made or there.name.value == "__init__")
+    if root.value in _params(here):
+        return not made and root.value in _params(there) and called(root.value, OPTIONS)
+    own = there is not None and (
+        root.value in _params(there) or writes_of(module, there, root.value)
+    )
+    return not own and _global(module, root.value, here)
+
+
+def _params(function: cst.FunctionDef | None) -> set[str]:
+    if function is None:
+        return set()
+    params = (
+        *function.params.posonly_params,
+        *function.params.params,
+        *function.params.kwonly_params,
+    )
+    return {param.name.value for param in params}
+
+
+def _same_block(module: Module, word: cst.CSTNode, loader: cst.Call) -> bool:
+    """Say whether the statement of a word runs whenever that of a loader below it does."""
+    line: cst.CSTNode | None = module.statement(word)
+    block = module.parent(line) if line is not None else None
+    return block is not None and module.is_within(loader, block)
+
+
+def _global(module: Module, name: str, here: cst.FunctionDef | None) -> bool:
+    """Say whether a function of the file may read a name of its top level, bound there once and
+    always."""
+    if here is None or writes_of(module, here, name):
+        return False
+    writes = writes_of(module, module.root, name)
+    top = [
+        write
+        for write in writes
+        if module.function(write) is None
+        and module.class_of(write) is None
+        and module.parent(module.statement(write)) is module.root
+    ]
+    return len(top) == len(writes) == 1 or (
+        bool(top or writes) and bool(reads_of(module, here, name))
+    )
+
+
+# -- what a loader lacks --------------------------------------------------------------------------
+
+
+@question(
+    yes="the loader feeds an accelerator from memory that is not pinned",
+    no="the loader pins its memory, or is not known to feed an accelerator",
+)
+def lacks_pinning(module: Module, node: cst.Call) -> bool:
+    """Say whether a loader does not pin its memory, and feeds an accelerator."""
+    if pins_memory(module, node) is not False:
+        return False
+    pin = arguments_of(module, node, DATALOADER).value("pin_memory")
+    if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
+        return False
+    return _feeds_device(module, node)
+
+
+def _feeds_device(module: Module, node: cst.Call) -> bool:
+    """Say whether a model's loop over the loader moves its batches to the accelerator.
+
+    Of a loader that leaves this file, costly samples and a file that moves other batches say that
+    it feeds a GPU.
+    """
+    if feeds_device(module, node) is not None:
+        return True
+    role = loader_role(module, node)
+    if role in ("train", "eval"):
+        return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
+    return (
+        role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
+    )
+
+
+@question(
+    yes="the loader starts its workers anew in each epoch",
+    no="the loader keeps its workers, is iterated once, or its dataset may change",
+)
+def restarts_workers(module: Module, node: cst.Call) -> bool:
+    """Say whether a loader does not say that its workers stay, is iterated once per epoch, and has
+    a dataset that stays the same."""
+    bound = arguments_of(module, node, DATALOADER)
+    if (
+        bound.open
+        or bound.value("persistent_workers") is not None
+        or "reload_dataloaders_every" in module.text
+    ):
+        return False
+    return (
+        not _many(module, node)
+        and _repeated(module, node)
+        and not _mutable(module, node, bound.value("dataset"))
+    )
+
+
+def _many(module: Module, node: cst.Call) -> bool:
+    """Say whether a loader is one of many: a loop or a comprehension makes it."""
+    return bool(module.loops(node)) or any(
+        isinstance(above, COMPREHENSIONS) for above in module.ancestors(node)
+    )
+
+
+def _repeated(module: Module, node: cst.Call) -> bool:
+    """Say whether the loader is iterated once per epoch: by loops in this file, or by a
+    framework."""
+    if any(_again(module, loop, node, 2) for loop in loader_loops(module, node)):
+        return True
+    function, cls = module.function(node), module.class_of(node)
+    if function is not None and cls is not None and function.name.value in _HOOKS:
+        if function.name.value == "val_dataloader" and _validates_seldom(module):
+            return False
+        return any(
+            base.endswith(("LightningModule", "LightningDataModule"))
+            for base in base_names(module, cls)
+        )
+    return any(_is_fit(module, call, node) for call in module.nodes(cst.Call))
+
+
+def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bool:
+    """Say whether a loop that does not make the loader too repeats a place, here or around a call
+    of its function."""
+    for above in module.ancestors(place):
+        if isinstance(above, cst.FunctionDef):
+            break
+        if isinstance(above, LOOPS) and module.is_within(place, above.body):
+            return not module.is_within(node, above)
+    function = module.function(place)
+    if function is None or depth == 0 or module.is_within(node, function):
+        return False
+    sites = call_sites(module, function)
+    passed = [
+        site
+        for site in sites
+        if any(inferred(module, arg.value).kind == "loader" for arg in site.args)
+    ]
+    own = [
+        site
+        for site in passed
+        if any(inferred(module, arg.value).node is node for arg in site.args)
+    ]
+    return any(_again(module, site, node, depth - 1) for site in (own or ([] if passed else sites)))
+
+
+def _is_fit(module: Module, call: cst.CSTNode, node: cst.Call) -> bool:
+    """Say whether a call gives the loader to a framework's trainer."""
+    if (
+        not framework_moves_batches(module)
+        or not isinstance(call, cst.Call)
+        or not isinstance(call.func, cst.Attribute)
+    ):
+        return False
+    if call.func.attr.value != "fit":
+        return False
+    given = [arg for arg in call.args if inferred(module, arg.value).node is node]
+    return any(_trains(arg, call) for arg in given) or (
+        bool(given) and not _validates_seldom(module)
+    )
+
+
+def _trains(arg: cst.Arg, call: cst.Call) -> bool:
+    """Say whether an argument of ``fit(model, train, val)`` is what it trains on."""
+    if arg.keyword is not None:
+        return arg.keyword.value in ("train_dataloaders", "train_dataloader")
+    return not arg.star and list(call.args).index(arg) == 1
+
+
+def _validates_seldom(module: Module) -> bool:
+    """Say whether the trainer, of this file or else of the project, is told to validate in some of
+    the epochs alone."""
+    if any(makes_lightning_trainer(module, call) for call in module.nodes(cst.Call)):
+        return _in_some_epochs(module.text)
+    return said_somewhere(module, _in_some_epochs)
+
+
+def _in_some_epochs(text: str) -> bool:
+    return _EVERY_FEW_EPOCHS.search(text) is not None
+
+
+def _mutable(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> bool:
+    """Say whether code may change the dataset between epochs: its attributes, or by a method made
+    for that."""
+    held = inferred(module, dataset).node if dataset is not None else None
+    if isinstance(held, cst.ClassDef) and method_of(module, held, "set_epoch") is not None:
+        return True
+    places: list[cst.CSTNode] = [
+        each for each in module.nodes(cst.Attribute) if each.attr.value == "dataset"
+    ]
+    if isinstance(dataset, cst.Name):
+        places += reads_of(module, module.function(node) or module.root, dataset.value)
+    return any(_touched(module, place) for place in places if module.loops(place))
+
+
+def _touched(module: Module, place: cst.CSTNode) -> bool:
+    """Say whether code assigns an attribute or an item of an object, or calls a method of it."""
+    part = module.parent(place)
+    above = module.parent(part) if part is not None else None
+    return isinstance(above, (cst.AssignTarget, cst.AugAssign)) or (
+        isinstance(above, cst.Call) and above.func is part
+    )

@@ -1,0 +1,68 @@
+"""What runs once in a program, in an epoch or every so many steps: at the top level, in a
+constructor, in functions that only these call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import call_sites, callees_of, escapes
+from torchlint.semantic.code.guards import throttled
+from torchlint.semantic.code.scopes import name_outside
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+
+_DEPTH = 4
+_MANY = 8
+"""Calls of a function that are looked at."""
+
+
+@question(
+    yes="it runs once, in an epoch or behind an interval: there, in a constructor, or by its calls",
+    no="it is not known to run that seldom",
+)
+def runs_once(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a node runs once in a program, for an object that is made, in an epoch or every
+    so many steps: it is in no other loop, and neither is any call on the way to it, of which there
+    is one at least."""
+    return _once(module, node, _DEPTH)
+
+
+def _once(module: Module, node: cst.CSTNode, depth: int) -> bool:
+    function = module.function(node)
+    if throttled(module, node, function):
+        return True
+    if any(loop_kind(module, loop) is not LoopKind.EPOCH for loop in module.loops(node)):
+        return False
+    if function is None or function.name.value == "__init__":
+        return True
+    if depth == 0 or escapes(module, function):
+        return False
+    sites = [
+        site
+        for site in (*call_sites(module, function), *_of_objects(module, function))
+        if module.function(site) is not function
+    ]
+    if len(sites) > _MANY or not all(_once(module, site, depth - 1) for site in sites):
+        return False
+    outside = module.outside.calls(name_outside(module, function))
+    return bool(sites or outside) and all(site.once for site in outside)
+
+
+def _of_objects(module: Module, function: cst.FunctionDef) -> Iterator[cst.Call]:
+    """Yield the calls of a method's name on objects that are not known, where the file has one
+    method of that name."""
+    name = function.name.value
+    if len([each for each in module.tree.named(name) if _defines(module, each)]) > 1:
+        return
+    for each in module.tree.named(name):
+        func = module.parent(each)
+        call = module.parent(func) if isinstance(func, cst.Attribute) else None
+        if isinstance(call, cst.Call) and call.func is func and not callees_of(module, call):
+            yield call
+
+
+def _defines(module: Module, name: cst.Name) -> bool:
+    return isinstance(above := module.parent(name), cst.FunctionDef) and above.name is name

@@ -1,0 +1,70 @@
+"""Which tensors become the lengths of packed sequences, which torch wants on the host."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import callees_of, reads_of
+from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+
+_PACKERS = (
+    "torch.nn.utils.rnn.pack_padded_sequence",
+    "torch.nn.utils.rnn.PackedSequence",
+)
+
+
+@question(
+    yes="`{0}` becomes the lengths of packed sequences, which torch wants on the host",
+    no="`{0}` does not become the lengths of packed sequences",
+)
+def becomes_lengths(module: Module, node: cst.CSTNode, depth: int = 2) -> bool:
+    """Say whether an expression is given to ``pack_padded_sequence`` as its lengths, here or by a
+    function of this file."""
+    above = module.parent(node)
+    while isinstance(above, (cst.Attribute, cst.Call)):
+        node, above = above, module.parent(above)  # ``lengths.long().to(device)``
+    match above:
+        case cst.Arg():
+            call = module.parent(above)
+            return isinstance(call, cst.Call) and _taken(module, call, above, depth)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
+            return any(
+                becomes_lengths(module, read, depth) for read in readers_of(module, above, name)
+            )
+    return False
+
+
+def _taken(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
+    keyword = arg.keyword.value if arg.keyword is not None else None
+    position = list(call.args).index(arg)
+    if module.name(call.func) in _PACKERS:
+        return keyword in ("lengths", "batch_sizes") or (keyword is None and position == 1)
+    if arg.star or not depth:
+        return False
+    return any(
+        becomes_lengths(module, read, depth - 1)
+        for function in _reached(module, call)
+        for name in _parameter(function, keyword, position)
+        for read in reads_of(module, function, name)
+    )
+
+
+def _reached(module: Module, call: cst.Call) -> list[cst.FunctionDef]:
+    """Return the functions of this file that a call runs; ``self(x)`` runs the class's forward."""
+    cls = module.class_of(call)
+    if cls is not None and isinstance(call.func, cst.Name) and call.func.value == "self":
+        forward = method_of(module, cls, "forward")
+        return [forward] if forward is not None else []
+    return [each for each in callees_of(module, call) if isinstance(each, cst.FunctionDef)]
+
+
+def _parameter(function: cst.FunctionDef, keyword: str | None, position: int) -> list[str]:
+    """Return the name under which a function gets an argument, if it does."""
+    if keyword is not None:
+        return [keyword]
+    names = [each.name.value for each in function.params.params]
+    names = names[1:] if names[:1] == ["self"] else names
+    return names[position : position + 1]

@@ -1,0 +1,130 @@
+"""Which networks stay on the host: those that a file builds, whose every use it shows, and that
+nothing moves."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.torch import ops
+
+_MOVES = ops.having("move") | frozenset(("apply", "share_memory", "to_empty", "type", "xpu"))
+_LOOKS = frozenset(
+    ("builtins.print", "builtins.len", "builtins.id", "builtins.isinstance", "torch.save")
+)
+_PLACES = ("device", "cuda")
+_DEPTH = 3
+
+
+def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef) -> bool:
+    """Say whether a network of a class of this file, which a call makes, is never moved.
+
+    All is known of it: one name of a function is bound to it, neither its class nor what it is
+    given to speaks of a device, and it goes nowhere else."""
+    tree = flow.tree
+    assign = tree.parents.get(made)
+    function = tree.function(made)
+    if function is None:
+        return False
+    match assign:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
+            _, bindings = flow.names.bindings(target.value, target)
+            return (
+                len(bindings) == 1
+                and not _places_itself(flow, cls)
+                and _unmoved(flow, function, target.value, _DEPTH)
+            )
+    return False
+
+
+def _places_itself(flow: Flow, cls: cst.ClassDef) -> bool:
+    """Say whether a class may move what it holds: it speaks of a device, or is not all seen."""
+    if flow.scopes.family_outside(cls) or flow.scopes.subclasses(cls):
+        return True
+    return any(
+        place in name.value.lower()
+        for member in flow.scopes.lineage(cls)
+        for name in flow.tree.within(member, cst.Name, nested=True)
+        for place in _PLACES
+    )
+
+
+def _unmoved(flow: Flow, function: cst.FunctionDef, name: str, depth: int) -> bool:
+    """Say whether nothing that a function does with what is bound to a name moves it."""
+    return all(_harmless(flow, each, depth) for each in flow.tree.named(name, function.body))
+
+
+def _harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a use of a network leaves it where it is, and gives it to nobody who may move
+    it."""
+    above = flow.tree.parents.get(node)
+    match above:
+        case cst.Attribute(attr=attr) if above.attr is node:
+            return True  # An attribute of another object, of this name.
+        case cst.AssignTarget():
+            return True
+        case cst.Attribute(attr=attr):
+            return attr.value not in _MOVES and _chained(flow, above)
+        case cst.Call(func=func):
+            return func is node
+        case cst.Arg():
+            return above.keyword is node or _taken(flow, above, depth)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as kept)]) if depth:
+            return _kept(flow, kept, depth - 1)
+    return False
+
+
+def _chained(flow: Flow, node: cst.BaseExpression) -> bool:
+    """Say whether what is asked of a part of a network moves nothing either."""
+    above = flow.tree.parents.get(node)
+    while isinstance(above, (cst.Attribute, cst.Call, cst.Subscript)):
+        if isinstance(above, cst.Attribute) and above.attr.value in _MOVES:
+            return False
+        above = flow.tree.parents.get(above)
+    return True
+
+
+def _kept(flow: Flow, kept: cst.Attribute, depth: int) -> bool:
+    """Say whether nothing in the file moves what ``self.model`` holds."""
+    if not (isinstance(kept.value, cst.Name) and kept.value.value == "self"):
+        return False
+    same = [
+        flow.tree.parents[name]
+        for name in flow.tree.named(kept.attr.value)
+        if isinstance(flow.tree.parents.get(name), cst.Attribute)
+        and flow.tree.parents[name].attr is name  # type: ignore[attr-defined]
+    ]
+    return all(isinstance(each, cst.Attribute) and _harmless(flow, each, depth) for each in same)
+
+
+def _taken(flow: Flow, arg: cst.Arg, depth: int) -> bool:
+    """Say whether the function or the class of this file that gets a network leaves it where it
+    is."""
+    call = flow.tree.parents.get(arg)
+    if not isinstance(call, cst.Call):
+        return False
+    if flow.names.name(call.func) in _LOOKS:
+        return True
+    cls = flow.scopes.local_class(call.func)
+    if cls is not None:
+        made = flow.scopes.method(cls, "__init__")
+        return made is not None and _passed_on(flow, made, call, arg, depth)
+    found = flow.callees(call)
+    return bool(found) and all(
+        isinstance(each, cst.FunctionDef) and _passed_on(flow, each, call, arg, depth)
+        for each in found
+    )
+
+
+def _passed_on(
+    flow: Flow, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, depth: int
+) -> bool:
+    """Say whether a function leaves what it gets as an argument where it is."""
+    if not depth or any(each.star for each in call.args):
+        return False
+    if arg.keyword is not None:
+        return _unmoved(flow, function, arg.keyword.value, depth - 1)
+    names = [each.name.value for each in function.params.params]
+    names = names[1:] if flow.scopes.is_method(function) else names
+    at = list(call.args).index(arg)
+    return at < len(names) and _unmoved(flow, function, names[at], depth - 1)
