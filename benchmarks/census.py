@@ -19,7 +19,8 @@ unknown    the value, its place, or how often the line runs is not known
 
 The verdicts rest on the facts that ``check --explain`` tells: `heat_of`, `inferred`, `on_device`,
 `throttle`. The share of unknown among those that may matter (flagged, harmless and unknown) is what
-to drive down on a fixed tree. It is no recall: a wrong belief counts as known, and the level says
+to drive down on a fixed tree. Functions that a compiler of kernels takes (triton, numba) are no
+Python and are not counted. It is no recall: a wrong belief counts as known, and the level says
 nothing from one tree to the next. ``--unknown N`` prints N of the unknown ones by a random draw.
 """
 
@@ -33,6 +34,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import libcst as cst
@@ -50,9 +52,13 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.data.loaders import makes_loader
+from torchlint.semantic.elsewhere import Definition, Elsewhere
+from torchlint.semantic.project.callers import MEMBER
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -70,6 +76,7 @@ UNKNOWN = (VALUE, PLACE, HEAT)
 GPU = re.compile(rb"cuda|gpu|accelerat|\bmps\b|lightning", re.IGNORECASE)
 """What speaks of a GPU in a file of the project."""
 _FACTORIES = ops.dotted("factory")
+_LIKE = ops.dotted("like")
 _COPIES = frozenset(("cpu", "numpy"))
 _UPLOADS = frozenset(("cuda", "to"))
 _READS = frozenset(("item", "tolist"))
@@ -77,6 +84,10 @@ _CASTS = frozenset(("float", "int", "bool"))
 _ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _TRUTHS = frozenset(("any", "all", "sum", "max", "min", "mean", "equal", "allclose", "isnan"))
 _METADATA = frozenset(("None", "True", "False"))
+_COMPILERS = ("triton.", "numba.", "cupyx.", "taichi.")
+"""Packages whose decorators turn a function into a kernel: it is no code that Python runs."""
+_HANDFUL = 10
+"""Passes, written out, of a loop that runs about as often as what is around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +124,7 @@ def candidates(module: Module) -> Iterator[Candidate]:
     for call in module.nodes(cst.Call):
         yield from _of_call(module, call)
     for test in _tests(module):
-        subjects = _tested(test)
+        subjects = _tested(module, test)
         if subjects:
             yield Candidate("test", test, subjects)
     for loop in module.nodes(cst.For):
@@ -169,19 +180,22 @@ def _tests(module: Module) -> Iterator[cst.BaseExpression]:
             yield node.test
 
 
-def _tested(test: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
-    """Return the parts of a test whose truth may have to come from a device."""
+def _tested(module: Module, test: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+    """Return the parts of a test whose truth may have to come from a device; of a comparison that
+    is known to be the host's itself, whatever its sides are."""
     if isinstance(test, cst.BooleanOperation):
-        return (*_tested(test.left), *_tested(test.right))
+        return (*_tested(module, test.left), *_tested(module, test.right))
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return _tested(test.expression)
+        return _tested(module, test.expression)
     if isinstance(test, cst.Comparison):
         sides = (test.left, *(each.comparator for each in test.comparisons))
         texts = any(isinstance(side, (cst.BaseString, cst.FormattedString)) for side in sides)
         named = any(isinstance(side, cst.Name) and side.value in _METADATA for side in sides)
         operators = [each.operator for each in test.comparisons]
         ordered = all(isinstance(each, (*_ORDER, cst.Equal, cst.NotEqual)) for each in operators)
-        return sides if ordered and not texts and not named else ()
+        if not ordered or texts or named:
+            return ()
+        return (test,) if inferred(module, test).host else sides
     if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute):
         return (test,) if test.func.attr.value in _TRUTHS else ()
     return ()
@@ -215,15 +229,16 @@ def verdict(module: Module, candidate: Candidate) -> str:
     at = node.iter if isinstance(node, cst.For) else node
     if on_error_path(module, at) or is_benchmark(module, at):
         return GUARDED
-    often = frequency(module, at)
+    often = frequency(module, at, module.outside)
     if often in (GUARDED, COLD, HOST):
         return often
     known = SPECIAL.get(candidate.kind, of_values)(module, candidate)
     return HEAT if often == HEAT and known != HOST else known
 
 
-def frequency(module: Module, node: cst.CSTNode, depth: int = 4) -> str:
-    """Return GUARDED, COLD, HOST (a dataset's sample), HEAT for unknown, or ``"hot"``."""
+def frequency(module: Module, node: cst.CSTNode, outside: Elsewhere, depth: int = 4) -> str:
+    """Return GUARDED, COLD, HOST (a dataset's sample), HEAT for unknown, or ``"hot"``; `outside` is
+    the project as the file sees it that is counted."""
     heat = heat_of(module, node)
     if heat.hot:
         return "hot"
@@ -234,16 +249,40 @@ def frequency(module: Module, node: cst.CSTNode, depth: int = 4) -> str:
         return GUARDED
     if heat.grade is Grade.EPOCH:
         return COLD
-    around = [loop for loop in module.loops(node) if loop_kind(module, loop) is not LoopKind.EPOCH]
-    if around:
-        return HEAT
-    if function is None or function.name.value in ("__init__", "main") or depth == 0:
+    if function is not None and function.name.value == "__init__":
         return COLD
-    sites = [site for site in call_sites(module, function) if module.function(site) != function]
+    if any(map(partial(_repeats, module), module.loops(node))):
+        return HEAT
+    if function is None or function.name.value == "main" or depth == 0:
+        return COLD
+    sites = list(_sites(module, function, outside))
     if not sites:
         return HEAT
-    found = {frequency(module, site, depth - 1) for site in sites}
+    found = {frequency(home, site, outside, depth - 1) for home, site in sites}
     return HEAT if HEAT in found else GUARDED if found == {GUARDED} else COLD
+
+
+def _repeats(module: Module, loop: cst.CSTNode) -> bool:
+    """Say whether a loop may run its body much more often than it runs itself: it goes over no
+    epochs, no parts of a network, and not over a handful of things."""
+    if loop_kind(module, loop) is LoopKind.EPOCH:
+        return False
+    if not isinstance(loop, cst.For):
+        return True
+    count = iteration_count(module, loop)
+    return not is_structural(module, loop) and (count is None or count > _HANDFUL)
+
+
+def _sites(
+    module: Module, function: cst.FunctionDef, outside: Elsewhere
+) -> Iterator[tuple[Module, cst.Call]]:
+    """Yield the calls of a function in all files of the project."""
+    for site in call_sites(module, function):
+        if module.function(site) is not function:
+            yield module, site
+    name = name_outside(module, function)
+    if name is not None:
+        yield from outside.calling(Definition(module.path, name, MEMBER))
 
 
 def of_values(module: Module, candidate: Candidate) -> str:
@@ -274,7 +313,10 @@ def of_upload(module: Module, candidate: Candidate) -> str:
 
 
 def of_constructor(module: Module, candidate: Candidate) -> str:
-    """Return the verdict on a factory: where what it makes goes to has to be known."""
+    """Return the verdict on a factory: where what it makes goes to has to be known; what is made
+    like a tensor lies where that does."""
+    if isinstance(candidate.node, cst.Call) and module.name(candidate.node.func) in _LIKE:
+        return HARMLESS
     place = _of_value(module, candidate.subjects[0])
     if place != HOST:
         return place
@@ -320,6 +362,14 @@ SPECIAL: dict[str, Callable[[Module, Candidate], str]] = {
 }
 
 
+def _is_kernel(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a node lies in a function that a compiler of kernels takes."""
+    function = module.function(node)
+    return function is not None and any(
+        name.startswith(_COMPILERS) for _, name in scopes(module).decorators(function)
+    )
+
+
 # -- files -----------------------------------------------------------------------------------------
 
 
@@ -351,6 +401,8 @@ def census(path: Path, root: Path, codes: frozenset[str], *, on_gpu: bool) -> It
         for row in range(finding.start.row, max(finding.end.row, finding.start.row) + 1)
     }
     for candidate in candidates(module):
+        if _is_kernel(module, candidate.node):
+            continue
         span = layout.span(candidate.node)
         if span is None:
             continue

@@ -2347,10 +2347,127 @@ def pinned_then_moved(c: Choices) -> Core:
     )
 
 
+def masked_copies(c: Choices) -> Core:
+    """What is written through the mask that it was read by, in a loop (TL107)."""
+    best = c.pick(
+        "best",
+        [
+            "torch.full((4, 3), 9.0, device=device) * 1",
+            "torch.ones(4, 3).to(device) * 1e10",
+            "torch.ones(4, 3, device=device)",
+            "model(x.to(device)).detach() * 2",
+            "model(x.to(device)) * 2",
+            "torch.ones(4, 3, device=device).double()",
+            "torch.ones(4, 3, device=device, requires_grad=True) * 1",
+            "torch.ones(3, 4, device=device).t()",
+            "torch.ones(4, 3, 1, device=device) * 1",
+            "torch.ones(1, 3, device=device).expand(4, 3) * 1",
+            "torch.ones(3, device=device) * 1",
+            "torch.ones(4, 3, device=device) * float('nan')",
+            "nn.Parameter(torch.ones(4, 3, device=device))",
+        ],
+        0.5,
+    )
+    dist = c.pick(
+        "dist",
+        [
+            "(model(x.to(device)) - i) ** 2",
+            "model(x.to(device)).detach() - i",
+            "(model(x.to(device)) - i).double()",
+            "(model(x.to(device)) - i)[:, :1]",
+            "(model(x.to(device)) - i).t().t()",
+            "(model(x.to(device)) - i)[:, :, None]",
+            "model(x.to(device)).sum(0)",
+            "model(x.to(device)) * float('inf')",
+        ],
+        0.5,
+    )
+    mask = c.pick(
+        "mask",
+        [
+            "dist < best",
+            "best > dist",
+            "dist <= best",
+            "dist != best",
+            "dist < 1",
+            "best > 1",
+            "(dist < best) & (dist > 0)",
+            "dist[:, 0] < best[:, 0]",
+            "dist.lt(best)",
+            "dist < best.detach()",
+            "~(dist < best)",
+        ],
+        0.6,
+    )
+    between = c.pick(
+        "between",
+        [
+            "",
+            "dist = dist * 2",
+            "best = best + 1",
+            "dist.data.add_(1)",
+            "best.data.mul_(0.5)",
+            "mask = ~mask",
+            "also = best",
+            "row = best[0]",
+            "seen = lambda: best",
+            "if i == 1: continue",
+            "best = best.view(-1)",
+            "print(mask.sum().item())",
+        ],
+        0.4,
+    )
+    write = c.pick(
+        "write",
+        [
+            "best[mask] = dist[mask]",
+            "if i != 2: best[mask] = dist[mask]",
+            "best[dist < best] = dist[dist < best]",
+            "best[mask] = dist[mask]; print(i)",
+            "best[mask] = also = dist[mask]",
+            "best[mask], k = dist[mask], 1",
+            "best[mask] += dist[mask]",
+            "best.data[mask] = dist[mask]",
+        ],
+        0.6,
+    )
+    later = c.pick(
+        "later",
+        [
+            "print(best.sum().item())",
+            "print(best)",
+            "best.sum().backward() if best.requires_grad else None",
+            "print(best.requires_grad, best.dtype, best.stride())",
+            "print(best._version >= 0, best.is_leaf)",
+            "print(torch.max(best, -1)[1])",
+            "del best",
+        ],
+        0.5,
+    )
+    turn = "\n".join(
+        f"    {line}" for line in (f"dist = {dist}", f"mask = {mask}", between, write) if line
+    )
+    lines = [
+        "for x, y in loader:",
+        f"    best = {best}",
+        "    also, row, seen = None, None, None",
+        "    for i in range(4):",
+        *(f"    {line}" for line in turn.split("\n")),
+        "        #in",
+        f"    {later}",
+        "    s = best.detach().double().sum() if 'best' in dir() else torch.zeros(())",
+        "    print(also is None or also.sum().item(), row is None or row.sum().item())",
+        "    print(seen is None or seen().sum().item())",
+        "#end",
+    ]
+    return Core([], lines, {"s": "tensor"}, modes=("cuda",))
+
+
 SHAPES: dict[str, Callable[[Choices], Core]] = {
     "TL101": running_value,
     "TL102": made_then_moved,
     "TL103": batch_copies,
+    "TL107": masked_copies,
     "TL108": pinned_then_moved,
     "TL109": pinned_then_moved,
     "TL112": number_on_device,

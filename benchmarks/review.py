@@ -8,6 +8,11 @@ arguable), reason, by whom, and of which sample. A ``reader`` had no part in the
 findings drawn at random, before the last repairs; an ``author`` read what the new rule found.
 Prints, for each rule, findings per 100,000 lines and the verdicts; a rule with five verdicts by
 readers or more, and under 85 % right, is marked.
+
+``benchmarks/devset2_review.jsonl`` holds four readings of code that was in no label set, in the
+same form: repositories drawn at random, in each reading 100 findings, in the first three also 100
+silent hot lines (code ``silent``: ``right`` to be so, ``arguable`` or ``missed``), before the
+repairs that followed.
 """
 
 from __future__ import annotations
