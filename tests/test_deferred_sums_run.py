@@ -10,10 +10,13 @@ import contextlib
 import io
 import random
 import warnings
+from pathlib import Path
 
 import pytest
 
-from tests.checking import fixed
+from tests.checking import fixed, job
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
 
 torch = pytest.importorskip("torch")
 
@@ -308,7 +311,166 @@ PROGRAMS |= {
         "return total, found, now\n",
     ),
 }
+METER = """\
+class AverageMeter(object):
+    def __init__(self, name="loss"):
+        self.name = name
+        self.reset()
+
+    def reset(self):
+        self.val = 0
+        self.avg = 0
+        self.sum = 0
+        self.count = 0
+
+    def update(self, val, n=1):
+        self.val = val
+        self.sum += val * n
+        self.count += n
+        self.avg = self.sum / self.count if self.count != 0 else 0
+
+    def value(self):
+        return self.avg
+
+    @property
+    def mean(self):
+        return -self.sum / self.count
+
+    def __str__(self):
+        return f"{self.name} {self.avg}"
+
+
+"""
+FED = "losses.update(loss.item(), x.size(0))\n"
+
+
+def metered(body: str, end: str, turn: str = TURN, meter: str = METER) -> str:
+    """Return a program that feeds a meter in a loop."""
+    return meter + function("losses = AverageMeter()\n", body, end, turn)
+
+
+PROGRAMS |= {
+    "a meter": metered(FED, "return losses.avg\n"),
+    "a meter that is printed now and then": metered(
+        FED
+        + "if i % 3 == 0:\n    print(f'{losses.val:.9f} ({losses.avg})')\n"
+        + "    print(losses.sum, losses.count)\n    print('%.9f' % losses.avg, losses.value())\n",
+        "return losses.sum / losses.count, losses.mean, losses.name\n",
+    ),
+    "a meter that a text is filled with": metered(
+        FED
+        + "if i % 3 == 0:\n    print('{0} {m.val:.9f} ({m.avg:.{n}f}) {m.avg}'\n"
+        + "          .format(i, m=losses, n=9))\n",
+        "print('{m.avg:>20}'.format(m=losses))\nreturn losses.avg\n",
+    ),
+    "a meter by keywords, under a condition": metered(
+        "losses.update(n=2, val=loss.item() if len(x) > 2 else 0.5)\n", "return losses.avg\n"
+    ),
+    "a meter that is also fed numbers": metered(
+        FED + "losses.update(0.25)\nlosses.update(float(size := out.detach().abs().max()))\n",
+        "return losses.avg, float(size)\n",
+    ),
+    "a meter over epochs": METER
+    + "def run():\n    losses = AverageMeter()\n    for epoch in range(2):\n"
+    + "        losses.reset()\n"
+    + indented(TURN, 8)
+    + indented(FED, 12)
+    + "        print(epoch, losses.avg)\n    return losses.avg\n\nprint(run())\n",
+    "a meter, of which one step is left out": metered(
+        "if i == 2:\n    continue\n" + FED + "if i == 5:\n    break\n",
+        "else:\n    print('all')\nreturn losses.avg\n",
+    ),
+    "a meter that is returned in the loop": metered(
+        FED + "if i == 5:\n    return losses.avg\n", "return None\n"
+    ),
+    "a meter that an exception ends": metered(
+        "try:\n"
+        + indented(FED + "if i == 4:\n    raise ValueError\n")
+        + "except ValueError:\n    print(losses.avg)\n",
+        "return losses.avg\n",
+    ),
+    "a meter of a moving average": METER.replace(
+        "        self.avg = self.sum / self.count if self.count != 0 else 0\n",
+        "        self.avg = val if self.count == n else 0.9 * self.avg + 0.1 * val\n",
+    )
+    + function("losses = AverageMeter()\n", FED, "return losses.avg, losses.sum\n"),
+    "a meter at top level": METER
+    + "losses = AverageMeter()\n"
+    + TURN
+    + indented(FED)
+    + "print(losses.avg, type(losses.avg))\n",
+}
+SHOWN |= {
+    "a meter's average": metered(FED + "print(losses.avg, losses.val)\n", "return losses.avg\n"),
+    "a meter in a text": metered(
+        FED + "print('{m.avg:.9f} {m.val:.9f}'.format(m=losses))\n", "return losses.avg\n"
+    ),
+}
 LEFT = {
+    "a meter that rounds": metered(
+        FED, "return losses.avg\n", meter=METER.replace("val * n", "round(val, 4) * n")
+    ),
+    "a meter that compares": metered(
+        FED, "return losses.avg\n", meter=METER.replace("if self.count != 0", "if val != 0")
+    ),
+    "a meter that keeps a list": metered(
+        FED,
+        "return losses.seen\n",
+        meter=METER.replace("val = val\n", "val = val\n        self.seen.append(val)\n").replace(
+            "self.count = 0\n", "self.count = 0\n        self.seen = []\n"
+        ),
+    ),
+    "a meter whose sum has two names": metered(
+        FED,
+        "return losses.val\n",
+        meter=METER.replace("self.sum += val * n\n", "self.sum += val * n; self.avg = self.sum\n"),
+    ),
+    "a meter that adds to what it was handed": metered(
+        FED, "return losses.val\n", meter=METER.replace("self.count += n", "self.val += n")
+    ),
+    "a meter that sees its attributes": metered(
+        FED,
+        "return losses.avg\n",
+        meter=METER.replace("self.val = val", "self.__dict__['val'] = val"),
+    ),
+    "a meter that logs by itself": metered(
+        FED,
+        "return losses.avg\n",
+        meter=METER.replace("val = val\n", "val = val\n        self.log()\n").replace(
+            "    def reset", "    def log(self):\n        print(self.avg)\n\n    def reset"
+        ),
+    ),
+    "a meter with a base": metered(
+        FED, "return losses.avg\n", meter="class Base: ...\n" + METER.replace("object", "Base")
+    ),
+    "a meter that is printed as a whole": metered(FED, "print(losses)\nreturn losses.avg\n"),
+    "a meter whose method prints it": metered(FED, "return losses.__str__()\n"),
+    "a meter that is passed on": metered(FED, "return vars(losses)\n"),
+    "a meter that is set": metered(FED + "losses.sum = 1\n", "return losses.avg\n"),
+    "a meter with another name": metered(FED, "return losses.avg\n").replace(
+        "losses = Av", "losses = also = Av"
+    ),
+    "a meter that is bound twice": metered(FED, "losses = AverageMeter()\nreturn losses.avg\n"),
+    "a meter that a closure sees": metered(FED, "return (lambda: losses.avg)()\n"),
+    "a meter that is also fed something else": metered(
+        FED + "losses.update(x.mean())\n", "return losses.avg\n"
+    ),
+    "a meter that decides": metered(FED + "if losses.avg > 9:\n    break\n", "return losses.avg\n"),
+    "a meter shown otherwise in a text": metered(
+        FED + "if i == 3:\n    print('{m.avg!r}'.format(m=losses))\n", "return losses.avg\n"
+    ),
+    "a meter that stands in a text itself": metered(
+        FED + "if i == 3:\n    print('{m}'.format(m=losses))\n", "return losses.avg\n"
+    ),
+    "a meter in a broken text": metered(
+        FED + "if i == 9:\n    print('{m.avg'.format(m=losses))\n", "return losses.avg\n"
+    ),
+    "a meter of a list": metered(FED, "return losses.avg\n").replace(
+        "= AverageMeter()", "= METERS[0]"
+    ),
+    "a meter of counts": metered(
+        "losses.update((out.argmax(1) == y).sum().item())\n", "return losses.val\n"
+    ),
     "returned and compared": ONE
     + function(
         "best = 9.0\n", "now = losses_of(x, y)\nbest = min(best, now)\n", "return best\n", EACH
@@ -531,3 +693,15 @@ def test_on_mps_the_sum_stays_in_its_own_dtype() -> None:
     assert "total += loss.detach()\n" in after
     assert "double" not in after
     assert output(after)[:6] == output(source + PROGRAMS["plain"])[:6]
+
+
+def test_the_class_of_a_meter_may_stand_in_another_file(tmp_path: Path) -> None:
+    program = (
+        "from tools import AverageMeter\n" + HEAD + metered(FED, "return losses.avg\n", meter="")
+    )
+    (tmp_path / "tools.py").write_text(METER)
+    (tmp_path / "train.py").write_text(program)
+    forget()
+    one = job(program, codes=frozenset({"TL101", "TL105"}), fix="unsafe", root=str(tmp_path))
+    after = analyse_job(one).after
+    assert "losses.update(loss.detach().double(), x.size(0))\n    return float(losses.avg)" in after

@@ -38,9 +38,13 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
+from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
+from torchlint.semantic.uses.accumulators import made_in_turn
+from torchlint.semantic.uses.meters import meter_reads
+from torchlint.semantic.uses.observers import speaks_of_mps
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -364,9 +368,54 @@ def logged_seldom(
         if lines is None:
             return None
         _, reads = found.setdefault(lines.lines[0], (lines, {}))
-        reads[node] = number_of(module, node, kind)
+        reads[node] = number_of(module, node, kind) if kind else node
     edits = [edit for each in found.values() for edit in logged_every(count, *each)]
     return tuple(dict.fromkeys(edits))
+
+
+_METER = "The meter holds tensors, for a debugger too."
+_NO_MEAN = "A meter of nothing gives 0.0 instead of 0."
+_NO_MPS = "On an accelerator without float64 (MPS) it raises."
+_ROUNDED = "The average is rounded to the tensor's own dtype at each step."
+
+
+def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) -> Fix | None:
+    """Return the fix by which a meter of the project, ``losses.update(loss.item(), n)``, is handed
+    the tensor, and gives numbers where it is asked.
+
+    What logs them in each step does so every `count` steps, which `seldom` says. None where the
+    meter's class does more than average, or where somebody else looks at it.
+    """
+    above = module.parent(read.node)
+    while isinstance(above, (cst.IfExp, cst.Arg)):
+        above = module.parent(above)
+    kind = number_kind(module, read)
+    if not isinstance(above, cst.Call) or kind != "float" or read.how not in ("item", "float"):
+        return None
+    found, value = meter_reads(module, above, read.node), inferred(module, read.tensor)
+    if found is None or (found.filled_in and value.rank != 0 and value.origin != "loss"):
+        return None
+    kinds = {each: "" if each in found.filled_in else "float" for each in found.each_step}
+    logs = logged_seldom(module, count, kinds)
+    if logs is None:
+        return None
+    kept: cst.BaseExpression = detached(read.tensor)
+    if not speaks_of_mps(module):
+        kept = method_call(kept, "double")
+    elif not made_in_turn(module, read.tensor):
+        kept = method_call(kept, "clone")
+    bare = [each for each in found.seldom if each not in found.filled_in]
+    edits = [Replace(each, number_of(module, each, "float")) for each in bare]
+    note = one_sentence(
+        [
+            seldom if logs else "",
+            _METER,
+            _ROUNDED if speaks_of_mps(module) else _NO_MPS,
+            _NO_MEAN if bare else "",
+        ]
+    )
+    title = "Average on the device"
+    return Fix((Replace(read.node, kept), *edits, *logs), Safety.UNSAFE, title, note)
 
 
 def number_of(module: Module, tensor: cst.BaseExpression, kind: str) -> cst.BaseExpression:

@@ -19,7 +19,8 @@ from torchlint.source.document import decode, read_bytes
 _LARGEST = 400_000
 """Bytes of the largest file that is read for what others import from it; larger ones are data, not
 helpers."""
-_TORCH = (b"torch", b"lightning")
+_TORCH = (b"torch", b"lightning", b"def update(self, val")
+"""Words without which a file says nothing of tensors; a meter's needs to name no library."""
 
 _CHANGED = "changed"
 """The digest of a file that was read twice and did not hold the same; no content has it."""

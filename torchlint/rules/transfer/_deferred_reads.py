@@ -59,8 +59,8 @@ _LATER = "Read it where it is used"
 _TENSOR = "Until the loop has ended the sum is a tensor, for an exception handler or debugger too."
 _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
-_SELDOM = "Only every 50th step is logged."
-_EVERY = 50
+SELDOM = "Only every 50th step is logged."
+EVERY = 50
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 
@@ -142,11 +142,11 @@ class _Way:
     def deferred(self, title: str, note: str) -> Deferred | None:
         """Return the fix, or None where a line that looks at a number each step does more than
         log."""
-        logs = logged_seldom(self.module, _EVERY, self._shown)
+        logs = logged_seldom(self.module, EVERY, self._shown)
         if logs is None:
             return None
-        notes = [_SELDOM, note] if logs else [note]
-        whole = f"{title}, log every {_EVERY} steps" if logs else title
+        notes = [SELDOM, note] if logs else [note]
+        whole = f"{title}, log every {EVERY} steps" if logs else title
         return Deferred((*self.edits, *logs), whole, one_sentence([*notes, *self.notes]))
 
     def adds(self, found: _Sum) -> bool:

@@ -72,8 +72,9 @@ with torch.no_grad():
 ## Fix safety
 Unsafe: fewer lines are logged. A guard is put around the call and the log lines next to it, which
 reuses the loop's own counter or adds `enumerate`. A number that is bound in each step and logged now
-and then is kept as a tensor and read where it is logged. That a meter is handed the tensor is only a
-suggestion, as it then holds a tensor.
+and then is kept as a tensor and read where it is logged. A meter of the project whose class does no
+more than average is handed the tensor, and what it gives becomes a number where it is looked at; for
+any other meter that is only a suggestion, as it then holds a tensor.
 
 ## Measure
 Fifty small steps, on batches that are on the device beforehand; the logger is at its default level
@@ -101,6 +102,7 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    averaged_on_device,
     detached,
     logged_every,
     logged_seldom,
@@ -213,7 +215,11 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
 
 
 def _kept(module: Module, read: HostRead) -> Fix | None:
-    """Suggest the detached tensor for a meter that is handed the number itself."""
+    """Keep what a meter averages on the device; where not all that looks at the meter is known,
+    suggest the detached tensor for it."""
+    found = averaged_on_device(module, _EVERY, read, _SELDOM)
+    if found is not None:
+        return found
     if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
         return None
     new = detached(read.tensor)

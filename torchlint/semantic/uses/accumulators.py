@@ -114,7 +114,7 @@ def sum_of_loop(module: Module, step: cst.AugAssign | cst.Assign) -> LoopSum | N
     literal = _assigned_by(module, binding, name)
     if loop is None or not isinstance(literal, (cst.Integer, cst.Float)):
         return None
-    if _shared(module, loop, name) or _read_after_exception(module, loop, name):
+    if shared(module, loop, name) or _read_after_exception(module, loop, name):
         return None
     writes = writes_of(module, loop, name)
     steps = tuple(each for write in writes if (each := _step_of(module, write)) is not None)
@@ -209,7 +209,7 @@ def uses_of_number(module: Module, target: cst.Name) -> NumberUses | None:
     if not isinstance(outermost, (cst.For, cst.While)):
         return None
     owner = module.tree.owners[outermost]
-    if _shared(module, outermost, name) or writes_of(module, owner, name) != [target]:
+    if shared(module, outermost, name) or writes_of(module, owner, name) != [target]:
         return None
     if any(isinstance(each, (cst.Try, cst.TryStar)) for each in _upto(module, binding, owner)):
         return None
@@ -544,10 +544,11 @@ def _seen_elsewhere(module: Module, loop: cst.For | cst.While, name: str) -> boo
     owner = module.tree.owners[loop]
     if any(isinstance(above, (cst.Try, cst.TryStar)) for above in _upto(module, loop, owner)):
         return True
-    return _shared(module, loop, name)
+    return shared(module, loop, name)
 
 
-def _shared(module: Module, loop: cst.For | cst.While, name: str) -> bool:
+@question(remember=False)
+def shared(module: Module, loop: cst.For | cst.While, name: str) -> bool:
     """Say whether other functions, or readers of frames, see a variable of the loop's function."""
     owner = module.tree.owners[loop]
     function = module.function(loop)
