@@ -82,6 +82,11 @@ SHAPES = {
     "sizes of a float": ("y = torch.Tensor(3, 4).fill_(2).type_as(q)", "safe"),
     "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
     "a part that is moved": ("m = torch.zeros(6)[::2]\ny = m.to(q.device)", "unsafe"),
+    "steps of a schedule": (
+        "def at(steps):\n    for i in reversed(steps):\n        t = (torch.ones(3) * i).to(q.device)\n"
+        "    return t\n\ny = at(self.columns_idx) + at(torch.tensor([2.5]))",
+        "unsafe",
+    ),
     "random": ("keep = torch.randperm(3)[:2]\ny = q[keep]", "unsafe"),
 }
 """Lines of a forward that bind `y`, and how safe the fix is."""
@@ -152,6 +157,10 @@ def test_what_may_change_is_not_called_safe() -> None:
 
 
 NEAR = {
+    "items that may be anything": (
+        "def at(steps):\n    for i in steps:\n        t = (torch.ones(3) * i).to(q.device)\n"
+        "    return t\n\ny = at(index)"
+    ),
     "goes to the host as well": "m = torch.arange(3)\nrows = m.tolist()\ny = q[m]",
     "is returned": "m = torch.arange(3)\nself.kept = m\ny = q[m]",
     "meets a tensor of the host": "m = torch.arange(3) + torch.tensor([0, 0, 0])\ny = q[m]",

@@ -43,6 +43,7 @@ NOTES = [
     ("TL102", "no longer evaluated"),
     ("TL102", "computed on the device may round"),
     ("TL102", "on several devices"),
+    ("TL102", "among the items of the loop"),
     ("TL102", "with the strides of one"),
     ("TL102", "torch.arange raises there"),
     ("TL102", "is a view of the tensor"),

@@ -17,6 +17,7 @@ from torchlint.semantic.device.factories import makes_of_sizes, takes_device
 from torchlint.semantic.device.transfers import Transfer, transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -53,6 +54,7 @@ _UNLIKE = frozenset(("copy", "memory_format"))
 _HOPS = 6
 
 RANDOM, ROUNDS, SEVERAL, VIEW = "random", "rounds", "several", "view"
+ITEMS = "items"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,9 @@ class Placement:
         read: what it reads, as the code has it; None for a device that is spelled out.
         moves: the moves to the device that are no longer needed.
         changes: what the device computes instead of the CPU: `RANDOM` numbers, what `ROUNDS`;
-            whether `SEVERAL` tensors, which could lie on several devices, meet the result; and
-            whether a `VIEW` takes the place of a copy.
+            whether `SEVERAL` tensors, which could lie on several devices, meet the result; whether
+            a `VIEW` takes the place of a copy; and whether it is computed with the `ITEMS` of a
+            sequence that are taken for numbers.
     """
 
     factories: tuple[cst.Call, ...]
@@ -270,6 +273,9 @@ class _Region:
             return all(self._is_number(each.value) for each in node.elements)
         if self._counted(node, _HOPS):
             return True
+        if isinstance(node, cst.Name) and self._goes_backwards(node):
+            self.changes.add(ITEMS)
+            return True
         value = inferred(self.module, node)
         plain = isinstance(node, cst.Name) and node.value in ("None", "True", "False")
         dtype = (self.module.name(node) or "").startswith("torch.") and not isinstance(
@@ -297,6 +303,26 @@ class _Region:
                     for each in found
                 )
         return inferred(self.module, node).kind == "number"
+
+    def _goes_backwards(self, name: cst.Name) -> bool:
+        """Say whether a name is bound by loops over ``reversed(steps)`` alone, of which nothing is
+        known: the steps of a schedule, numbers or a tensor's elements, both of which the device
+        computes with."""
+        loops = definitions_of(self.module, name)
+        if not loops or inferred(self.module, name).kind != "?":
+            return False
+        return all(
+            isinstance(loop, cst.For) and self._reversed_by(loop, name.value) for loop in loops
+        )
+
+    def _reversed_by(self, loop: cst.For, name: str) -> bool:
+        for goes in goes_over(self.module, loop):
+            if isinstance(goes.target, cst.Name) and goes.target.value == name:
+                arg = self.module.parent(goes.iterated)
+                call = self.module.parent(arg) if isinstance(arg, cst.Arg) else None
+                func = call.func if isinstance(call, cst.Call) else None
+                return func is not None and self.module.name(func) == "builtins.reversed"
+        return False
 
     def _is_size(self, name: cst.Name) -> bool:
         """Say whether a parameter is given to a factory as a size, or is halved for one."""

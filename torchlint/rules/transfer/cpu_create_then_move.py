@@ -192,6 +192,7 @@ _NOTES = {
     "meta": 'Where the default device is "meta", on which tensors have no data, the copy raised.',
     "rounds": "What is computed on the device may round differently in the last place.",
     "several": "Tensors on several devices can no longer be indexed with it.",
+    "items": "A tensor with dimensions among the items of the loop's sequence would raise.",
     "view": "What was moved is a view, with the strides of one, and is no longer copied.",
     "patched": "The code replaces functions of torch, or looks at each of its operations.",
 }
