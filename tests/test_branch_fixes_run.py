@@ -55,6 +55,8 @@ GONE = {
     "rows": "mask = out[:, 0] > 1\nif mask.sum():\n    out[mask] = 0",
     "a slice": "mask = out[1:] > 1\nif mask.any():\n    out[1:][mask] = float('-inf')",
     "isnan": "bad = torch.isnan(out)\nif bad.any():\n    out[bad] = 0",
+    "comparison in the test": "if (out > 1).any():\n    out[out > 1] = 0",
+    "counts": "keep = (out > 1).sum(1)\nif torch.sum(keep) > 0:\n    out[keep > 0] = 1",
     "answers": "scores = out[:, 0]\nfound.append([1 if s > 0.1 else 0 for s in scores])",
     "answers of one column": "scores = out[:, :1]\n"
     "found.append(['a' if s >= 0.1 else 'b' for s in scores])",
@@ -65,6 +67,11 @@ KEPT = {
     "something else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\n    found.append(1)",
     "else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\nelse:\n    out = out * 2",
     "another mask": "mask = out > 1\nif mask.any():\n    out[~mask] = 0",
+    "counts of another kind": "keep = (out.long() % 3 - 1).sum(1)\n"
+    "if torch.sum(keep) > 0:\n    out[keep > 0] = 1",
+    "counts, at another bound": "keep = (out > 1).sum(1)\n"
+    "if torch.sum(keep) > 0:\n    out[keep >= 0] = 1",
+    "another comparison": "if (out > 1).any():\n    out[out > 0] = 0",
     "all": "mask = out > 1\nif mask.all():\n    out[mask] = 0",
     "positions": "where = out[0].long().clamp(0, 3)\nif where.any():\n    out[where] = 0",
     "a number of the device": "mask = out > 1\nif mask.any():\n    out[mask] = out.mean()",
@@ -110,3 +117,60 @@ def test_a_test_that_decides_more_stays(name: str) -> None:
     source = program(KEPT[name])
     assert check(source, codes=CODES).findings
     assert changed(source) == source
+
+
+GIVEN = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x, weight=None, bias=None):
+        x = self.linear(x)
+        weight_given = weight
+        if {test}:
+            x = x * weight.view(1, 1)
+        bias = bias or x
+        if bias:
+            x = x + bias.view(-1, 3)
+        return x
+
+
+net = Scaled().cuda()
+x = torch.ones(1, 3).cuda()
+w = torch.full((1,), 2.0).cuda()
+net(x).sum().backward()
+net(x, w).sum().backward()
+found = [net(x), net(x, w), net.linear.weight.grad]
+"""
+
+
+def test_a_parameter_is_asked_whether_it_was_given() -> None:
+    source = GIVEN.format(test="weight").replace("        bias = bias or x\n", "")
+    source = source.replace("        if bias:\n            x = x + bias\n", "")
+    after = changed(source)
+    assert "if weight is not None:" in after
+    assert all(same(one, two) for one, two in zip(ended(source), ended(after), strict=True))
+    assert changed(after) == after
+
+
+def test_a_name_that_is_bound_anew_is_asked_as_before() -> None:
+    after = changed(GIVEN.format(test="weight_given is not None"))
+    assert "if bias:" in after
+
+
+def test_a_loop_of_tokens_that_ends_when_all_have_ended_is_left_alone() -> None:
+    token = (
+        "def decode(n):\n    ended = torch.zeros(5, device=device, dtype=torch.bool)\n"
+        "    x = loader[0].to(device)\n    for _ in range(n):\n"
+        "        ended |= net(x).sum(1) > 0\n        if ended.all():\n            break\n"
+    )
+    assert not check(HEAD.partition("def train")[0] + token, codes=CODES).findings
+    other = token.replace("ended.all()", "ended[0]")
+    assert check(HEAD.partition("def train")[0] + other, codes=CODES).findings

@@ -9,9 +9,9 @@ reduced while the backward pass still runs. If DataParallel has to stay, compute
 `forward`, so that only one number per GPU is gathered.
 
 Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
-trainer with `strategy="dp"`. As info only: in a function that by its name evaluates or predicts and
-trains nothing, where it splits single batches, and with one literal device, where the wrapper does
-nothing.
+trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
+predicts and trains nothing, where it splits single batches, and with one literal device, where the
+wrapper does nothing.
 
 ## Setup
 ```python
@@ -85,6 +85,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import libcst as cst
 
@@ -97,7 +98,7 @@ _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
 _TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorch.trainer.Trainer")
 _INFERENCE = re.compile(
-    r"(^|_)(eval\w*|valid\w*|val|tests?|testing|predict\w*|infer\w*|embed\w*|encode|generate|score|interact)(_|$)"
+    r"(^|_)(eval\w*|valid\w*|val|tests?|testing|predict\w*|infer\w*|embed\w*|encode|generate|score|interact|sample)(_|$)"
 )
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
@@ -181,14 +182,14 @@ def _trains(module: Module, scope: cst.CSTNode) -> bool:
 
 
 def _inference(module: Module, node: cst.Call) -> bool:
-    """Say whether the wrapped model only splits batches for inference: by the function's name,
-    without any step."""
+    """Say whether the wrapped model only splits batches for inference: by the name of the function
+    or of the script, without any step."""
     function = module.function(node)
-    return (
-        function is not None
-        and bool(_INFERENCE.search(function.name.value))
-        and not _trains(module, function)
-    )
+    if function is not None and _INFERENCE.search(function.name.value):
+        return not _trains(module, function)
+    script = PurePosixPath(module.filename.replace("\\", "/")).stem
+    steps = (is_step(module, call) for call in module.within(module.root, cst.Call, nested=True))
+    return bool(_INFERENCE.search(script)) and not any(steps)
 
 
 def _fix(node: cst.Call) -> Fix | None:

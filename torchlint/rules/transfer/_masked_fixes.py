@@ -34,7 +34,7 @@ _ORDERS = (
 
 def masked_fix(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     """Return the fix for a read through a mask, where it can do without the number of elements."""
-    return _copied(module, node) or _off_diagonal(module, node)
+    return _copied(module, node) or _scattered(module, node) or _off_diagonal(module, node)
 
 
 # -- x[mask] = y[mask] -----------------------------------------------------------------------------
@@ -79,6 +79,39 @@ def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     edits = (Replace(home, new), NeedImport("torch", torch))
     safety = Safety.UNSAFE if note else Safety.SAFE
     return Fix(edits, safety, "Select with torch.where on the device", note)
+
+
+def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
+    """Select with torch.where what ``x.masked_scatter_(mask, y.masked_select(mask))`` puts where
+    it took it from."""
+    home = module.small_statement(node)
+    match home, node:
+        case (
+            cst.Expr(
+                value=cst.Call(
+                    func=cst.Attribute(value=into, attr=cst.Name("masked_scatter_")) as method,
+                    args=[cst.Arg(value=written, keyword=None), cst.Arg(value=value, keyword=None)],
+                )
+            ),
+            cst.Call(
+                func=cst.Attribute(value=source, attr=cst.Name("masked_select")),
+                args=[cst.Arg(value=mask, keyword=None)],
+            ),
+        ) if value is node and mask.deep_equals(written):
+            pass
+        case _:
+            return None
+    if any(dotted_text(each) is None for each in (into, source, mask)) or into.deep_equals(source):
+        return None
+    watched = hooks_operations(module) or replaced(module, "where", "copy_") or scripted(module)
+    torch = name_for_module(module, "torch", "torch")
+    select = cst.parse_expression(
+        f"{torch}.where({module.code(mask)}, {module.code(source)}, {module.code(into)})"
+    )
+    new = cst.Expr(cst.Call(method.with_changes(attr=cst.Name("copy_")), [cst.Arg(select)]))
+    note = one_sentence((_LIKE_MASK, _PATCHED if watched else ""))
+    edits = (Replace(home, new), NeedImport("torch", torch))
+    return Fix(edits, Safety.UNSAFE, "Select with torch.where on the device", note)
 
 
 def _only_index(node: cst.Subscript) -> cst.BaseExpression | None:

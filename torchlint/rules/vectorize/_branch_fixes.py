@@ -1,5 +1,6 @@
 """Tests of a tensor's truth that can go: a mask that is asked for elements before it is written
-through, and a list of one answer for each element."""
+through, a parameter of which is asked whether it was given, and a list of one answer for each
+element."""
 
 from __future__ import annotations
 
@@ -17,17 +18,21 @@ _EMPTY = (
     "The write is done where the mask is empty, too: autograd counts it as a change in place, and "
     "a mask that does not fit raises in any case."
 )
+_GIVEN = (
+    "What is zero, false or empty, but not None, counts as given, and a tensor of several elements "
+    "no longer raises."
+)
 _ONCE = "Only code that looks at each operation can tell one comparison from many."
 _FLAT = "What is no vector, or has no dimension at all, gives a list as well, where it raised."
 
 
 def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
     """Return the fix that writes through a mask without asking whether it selects anything."""
-    mask = _asked(module, test)
-    if mask is None or node.orelse is not None or not isinstance(node.body, cst.IndentedBlock):
+    asked = _asked(module, test)
+    if asked is None or node.orelse is not None or not isinstance(node.body, cst.IndentedBlock):
         return None
     lines = node.body.body
-    if not lines or not all(_fills(module, line, mask) for line in lines):
+    if not lines or not all(_fills(module, line, asked) for line in lines):
         return None
     first, *others = lines
     code = cst.Module([]).code_for_node
@@ -38,7 +43,8 @@ def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix
 
 
 def _asked(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the mask of ``m.any()``, ``torch.any(m)``, ``m.sum()`` and ``m.sum() > 0``."""
+    """Return what is asked for elements by ``m.any()``, ``torch.any(m)``, ``m.sum()`` and
+    ``m.sum() > 0``: a mask, or counts that are more than zero where a mask could be set."""
     match test:
         case cst.Comparison(
             left=left,
@@ -50,17 +56,58 @@ def _asked(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | Non
         ):
             test = left
     match test:
-        case cst.Call(func=cst.Attribute(value=mask, attr=cst.Name(value=ask)), args=[]) if (
+        case cst.Call(func=cst.Attribute(value=asked, attr=cst.Name(value=ask)), args=[]) if (
             ask in _ASKS
         ):
             pass
-        case cst.Call(func=func, args=[cst.Arg(value=mask, keyword=None, star="")]) if module.name(
+        case cst.Call(func=func, args=[cst.Arg(value=asked, keyword=None, star="")]) if module.name(
             func
         ) in ("torch.any", "torch.sum"):
             pass
         case _:
             return None
-    return mask if dotted_text(mask) is not None and _is_mask(module, mask) else None
+    if isinstance(asked, cst.Comparison):
+        bare = asked.with_changes(lpar=[], rpar=[])
+        return bare if inferred(module, asked).dtype == "bool" else None
+    if dotted_text(asked) is None:
+        return None
+    return asked if _is_mask(module, asked) or _counts(module, asked) else None
+
+
+def _counts(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a name holds sums of truth values, of which none is below zero."""
+    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
+    return bool(made) and all(
+        isinstance(each, cst.Assign) and _sums_truth(module, each.value) for each in made
+    )
+
+
+def _sums_truth(module: Module, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Call(func=func, args=[cst.Arg(value=summed, keyword=None, star=""), *_]) if (
+            module.name(func) == "torch.sum"
+        ):
+            return inferred(module, summed).dtype == "bool"
+        case cst.Call(func=cst.Attribute(value=summed, attr=cst.Name("sum"))):
+            return inferred(module, summed).dtype == "bool"
+    return False
+
+
+def _selects(index: cst.BaseExpression, asked: cst.BaseExpression, counted: bool) -> bool:
+    """Say whether an index selects nothing where what was asked holds nothing."""
+    if not counted:
+        return index.deep_equals(asked)
+    match index:
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.GreaterThan() | cst.NotEqual(), comparator=cst.Integer("0")
+                )
+            ],
+        ):
+            return left.deep_equals(asked)
+    return False
 
 
 def _is_mask(module: Module, node: cst.BaseExpression) -> bool:
@@ -74,7 +121,7 @@ def _is_mask(module: Module, node: cst.BaseExpression) -> bool:
     )
 
 
-def _fills(module: Module, line: cst.CSTNode, mask: cst.BaseExpression) -> bool:
+def _fills(module: Module, line: cst.CSTNode, asked: cst.BaseExpression) -> bool:
     """Say whether a statement puts a number where the mask is, and does nothing else."""
     match line:
         case cst.SimpleStatementLine(
@@ -92,7 +139,7 @@ def _fills(module: Module, line: cst.CSTNode, mask: cst.BaseExpression) -> bool:
                 )
             ]
         ):
-            return index.deep_equals(mask) and _plain(module, held) and _number(module, value)
+            pass
         case cst.SimpleStatementLine(
             body=[
                 cst.Expr(
@@ -103,8 +150,12 @@ def _fills(module: Module, line: cst.CSTNode, mask: cst.BaseExpression) -> bool:
                 )
             ]
         ):
-            return index.deep_equals(mask) and _plain(module, held) and _number(module, value)
-    return False
+            pass
+        case _:
+            return False
+    counted = not isinstance(asked, cst.Comparison) and not _is_mask(module, asked)
+    through = _selects(index, asked, counted)
+    return through and _plain(module, held) and _number(module, value)
 
 
 def _plain(module: Module, node: cst.BaseExpression) -> bool:
@@ -129,6 +180,32 @@ def _number(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Name() | cst.Attribute():
             return inferred(module, node).kind == "number"
     return False
+
+
+def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:
+    """Return the fix that asks whether a parameter was given by ``is not None`` instead of by its
+    truth."""
+    function = module.function(test)
+    if not isinstance(test, cst.Name) or function is None:
+        return None
+    if definitions_of(module, test) != [function]:
+        return None
+    params = function.params
+    defaults = [
+        each.default
+        for each in (*params.posonly_params, *params.params, *params.kwonly_params)
+        if each.name.value == test.value
+    ]
+    if not any(isinstance(each, cst.Name) and each.value == "None" for each in defaults):
+        return None
+    above = module.parent(test)
+    refused = isinstance(above, cst.UnaryOperation) and isinstance(above.operator, cst.Not)
+    place = above if refused else test
+    sign = "is" if refused else "is not"
+    assert isinstance(place, cst.BaseExpression)
+    new = cst.parse_expression(f"{test.value} {sign} None")
+    edits = (Replace(place, new.with_changes(lpar=place.lpar, rpar=place.rpar)),)
+    return Fix(edits, Safety.UNSAFE, "Ask whether it was given", _GIVEN)
 
 
 def answers_at_once(module: Module, choice: cst.IfExp) -> Fix | None:
@@ -175,4 +252,4 @@ def answers_at_once(module: Module, choice: cst.IfExp) -> Fix | None:
     return Fix(edits, Safety.UNSAFE, "Compare all elements, and read them once", note or _ONCE)
 
 
-__all__ = ["answers_at_once", "needless_test"]
+__all__ = ["answers_at_once", "given_test", "needless_test"]

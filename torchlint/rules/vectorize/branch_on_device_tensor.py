@@ -73,7 +73,8 @@ if weight.abs().max() > 10:
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
 gradients. A test whether a mask selects anything goes where only numbers are written through the
-mask; `[1 if v > 0.5 else 0 for v in t]` compares all of `t` and reads it once.
+mask; `[1 if v > 0.5 else 0 for v in t]` compares all of `t` and reads it once. A parameter whose
+default is None is asked by `is not None` instead of by its truth.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -92,7 +93,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
-from torchlint.rules.vectorize._branch_fixes import answers_at_once, needless_test
+from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test, needless_test
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
@@ -183,6 +184,8 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
         fix = _fix(module, holder, test) or needless_test(module, holder, test)
     elif isinstance(holder, cst.IfExp) and holder.test is test:
         fix = answers_at_once(module, holder)
+    if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):
+        fix = given_test(module, test)
     severity = Severity.INFO if stop is not None else None
     yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop)
 
@@ -191,12 +194,35 @@ def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:
     """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver
     that converges."""
     loops = module.loops(holder) if holder is not None else []
+    if isinstance(holder, cst.If) and _all_ended(module, holder):
+        return True
     inside = bool(loops) and heat_of(module, loops[0]).grade >= heat_of(module, loops[0].body).grade
     match holder:
         case cst.If(
             orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])
         ) if inside:
             return isinstance(only, (cst.Break, cst.Return))
+    return False
+
+
+def _all_ended(module: Module, node: cst.If) -> bool:
+    """Say whether ``if finished.all(): break`` ends a loop that counts tokens or runs until then,
+    which is no loop over batches."""
+    match node:
+        case cst.If(
+            test=cst.Call(func=cst.Attribute(attr=cst.Name("all")), args=[]),
+            orelse=None,
+            body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Break()])]),
+        ):
+            pass
+        case _:
+            return False
+    loop = next(iter(module.loops(node)), None)
+    match loop:
+        case cst.While():
+            return True
+        case cst.For(iter=cst.Call(func=func)):
+            return module.name(func) == "builtins.range"
     return False
 
 
