@@ -83,8 +83,9 @@ SHAPES = {
     "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
     "a part that is moved": ("m = torch.zeros(6)[::2]\ny = m.to(q.device)", "unsafe"),
     "steps of a schedule": (
-        "def at(steps):\n    for i in reversed(steps):\n        t = (torch.ones(3) * i).to(q.device)\n"
-        "    return t\n\ny = at(self.columns_idx) + at(torch.tensor([2.5]))",
+        "def at(steps):\n    for i in reversed(steps):\n"
+        "        t = (torch.ones(3) * i).to(q.device)\n    return t\n\n"
+        "y = at(self.columns_idx) + at(torch.tensor([2.5]))",
         "unsafe",
     ),
     "random": ("keep = torch.randperm(3)[:2]\ny = q[keep]", "unsafe"),

@@ -25,25 +25,26 @@ target = torch.randn(64, 32, device=device)
 
 ## Bad
 ```python
-class RowLoss(nn.Module):
+class ColumnLoss(nn.Module):
     def forward(self, pred, target):
-        losses = torch.zeros(pred.shape[0], device=pred.device)
-        for i in range(pred.shape[0]):
-            losses[i] = (pred[i] - target[i]).pow(2).mean()
-        return losses.sum()
+        loss = 0.0
+        for i in range(pred.shape[1]):
+            loss += (pred[:, i] - target[:, i]).pow(2).mean(dim=0)
+        return loss
 
 
-loss = RowLoss()(x, target)
+loss = ColumnLoss()(x, target)
 ```
 
 ## Good
 ```python
-class RowLoss(nn.Module):
+class ColumnLoss(nn.Module):
     def forward(self, pred, target):
-        return (pred - target).pow(2).mean(dim=1).sum()
+        loss = (pred - target).pow(2).mean(dim=0).sum(dim=0)
+        return loss
 
 
-loss = RowLoss()(x, target)
+loss = ColumnLoss()(x, target)
 ```
 
 ## Leave alone
@@ -67,7 +68,11 @@ class Split(nn.Module):
 ```
 
 ## Fix safety
-No fix is offered: which operation does the work depends on the loop.
+Unsafe: a loop that adds up, writes or collects what elementwise operations and reductions make of
+each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
+sums are made in another order, and all turns are in memory at once. `x[i][mask[i]].max()` fills
+what the mask leaves out with infinity. Other loops get no fix: which operation does the work
+depends on the loop.
 
 ## Measure
 Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU:
@@ -79,7 +84,7 @@ target = torch.randn(128, 32, device=device)
 
 ```python
 x.grad = None
-loss = RowLoss()(x, target)
+loss = ColumnLoss()(x, target)
 loss.backward()
 ```
 """
@@ -98,6 +103,7 @@ from torchlint.rules.vectorize._bodies import (
     only_tensor_work,
 )
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
+from torchlint.rules.vectorize._vector_forms import vector_form
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
@@ -171,7 +177,10 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
         return
     severity = Severity.INFO if is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
-    yield Hit(place, message=found, severity=severity)
+    counts = _ranged(module, node.iter)
+    sized = bool(counts) and is_size(module, counts[-1])
+    fix = vector_form(module, node, sized)
+    yield Hit(place, message=found, severity=severity, fix=fix)
 
 
 def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:

@@ -1,0 +1,223 @@
+"""Loops that TL601 writes for all parts at once are executed before and after: values and gradients
+agree but for rounding, dtypes, shapes and the random state are the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import pytest
+
+from tests.checking import check, fixed
+
+torch = pytest.importorskip("torch")
+
+from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
+
+CODES = frozenset({"TL601"})
+HEAD = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Conv2d(2, 4, 1).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+loader = [torch.rand(3, 2, 5, 6) for _ in range(2)]
+found = []
+
+
+class Loss(nn.Module):
+    def __init__(self, classes=3, eps=1e-5, start=0.0):
+        super().__init__()
+        self.classes = classes
+        self.eps = eps
+        self.start = start
+
+    def forward(self, pred, target):
+        smooth = 1
+"""
+END = """\
+
+
+criterion = Loss()
+for x in loader:
+    pred = net(x.cuda()).sigmoid()
+    target = (pred.detach() > 0.5).float()
+    loss = criterion(pred, target)
+    optimizer.zero_grad()
+    loss.sum().backward()
+    found += [loss.detach(), net.weight.grad.clone()]
+    optimizer.step()
+"""
+
+
+def program(body: str) -> str:
+    return HEAD + "".join(f"        {line}\n" for line in body.splitlines()) + END
+
+
+def turns(body: str, start: str = "total = 0.0", end: str = "return total", over: str = "") -> str:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return program(f"{start}\nfor i in range({over or 'pred.size(1)'}):\n{lines}{end}")
+
+
+DICE = "2 * (pred[:, i] * target[:, i]).sum(dim=1).sum(dim=1) / (pred[:, i].sum((1, 2)) + smooth)"
+NEW = {
+    "sums one after another": (turns(f"total += {DICE}"), ".sum(dim=2).sum(dim=2)"),
+    "written out": (turns(f"total = total + {DICE}"), ".sum(dim=1)"),
+    "named on the way": (
+        turns(
+            "p = pred[:, i].contiguous().view(-1)\nt = target[:, i].contiguous().view(-1)\n"
+            "both = (p * t).sum()\n"
+            "total += (2 * both + smooth) / (p.sum() + t.sum() + smooth)"
+        ),
+        "both = (p * t).sum(dim=1)",
+    ),
+    "all but the first": (
+        turns("total += (pred[:, i] - target[:, i]).abs().mean()", over="1, pred.shape[1]"),
+        "pred[:, 1:]",
+    ),
+    "a sum that goes on": (
+        turns("total += (pred[:, i] * target[:, i]).sum()", start="total = pred.mean()"),
+        "total +=",
+    ),
+    "whole numbers": (
+        turns(
+            "total += (pred[:, i] > 0.5).sum()",
+            start="total = 0.0",
+            end="return total + pred.sum()",
+        ),
+        "total += (pred > 0.5)",
+    ),
+    "rows written": (
+        turns(
+            "out[i] = (pred[i] - pred[i].detach() * 2).pow(2).mean()",
+            start="out = torch.zeros(pred.shape[0], device=pred.device)",
+            end="return out.sum()",
+            over="pred.shape[0]",
+        ),
+        "out[:] = (pred - pred.detach() * 2).pow(2).",
+    ),
+    "columns written": (
+        turns(
+            "out[:, i] = pred[:, i].sum((1, 2)) + torch.exp(pred[:, i]).mean((1, 2))",
+            start="out = torch.zeros(pred.shape[:2], device=pred.device)",
+            end="return out.sum()",
+        ),
+        "out[:, :] = pred.sum((2, 3)) + torch.exp(pred).mean((2, 3))",
+    ),
+    "a list that is stacked": (
+        turns(
+            "rows.append(pred[i].pow(2).mean())",
+            start="rows = []",
+            end="rows = torch.stack(rows)\nreturn rows.sum()",
+            over="pred.size(0)",
+        ),
+        "rows = pred.pow(2).",
+    ),
+    "the hardest of each row": (
+        program(
+            "n = pred.size(0)\ndist = torch.pow(pred, 2).sum(dim=1, keepdim=True).expand(n, n)\n"
+            "dist = dist + dist.t()\ndist = dist.clamp(min=1e-12).sqrt()\n"
+            "mask = target.expand(n, n).eq(target.expand(n, n).t())\n"
+            "far, near = [], []\nfor i in range(n):\n"
+            "    far.append(dist[i][mask[i]].max().unsqueeze(0))\n"
+            "    near.append(dist[i][mask[i] == 0].sum().unsqueeze(0))\n"
+            "far = torch.cat(far)\nnear = torch.cat(near)\nreturn far - near"
+        ).replace("(pred, target)\n    opt", "(pred.flatten(1), target.flatten(1)[:, 0])\n    opt"),
+        'far = dist.masked_fill(~mask, float("-inf")).amax(dim=1)',
+    ),
+    "a sum of a generator": (
+        program("return sum((pred[:, i] * target[:, i]).mean() for i in range(pred.size(1)))"),
+        "return (pred * target).",
+    ),
+    "a stack of a list": (
+        program("return torch.stack([pred[i].max() for i in range(pred.size(0))]).sum()"),
+        ".amax(",
+    ),
+    "rows by name": (
+        turns("total += row.abs().sum() * 2", "scores = torch.relu(pred)\ntotal = 0.0").replace(
+            "for i in range(pred.size(1))", "for row in scores"
+        ),
+        "scores.abs()",
+    ),
+    "a softmax of each": (
+        turns("total += pred[i].log_softmax(dim=0).mean(dim=0)", over="pred.size(0)"),
+        "pred.log_softmax(dim=1).mean(dim=1)",
+    ),
+}
+KEPT = {
+    "another part": turns("total += (pred[:, i] * pred[:, 0]).mean()"),
+    "the index itself": turns("total += pred[:, i].mean() * i"),
+    "a tensor of unknown size": turns(
+        "total += (pred[:, i] * w).mean()", start="total = 0.0\nw = target.flatten(1)[:, :6]"
+    ),
+    "read behind the loop": turns("m = pred[:, i].mean()\ntotal += m", end="return total + m"),
+    "along an unknown last dimension": turns("total += target[:, i].sum(-1).mean(0).sum(-1)"),
+    "a dropout": turns("total += pred[:, i].bernoulli().mean()"),
+    "the last one wins": turns("total = pred[:, i].mean()"),
+    "a branch": turns("if i > 0:\n    total += pred[:, i].mean()"),
+    "a list that is looked at": turns(
+        "rows.append(pred[i].mean())",
+        start="rows = []",
+        end="return torch.stack(rows).sum() + len(rows)",
+        over="pred.size(0)",
+    ),
+    "one of two lists": turns(
+        "a.append(pred[i].mean())\nb.append(pred[i].mean())",
+        start="a, b = [], []",
+        end="return torch.stack(a).sum() + sum(b)",
+        over="pred.size(0)",
+    ),
+}
+
+
+def ended(source: str) -> list[Any]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()), StandIn("cpu"):
+        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
+    return [*names["found"], *names["net"].parameters(), torch.rand(1)]
+
+
+def changed(source: str, safety: str = "unsafe") -> str:
+    return fixed(source, safety, codes=CODES).after or source
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_all_at_once_it_is_the_same_but_for_rounding(name: str) -> None:
+    source, new = NEW[name]
+    after = changed(source)
+    assert after != source
+    assert new in after, after
+    assert "for i in range" not in after
+    before, behind = ended(source), ended(after)
+    assert len(before) == len(behind)
+    for one, two in zip(before, behind, strict=True):
+        assert (one.dtype, one.shape) == (two.dtype, two.shape)
+        assert torch.allclose(one, two, rtol=1e-4, atol=1e-6)
+    assert torch.equal(before[-1], behind[-1]), "the random state"
+    assert changed(after) == after, "the second run changes something"
+    assert changed(source, "safe") == source
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_has_no_certain_vector_form_stays(name: str) -> None:
+    source = KEPT[name]
+    assert changed(source) == source
+
+
+def test_comments_stay() -> None:
+    source = turns(
+        "# the square\np = pred[:, i].pow(2)\ntotal += p.mean()  # of a class",
+        start="total = 0.0  # nothing yet",
+    )
+    after = changed(source)
+    assert after == source or all(
+        each in after for each in ("# the square", "# of a class", "# nothing yet")
+    )
+
+
+def test_the_findings_stay_where_no_fix_is_known() -> None:
+    assert all(
+        check(KEPT[name], codes=CODES).findings for name in ("another part", "the index itself")
+    )
