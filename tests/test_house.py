@@ -24,6 +24,7 @@ FLOORS = {
     "base": 1,
     "source": 2,
     "report": 2,
+    "trace": 2,
     "semantic": 3,
     "rule": 4,
     "catalog": 5,
@@ -44,7 +45,13 @@ FLOORS = {
 }
 NEIGHBOURS = ("verify", "profile")
 """They meet the linter at one door."""
-DOORS = ("torchlint.api.", "torchlint.base.", "torchlint.report.kit.", "torchlint.__version__.")
+DOORS = (
+    "torchlint.api.",
+    "torchlint.base.",
+    "torchlint.report.kit.",
+    "torchlint.trace.",  # what a program did; it knows nothing of the linter
+    "torchlint.__version__.",
+)
 INSIDE = ROOT / "verify" / "inside"
 NO_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "types"}
 FILES = sorted(ROOT.rglob("*.py"))
@@ -236,6 +243,7 @@ OTHERWISE = {
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
     "settings/line_length.py": {"line-length"},  # a key of ruff and black
     "cli/rules.py": {"--output-format"},  # an option of its own
+    "cli/profile.py": {"--output-format"},  # an option of its own
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
 }
 """Words that are spelled like a key, and stand for something else or before the table can be

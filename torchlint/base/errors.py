@@ -47,3 +47,7 @@ class WriteError(TorchlintError):
 
 class OutputError(TorchlintError):
     """The report could not be written to where the user asked."""
+
+
+class TraceError(TorchlintError):
+    """A profiler's trace that cannot be read, or that is none; the message names the file."""

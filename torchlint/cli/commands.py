@@ -36,6 +36,10 @@ COMMANDS = {
         "verify:verify_command",
         "Compare a program with and without its fixes: speed, results, memory.",
     ),
+    "profile": (
+        "profile:profile_command",
+        "Say where a program's time went, from traces of PyTorch's profiler.",
+    ),
 }
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""
 

@@ -1,0 +1,105 @@
+"""Traces whose truth is known: a small machine that runs programs with a host, streams and
+synchronisations, and writes down what it did as PyTorch's profiler would.
+
+Times are nanoseconds; what is written are microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HOST, OTHER = "100", "101"
+"""The training thread and the thread of autograd."""
+CALL = 4_000
+LATENCY = 2_000
+BEGIN = 5_000_000_000
+
+
+@dataclass
+class Machine:
+    """Runs a program instruction by instruction; `now` is the host's time."""
+
+    now: int = BEGIN
+    events: list[dict[str, Any]] = field(default_factory=list)
+    streams: dict[int, int] = field(default_factory=dict)
+    thread: str = HOST
+    correlation: int = 0
+
+    def event(self, cat: str, name: str, ts: int, dur: int, **args: Any) -> None:
+        """Write down what took time."""
+        self.events.append(
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": 1 if "stream" not in args else 0,
+                "tid": args.get("stream", self.thread),
+                "ts": ts / 1000,
+                "dur": dur / 1000,
+                "args": args,
+            }
+        )
+
+    def host(self, time: int) -> None:
+        """Let the host compute."""
+        self.now += time
+
+    def launch(
+        self, work: int, stream: int = 7, name: str = "gemm", cat: str = "kernel", **args: Any
+    ) -> int:
+        """Put work into a stream; return when it ends."""
+        self.correlation += 1
+        call = "cudaLaunchKernel" if cat == "kernel" else "cudaMemcpyAsync"
+        self.event("cuda_runtime", call, self.now, CALL, correlation=self.correlation)
+        start = max(self.now + CALL + LATENCY, self.streams.get(stream, 0))
+        self.streams[stream] = start + work
+        self.event(
+            cat, name, start, work, stream=stream, correlation=self.correlation, device=0, **args
+        )
+        self.now += CALL
+        return start + work
+
+    def sync(self) -> None:
+        """Wait until all streams are empty."""
+        begun = self.now
+        self.now = max(self.now + 1_000, *(end + 1_000 for end in self.streams.values()), 0)
+        self.event("cuda_runtime", "cudaDeviceSynchronize", begun, self.now - begun)
+
+    def step(self, number: int, begun: int) -> None:
+        """Mark a step that ends now."""
+        self.event("user_annotation", f"ProfilerStep#{number}", begun, self.now - begun)
+
+
+def document(events: Iterable[dict[str, Any]], **meta: Any) -> dict[str, Any]:
+    """Return a trace as PyTorch writes it."""
+    return {"schemaVersion": 1, **meta, "traceEvents": list(events), "traceName": "t.json"}
+
+
+def written(path: Path, events: Iterable[dict[str, Any]], **meta: Any) -> str:
+    """Write a trace; return the file's name."""
+    path.write_text(json.dumps(document(events, **meta), indent=1))
+    return str(path)
+
+
+def steps(count: int = 4, *, work: int = 100_000, sync: bool = True, rank: int = 0) -> Machine:
+    """Return what ran a loop: a copy, three kernels, a collective on another stream, and a wait."""
+    machine = Machine()
+    for number in range(count):
+        begun = machine.now
+        machine.host(20_000)
+        machine.launch(
+            10_000, 7, "Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", bytes=40_000,
+            **{"memory bandwidth (GB/s)": 4.0},
+        )  # fmt: skip
+        for _ in range(3):
+            machine.launch(work)
+        machine.launch(50_000 + 10_000 * rank, 20, "ncclKernel_AllReduce_RING_LL_Sum_float")
+        if sync:
+            machine.sync()
+        machine.host(5_000)
+        machine.step(number, begun)
+    return machine

@@ -1,0 +1,152 @@
+"""``torchlint profile``: where a program's time goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+import click
+
+from torchlint import __version__
+from torchlint.base.errors import UsageError
+from torchlint.cli.options import wants_color
+from torchlint.cli.output import check_output_file, emit, write_output_file
+from torchlint.cli.progress import Status
+from torchlint.cli.terminal import is_terminal
+from torchlint.profile.errors import demand
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+class _Time(click.ParamType):  # type: ignore[type-arg]
+    """A time with its unit, ``30us``; nanoseconds to the program."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = _TIME.fullmatch(value.strip())
+        if found is None:
+            self.fail(f"{value!r} is no time; write 30us, 0.5ms, 200ns", param, ctx)
+        return round(float(found[1]) * _UNITS[found[2]])
+
+
+@click.command("profile")
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="FILE|DIR",
+    help="Read this trace of PyTorch's profiler, .json or .json.gz, or those in a folder. "
+    "Repeatable: several are ranks of one run.",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="FILE|DIR",
+    help="Show the figures of this older trace beside them. Repeatable.",
+)
+@click.option(
+    "--rank", type=click.IntRange(min=0), metavar="N", help="Show this rank. [default: lowest]"
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="List so many kernels.",
+)
+@click.option(
+    "--idle-threshold",
+    type=_Time(),
+    default="30us",
+    show_default=True,
+    metavar="TIME",
+    help="Gaps below it lie between kernels, where the host was not late.",
+)
+@click.option(
+    "--runtime-cutoff",
+    type=_Time(),
+    default="50us",
+    show_default=True,
+    metavar="TIME",
+    help="Count launches whose call takes longer.",
+)
+@click.option(
+    "--delay-cutoff",
+    type=_Time(),
+    default="100us",
+    show_default=True,
+    metavar="TIME",
+    help="Count launches whose work begins later after the call.",
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the report.",
+)
+@click.option(
+    "-o",
+    "--output-file",
+    metavar="FILE",
+    help="Write the report to FILE instead of standard output.",
+)
+@click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Do not say what is being read.")
+@click.pass_context
+def profile_command(ctx: click.Context, /, **given: Any) -> int:
+    """Say where a program's time went, from traces of PyTorch's profiler.
+
+    \b
+    torchlint profile --trace trace.json.gz
+    torchlint profile --trace traces/                      all ranks of a run
+    torchlint profile --trace new.json --against old.json  before and after
+
+    Neither torch nor a GPU is needed; pip install 'torchlint[profile]' brings what reads traces.
+
+    Exit code: 0 a report, 2 wrong usage or nothing that can be read, 4 a package is missing,
+    130 interrupted.
+    """
+    if not given["traces"]:
+        raise UsageError("name a trace: torchlint profile --trace FILE")
+    demand()
+    from torchlint.profile.report import files_of, report
+    from torchlint.trace.figures import Limits
+
+    if given["output_file"] is not None:
+        read = {os.path.realpath(path) for path in files_of(given["traces"] + given["against"])}
+        check_output_file(given["output_file"], read)
+    limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
+    command = ctx.find_object(tuple) or ()
+    with Status(not given["quiet"]) as status:
+        found = report(given["traces"], limits, command, __version__, status.show)
+        older = (
+            report(given["against"], limits, command, __version__, status.show)
+            if given["against"]
+            else None
+        )
+    shown = {"rank": given["rank"], "top": given["top"], "against": older}
+    to_file = given["output_file"] is not None
+    if given["output_format"] == "json":
+        from torchlint.profile.output import json_report
+
+        text = json_report.render(found, **shown)
+    else:
+        from torchlint.profile.output.text import render
+
+        color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
+        text = render(found, **shown, color=color)
+    if to_file:
+        write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
+    else:
+        emit(text)
+    return 0

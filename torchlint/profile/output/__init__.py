@@ -1,0 +1,1 @@
+"""What `torchlint profile` found, for people and for programs."""

@@ -1,0 +1,140 @@
+"""A report as one JSON document; ``profile-report.schema.json`` beside this file describes it.
+
+Times are nanoseconds. What was not measured is null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from torchlint.profile.report import Rank, Report, common_steps
+from torchlint.report.kit import ascii_json
+
+SCHEMA_VERSION = 1
+
+
+def render(report: Report, *, rank: int | None, top: int, against: Report | None = None) -> str:
+    """Return the report as JSON, ASCII only, with a final newline; arguments as of the text."""
+    found = document(report, rank, top)
+    if against is not None:
+        found["against"] = document(against, rank, top)
+    return ascii_json.dump(found)
+
+
+def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
+    """Return the report as plain values; `figures` and `steps` are of the rank that is shown."""
+    shown = report.rank(rank)
+    of = shown.figures
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": list(report.command),
+        "environment": {"torchlint": report.version, "device": shown.device or None},
+        "window": {"events": of.events, "counted": of.counted, "span_ns": of.span},
+        "rank": shown.number,
+        "ranks": [_rank(report, each) for each in report.ranks],
+        "common_steps": [
+            {"number": number, "ns_by_rank": {str(rank): time for rank, time in times.items()}}
+            for number, times in common_steps(report.ranks).items()
+        ],
+        "steps": [
+            {
+                "number": step.number,
+                "time_ns": step.time,
+                "busy_ns": step.busy,
+                "loading_ns": step.loading,
+            }
+            for step in of.steps.each
+        ],
+        "figures": _figures(shown, top),
+        "notes": list(report.notes),
+    }
+
+
+def _rank(report: Report, rank: Rank) -> dict[str, Any]:
+    spent = rank.figures.temporal
+    return {
+        "rank": rank.number,
+        "world_size": rank.world,
+        "file": rank.path,
+        "step_ns": rank.figures.steps.median,
+        "temporal": None if spent is None else _temporal(rank),
+        "waits_in_collectives_ns": report.waiting.by_rank[rank.number]
+        if report.waiting.matched
+        else None,
+    }
+
+
+def _temporal(rank: Rank) -> dict[str, Any] | None:
+    spent = rank.figures.temporal
+    if spent is None:
+        return None
+    return {
+        "total_ns": spent.total,
+        "idle_ns": spent.idle,
+        "compute_ns": spent.compute,
+        "rest_ns": spent.rest,
+    }
+
+
+def _figures(rank: Rank, top: int) -> dict[str, Any]:
+    of = rank.figures
+    counted = of.launches
+    return {
+        "temporal": _temporal(rank),
+        "kinds": [{"kinds": list(names), "ns": time} for names, time in of.by_kinds.items()],
+        "hidden_communication": of.hidden_communication,
+        "idle": [
+            {
+                "stream": stream,
+                "host_ns": gaps.host,
+                "kernel_ns": gaps.kernel,
+                "other_ns": gaps.other,
+            }
+            for stream, gaps in of.idle.items()
+        ],
+        "launches": None if counted is None else dataclasses.asdict(counted),
+        "queues": [
+            {
+                "stream": stream,
+                "changes": queue.changes,
+                "quartiles": list(queue.quartiles),
+                "longest": queue.longest,
+                "full_ns": queue.full_ns,
+            }
+            for stream, queue in of.queues.items()
+        ],
+        "copies": [
+            {
+                "direction": direction,
+                "count": copies.count,
+                "bytes": copies.nbytes,
+                "ns": copies.time_ns,
+                "gb_per_s": _finite(copies.mean),
+                "peak_gb_per_s": _finite(copies.peak),
+            }
+            for direction, copies in of.bandwidth.items()
+        ],
+        "kernels": [
+            {
+                "name": kernel.name,
+                "kind": kernel.kind,
+                "count": kernel.count,
+                "total_ns": kernel.total,
+                "least_ns": kernel.least,
+                "most_ns": kernel.most,
+            }
+            for kernel in of.kernels[:top]
+        ],
+        "step": {
+            "median_ns": of.steps.median,
+            "variation": of.steps.variation,
+            "slowest_because": of.steps.why or None,
+        },
+        "loading": None if of.loading is None else {"batches": of.batches, "ns": of.loading},
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,100 @@
+"""The figures of a rank as rows of words, which a report shows alone or beside another's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint.profile.report import Rank
+from torchlint.report.kit.words import DASH, digits, size
+from torchlint.trace.figures import Figures
+
+Row = tuple[str, str]
+"""What is measured, and its value."""
+_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
+
+
+def span(nanoseconds: float | None) -> str:
+    """Return a time with its unit: ``12.3 ms``."""
+    if nanoseconds is None:
+        return DASH
+    if not nanoseconds:
+        return "0"
+    for factor, unit in _UNITS:
+        if abs(nanoseconds) >= factor * 0.9995:
+            return f"{digits(nanoseconds / factor)} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def share(part: float | None, whole: float) -> str:
+    """Return a part of a whole in percent."""
+    return DASH if part is None or not whole else f"{100 * part / whole:.1f} %"
+
+
+def rows(rank: Rank, top: int) -> Iterator[Row]:
+    """Yield what a report shows of a rank.
+
+    Args:
+        rank: the rank.
+        top: how many kernels are shown.
+    """
+    of = rank.figures
+    yield "events", f"{of.events:,}"
+    yield "span", span(of.span)
+    yield from _steps(of)
+    yield from _device(of)
+    yield from _host(of)
+    for direction, copies in of.bandwidth.items():
+        speed = "" if copies.mean is None else f", {digits(copies.mean)} GB/s"
+        yield direction, f"{copies.count:,} x, {size(copies.nbytes)}, {span(copies.time_ns)}{speed}"
+    for kernel in of.kernels[:top]:
+        yield kernel.name, f"{span(kernel.total)}, {kernel.count:,} x"
+
+
+def _steps(of: Figures) -> Iterator[Row]:
+    found = of.steps
+    if found.median is not None:
+        spread = "" if found.variation is None else f", varying by {100 * found.variation:.1f} %"
+        yield "step", f"{span(found.median)} ({len(found.each)} steps{spread})"
+    if found.why:
+        slowest = max(found.each, key=lambda step: step.time)
+        yield "slowest step", f"#{slowest.number}, {span(slowest.time)}: {found.why}"
+    if of.loading is not None:
+        yield "waiting for data", f"{span(of.loading)} for {of.batches:,} batches"
+
+
+def _device(of: Figures) -> Iterator[Row]:
+    spent = of.temporal
+    if spent is None:
+        yield "GPU", DASH
+        return
+    yield "GPU, first to last work", span(spent.total)
+    yield "  computing", f"{span(spent.compute)} ({share(spent.compute, spent.total)})"
+    yield "  other work alone", f"{span(spent.rest)} ({share(spent.rest, spent.total)})"
+    yield "  idle", f"{span(spent.idle)} ({share(spent.idle, spent.total)})"
+    if of.hidden_communication is not None:
+        yield "communication hidden", f"{100 * of.hidden_communication:.1f} %"
+    for names, time in sorted(of.by_kinds.items(), key=lambda item: -item[1]):
+        yield f"  {' and '.join(names)}", span(time)
+
+
+def _host(of: Figures) -> Iterator[Row]:
+    for stream, gaps in of.idle.items():
+        if gaps.host or gaps.kernel or gaps.other:
+            yield (
+                f"stream {stream} idle",
+                f"host late {span(gaps.host)}, between kernels {span(gaps.kernel)}, "
+                f"else {span(gaps.other)}",
+            )
+    counted = of.launches
+    if counted is not None:
+        yield (
+            "launches",
+            f"{counted.count:,}; kernel shorter than its launch {counted.short:,}, slow calls "
+            f"{counted.slow_calls:,}, long delays {counted.long_delays:,}",
+        )
+    for stream, queue in of.queues.items():
+        full = f", full for {span(queue.full_ns)}" if queue.full_ns else ""
+        yield (
+            f"queue of stream {stream}",
+            f"median {queue.quartiles[1]:g}, longest {queue.longest:,}{full}",
+        )

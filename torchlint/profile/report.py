@@ -1,0 +1,185 @@
+"""What traces say, put together: one rank or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchlint.base.errors import TraceError
+from torchlint.trace.columns import Trace
+from torchlint.trace.figures import Counted, Figures, Limits, counted, figures
+from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
+from torchlint.trace.stream import read
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank's trace, counted; `number` is what the trace says, else its place among the
+    files."""
+
+    number: int
+    path: str
+    world: int | None
+    device: str
+    figures: Figures
+    collectives: Collectives
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All ranks by number, what collectives show, and what is to be known about the traces."""
+
+    command: tuple[str, ...]
+    version: str
+    ranks: tuple[Rank, ...]
+    waiting: Waiting
+    notes: tuple[str, ...]
+
+    def rank(self, number: int | None) -> Rank:
+        """Return the rank of this number, the lowest where None.
+
+        Raises:
+            TraceError: there is none of this number.
+        """
+        if number is None:
+            return self.ranks[0]
+        for rank in self.ranks:
+            if rank.number == number:
+                return rank
+        known = ", ".join(str(rank.number) for rank in self.ranks)
+        raise TraceError(f"--rank {number}: the traces are of {known}")
+
+
+def files_of(named: Iterable[str]) -> list[str]:
+    """Return the files to read: folders stand for the ``.json`` and ``.json.gz`` files in them.
+
+    Raises:
+        TraceError: a folder has none, or there is no such file.
+    """
+    found = []
+    for name in named:
+        path = Path(name)
+        if not path.is_dir():
+            found.append(name)
+            continue
+        inside = sorted(
+            each for each in path.iterdir() if each.name.endswith((".json", ".json.gz"))
+        )
+        if not inside:
+            raise TraceError(f"{name}: holds no .json and no .json.gz file")
+        found += map(str, inside)
+    return found
+
+
+def report(
+    named: Sequence[str],
+    limits: Limits,
+    command: tuple[str, ...],
+    version: str,
+    tell: Callable[[str], None] = lambda words: None,
+) -> Report:
+    """Read traces one after the other and count each; only the figures of all stay in memory.
+
+    Args:
+        named: files and folders, as the user named them.
+        limits: what counts as a gap between kernels, a slow call and a long delay.
+        command: what the user typed.
+        version: torchlint's.
+        tell: is told which file is read.
+
+    Raises:
+        TraceError: a file that was named cannot be read, or no file of a folder can be.
+    """
+    ranks: list[Rank] = []
+    notes: list[str] = []
+    for at, path in enumerate(files_of(named)):
+        tell(f"reading {path}")
+        try:
+            trace = read(path)
+        except TraceError as error:
+            if path in named:
+                raise
+            notes.append(f"left out: {error}")
+            continue
+        part = counted(trace)
+        rank = _rank(trace, part, limits, at)
+        notes += _notes(trace, rank)
+        twin = next((other for other in ranks if other.number == rank.number), None)
+        if twin is not None:
+            notes.append(f"{path}: is of rank {rank.number} as {twin.path} is; left out")
+            continue
+        ranks.append(rank)
+    if not ranks:
+        raise TraceError("; ".join(notes) or "no trace was named")
+    ranks.sort(key=lambda rank: rank.number)
+    notes += _among(ranks)
+    together = waiting({rank.number: rank.collectives for rank in ranks})
+    return Report(command, version, tuple(ranks), together, tuple(notes))
+
+
+def _rank(trace: Trace, part: Counted, limits: Limits, at: int) -> Rank:
+    number = trace.rank()
+    info = trace.meta.get("distributedInfo")
+    world = info.get("world_size") if isinstance(info, dict) else None
+    return Rank(
+        at if number is None else number,
+        trace.path,
+        world if isinstance(world, int) else None,
+        _device(trace.meta.get("deviceProperties")),
+        figures(trace, limits),
+        collectives(trace, part.work, part.kind),
+    )
+
+
+def _device(properties: Any) -> str:
+    """Return what the first device is called; empty where the trace does not say it."""
+    first = properties[0] if isinstance(properties, list) and properties else None
+    name = first.get("name") if isinstance(first, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _notes(trace: Trace, rank: Rank) -> list[str]:
+    """Return what a reader of one trace's figures has to know."""
+    found, of = [], rank.figures
+    if trace.cut_off:
+        found.append(f"{trace.cut_off}; every whole event is used")
+    if trace.lost:
+        found.append(f"{trace.lost} events could not be read")
+    if trace.mended:
+        found.append(f"{trace.mended} events are no JSON, and were read all the same")
+    if not of.events:
+        found.append("it holds no events that took time")
+    elif of.temporal is None:
+        found.append("no device worked: figures of a GPU are not known")
+    if len(of.steps.each) > 1:
+        found.append(
+            f"figures are of {of.counted:,} events: the last step is left out, as its work may not "
+            "be all there"
+        )
+    return [f"{trace.path}: {words}" for words in found]
+
+
+def _among(ranks: Sequence[Rank]) -> list[str]:
+    """Return what a reader of several ranks has to know."""
+    found = []
+    world = max((rank.world or 0 for rank in ranks), default=0)
+    missing = sorted(set(range(world)) - {rank.number for rank in ranks})
+    if missing and len(ranks) > 1:
+        listed = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
+        found.append(f"{len(missing)} of {world} ranks have no trace: {listed}")
+    counts = {rank.number: len(rank.figures.steps.each) for rank in ranks}
+    if len(set(counts.values())) > 1:
+        words = ", ".join(f"rank {number}: {count}" for number, count in counts.items())
+        found.append(f"ranks have unequal numbers of steps ({words}); common ones are compared")
+    return found
+
+
+def common_steps(ranks: Sequence[Rank]) -> dict[int, dict[int, int]]:
+    """Return nanoseconds of each step that all ranks have, by step and rank."""
+    times = {
+        rank.number: {step.number: step.time for step in rank.figures.steps.each} for rank in ranks
+    }
+    shared = set.intersection(*(set(steps) for steps in times.values())) if times else set()
+    return {step: {rank: of[step] for rank, of in times.items()} for step in sorted(shared)}

@@ -1,0 +1,111 @@
+"""The events of a trace as columns of numbers: about 110 bytes each, whatever their arguments
+say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+NONE = -1
+"""Stands in a column of integers for what an event does not say."""
+DEVICE_CATS = frozenset({"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
+"""Categories of what a device does; old traces write them with capitals."""
+CALL_CATS = frozenset({"cuda_runtime", "cuda_driver", "Runtime", "hip_runtime", "hip_driver"})
+"""Categories of calls to the driver of a device."""
+PYTHON = "python_function"
+ANNOTATION = "user_annotation"
+OPERATOR = "cpu_op"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One entry per event in each column, in the order of the file.
+
+    `name`, `cat`, `thread` and `stack` are places in the tables of `Trace`. The others are as the
+    profiler wrote them, `NONE` where it did not: `corr` the correlation of a call with what it
+    started on the device, `seq` the sequence number of an operator and its backward, `pyid` and
+    `parent` the number of a Python frame and of the one that called it, `bw` GB/s.
+    """
+
+    ts: Ints
+    dur: Ints
+    name: Ints
+    cat: Ints
+    thread: Ints
+    corr: Ints
+    stream: Ints
+    seq: Ints
+    pyid: Ints
+    parent: Ints
+    nbytes: Ints
+    bw: Floats
+    stack: Ints
+
+    @property
+    def end(self) -> Ints:
+        """When each event ended."""
+        return self.ts + self.dur
+
+    def where(self, chosen: Mask | Ints) -> Columns:
+        """Return the events of a mask, or those with these numbers."""
+        return Columns(**{name: getattr(self, name)[chosen] for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One rank's trace.
+
+    Args:
+        path: the file, as the user named it.
+        meta: what stands beside the events.
+        names: what events are called.
+        cats: their categories.
+        threads: (process, thread) of events, as text.
+        stacks: call stacks of operators, as old profilers wrote them.
+        columns: the events that took time.
+        lost: how many events could not be read.
+        mended: how many could be read although they are no JSON.
+        cut_off: why the file ends before its end; empty where it does not.
+        thread_names: what threads are called, by their place in `threads`.
+    """
+
+    path: str
+    meta: dict[str, Any]
+    names: list[str]
+    cats: list[str]
+    threads: list[tuple[str, str]]
+    stacks: list[str]
+    columns: Columns
+    lost: int = 0
+    mended: int = 0
+    cut_off: str = ""
+    thread_names: dict[int, str] = field(default_factory=dict)
+
+    def with_columns(self, columns: Columns) -> Trace:
+        """Return the trace with other events of the same tables."""
+        return replace(self, columns=columns)
+
+    def of_cat(self, *cats: str) -> Mask:
+        """Return which events have one of these categories."""
+        places = [at for at, cat in enumerate(self.cats) if cat in cats]
+        return np.isin(self.columns.cat, places)
+
+    def device(self) -> Mask:
+        """Return which events are work of a device: kernels, copies and sets of memory."""
+        return self.of_cat(*DEVICE_CATS) & (self.columns.stream >= 0)
+
+    def calls(self) -> Mask:
+        """Return which events are calls to the driver of a device."""
+        return self.of_cat(*CALL_CATS)
+
+    def rank(self) -> int | None:
+        """Return the rank that the trace says it is of."""
+        info = self.meta.get("distributedInfo")
+        rank = info.get("rank") if isinstance(info, dict) else None
+        return rank if isinstance(rank, int) and not isinstance(rank, bool) else None

@@ -1,0 +1,112 @@
+"""All figures of one rank's trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchlint.trace.bandwidth import Bandwidth, bandwidth
+from torchlint.trace.columns import Columns, Ints, Trace
+from torchlint.trace.idle import THRESHOLD, Idle, idle
+from torchlint.trace.intervals import length, union
+from torchlint.trace.kernels import Kernel, kernels
+from torchlint.trace.kinds import kinds
+from torchlint.trace.launches import (
+    LONG_DELAY,
+    SLOW_CALL,
+    LaunchFigures,
+    launches,
+    starting_calls,
+)
+from torchlint.trace.loader import of_loaders
+from torchlint.trace.queue import Queue, queue
+from torchlint.trace.steps import Steps, steps
+from torchlint.trace.temporal import Temporal, by_kinds, hidden_communication, temporal
+from torchlint.trace.window import window
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What counts as a gap between kernels, a slow call and a long delay; nanoseconds."""
+
+    idle_threshold: int = THRESHOLD
+    slow_call: int = SLOW_CALL
+    long_delay: int = LONG_DELAY
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a trace says of one rank; None and empty where it has no device, times in nanoseconds.
+
+    `span` is from the first event of the window to the last; `batches` is how often a DataLoader
+    was waited for, and `loading` how long, None where the trace shows no DataLoader.
+    """
+
+    events: int
+    counted: int
+    span: int
+    temporal: Temporal | None
+    by_kinds: dict[tuple[str, ...], int]
+    hidden_communication: float | None
+    idle: dict[int, Idle]
+    launches: LaunchFigures | None
+    queues: dict[int, Queue]
+    bandwidth: dict[str, Bandwidth]
+    kernels: tuple[Kernel, ...]
+    steps: Steps
+    batches: int
+    loading: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What counts of a trace: the work of devices with its kinds, and the calls of the host."""
+
+    work: Columns
+    kind: Ints
+    calls: Columns
+    starting: Columns
+
+
+def counted(trace: Trace) -> Counted:
+    """Return what counts of a trace."""
+    inside = window(trace)
+    work = trace.columns.where(trace.device() & inside)
+    return Counted(
+        work,
+        kinds(trace)[work.name],
+        trace.columns.where(trace.calls() & inside),
+        trace.columns.where(starting_calls(trace) & inside),
+    )
+
+
+def figures(trace: Trace, limits: Limits | None = None) -> Figures:
+    """Count everything.
+
+    Args:
+        trace: one rank's.
+        limits: those of Holistic Trace Analysis where not given.
+    """
+    limits = limits or Limits()
+    inside = window(trace)
+    part = counted(trace)
+    work, kind = part.work, part.kind
+    device = bool(len(work.ts))
+    events = trace.columns.where(inside)
+    loading = trace.columns.where(of_loaders(trace) & inside)
+    batches = len(loading.ts)
+    return Figures(
+        len(trace.columns.ts),
+        len(events.ts),
+        int(events.end.max() - events.ts.min()) if len(events.ts) else 0,
+        temporal(work, kind),
+        by_kinds(work, kind),
+        hidden_communication(work, kind),
+        idle(part.calls, work, limits.idle_threshold),
+        launches(part.starting, work, limits.slow_call, limits.long_delay) if device else None,
+        queue(part.starting, work),
+        bandwidth(trace, work, kind),
+        tuple(kernels(trace, work, kind)),
+        steps(trace, trace.columns.where(trace.device())),
+        batches,
+        length(union(loading.ts, loading.end)) if batches else None,
+    )

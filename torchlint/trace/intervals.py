@@ -1,0 +1,43 @@
+"""Sets of times as two arrays, starts and ends, sorted and apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchlint.trace.columns import Ints
+
+Spans = tuple[Ints, Ints]
+
+
+def union(starts: Ints, ends: Ints) -> Spans:
+    """Return the times that at least one of the spans covers."""
+    if not len(starts):
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    reached = np.maximum.accumulate(ends)
+    first = np.concatenate(([True], starts[1:] > reached[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return starts[first], reached[last]
+
+
+def length(spans: Spans) -> int:
+    """Return how much time spans that lie apart cover."""
+    return int((spans[1] - spans[0]).sum())
+
+
+def covered(spans: Spans, times: Ints) -> Ints:
+    """Return how much of the time before each of some times spans that lie apart cover."""
+    starts, ends = spans
+    if not len(starts):
+        return np.zeros(len(times), dtype=np.int64)
+    lengths = np.concatenate(([0], np.cumsum(ends - starts)))
+    at = np.searchsorted(starts, times, side="right")
+    inside = np.maximum(0, ends[np.maximum(at - 1, 0)] - times) * (at > 0)
+    covered_: Ints = lengths[at] - inside
+    return covered_
+
+
+def overlap(one: Spans, other: Spans) -> int:
+    """Return how much time two sets of spans, each apart, have in common."""
+    return int((covered(other, one[1]) - covered(other, one[0])).sum())

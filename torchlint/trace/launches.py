@@ -1,0 +1,89 @@
+"""Calls of the host that start something on a device, joined with what they started."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchlint.trace.columns import Columns, Ints, Mask, Trace
+
+_STARTS = re.compile(
+    r"cu(?:da)?(?:Graph)?Launch\w*|cu(?:da)?Mem(?:cpy|set)\w*|"
+    r"hip(?:Ext)?(?:Module|Graph)?Launch\w*|hipMem(?:cpy|set)\w*"
+)
+"""Names of calls that put work into a stream."""
+SLOW_CALL = 50_000
+LONG_DELAY = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """Work of a device with the call that started it: places in the two columns, side by side."""
+
+    call: Ints
+    work: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFigures:
+    """Counts of launches, and sums in nanoseconds.
+
+    `short` counts kernels that took less time than their launch; `slow_calls` and `long_delays`
+    what exceeds the limits.
+    """
+
+    count: int
+    short: int
+    slow_calls: int
+    long_delays: int
+    calls_ns: int
+    work_ns: int
+    delay_ns: int
+
+
+def starting_calls(trace: Trace) -> Mask:
+    """Return which events are calls that put work into a stream."""
+    places = [at for at, name in enumerate(trace.names) if _STARTS.fullmatch(name)]
+    return trace.calls() & np.isin(trace.columns.name, places)
+
+
+def joined(calls: Columns, work: Columns) -> Launched:
+    """Join calls with what they started, by correlation; of two calls with one correlation the
+    first counts."""
+    known = np.flatnonzero(calls.corr >= 0)
+    corr, first = np.unique(calls.corr[known], return_index=True)
+    at = np.searchsorted(corr, work.corr)
+    at = np.minimum(at, max(len(corr) - 1, 0))
+    found = (
+        np.flatnonzero((corr[at] == work.corr) & (work.corr >= 0))
+        if len(corr)
+        else np.zeros(0, np.int64)
+    )
+    return Launched(known[first][at[found]], found)
+
+
+def launches(
+    calls: Columns, work: Columns, slow_call: int = SLOW_CALL, long_delay: int = LONG_DELAY
+) -> LaunchFigures:
+    """Count launches.
+
+    Args:
+        calls: calls that put work into a stream.
+        work: what devices did.
+        slow_call: the limit of a call's time, in nanoseconds.
+        long_delay: that of the time from a call's end to the start of its work.
+    """
+    pairs = joined(calls, work)
+    call, took = calls.dur[pairs.call], work.dur[pairs.work]
+    delay = np.maximum(0, work.ts[pairs.work] - calls.end[pairs.call])
+    return LaunchFigures(
+        len(call),
+        int(((call <= slow_call) & (took < call)).sum()),
+        int((call > slow_call).sum()),
+        int((delay > long_delay).sum()),
+        int(call.sum()),
+        int(took.sum()),
+        int(delay.sum()),
+    )

@@ -1,0 +1,25 @@
+"""How long a program waited for its DataLoaders."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from torchlint.trace.columns import Mask, Trace
+from torchlint.trace.intervals import Spans, union
+
+NEXT = re.compile(r"enumerate\(DataLoader\)#.*__next__")
+"""What PyTorch calls the wait for the next batch."""
+
+
+def of_loaders(trace: Trace) -> Mask:
+    """Return which events are the wait for the next batch."""
+    places = [at for at, name in enumerate(trace.names) if NEXT.fullmatch(name)]
+    return np.isin(trace.columns.name, places)
+
+
+def waits(trace: Trace) -> Spans:
+    """Return when the program waited for data; spans that lie apart."""
+    found = trace.columns.where(of_loaders(trace))
+    return union(found.ts, found.end)

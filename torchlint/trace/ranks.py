@@ -1,0 +1,71 @@
+"""Several ranks of one run: who waits for whom in what they do together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchlint.trace.columns import Columns, Ints, Trace
+from torchlint.trace.kinds import COMMUNICATION
+
+Collectives = tuple[tuple[tuple[str, ...], Ints], ...]
+"""The collectives of a rank, stream by stream: their names, and their nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long ranks waited for others in collectives, in nanoseconds by rank.
+
+    `matched` is how many collectives all ranks have in common; where streams do not match, 0.
+    """
+
+    matched: int
+    by_rank: Mapping[int, int]
+
+
+def collectives(trace: Trace, work: Columns, kind: Ints) -> Collectives:
+    """Return the collectives of a rank, in the order of its streams and of time.
+
+    Args:
+        trace: holds the names.
+        work: what the device did.
+        kind: its kinds.
+    """
+    talk = work.where(kind == COMMUNICATION)
+    found = []
+    for stream in np.unique(talk.stream).tolist():
+        on = talk.where(talk.stream == stream)
+        on = on.where(np.argsort(on.ts, kind="stable"))
+        found.append((tuple(trace.names[name] for name in on.name.tolist()), on.dur))
+    return tuple(found)
+
+
+def waiting(ranks: Mapping[int, Collectives]) -> Waiting:
+    """Match collectives by their order in each stream.
+
+    The rank that came last ran the shortest; what the others ran longer they waited. Streams of
+    which the ranks do not name the same kernels are matched as far as the names agree.
+    """
+    streams = min((len(of) for of in ranks.values()), default=0)
+    waited = dict.fromkeys(ranks, 0)
+    matched = 0
+    for at in range(streams if len(ranks) > 1 else 0):
+        common = _agreed([of[at][0] for of in ranks.values()])
+        if common:
+            took = np.array([of[at][1][:common] for of in ranks.values()])
+            for rank, extra in zip(ranks, (took - took.min(axis=0)).sum(axis=1), strict=True):
+                waited[rank] += int(extra)
+            matched += common
+    return Waiting(matched, waited)
+
+
+def _agreed(names: Sequence[Sequence[str]]) -> int:
+    """Return how many collectives from the first on all ranks name alike."""
+    count = 0
+    for together in zip(*names, strict=False):
+        if len(set(together)) > 1:
+            break
+        count += 1
+    return count

@@ -1,0 +1,199 @@
+"""Events as the profiler wrote them, on their way into columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from torchlint.trace.columns import NONE, Columns, Floats, Ints, Trace
+
+Number = int | float | str | None
+T = TypeVar("T")
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What reading an event that is no JSON, or says impossible things, raises."""
+_FARTHEST = 9.2e15
+"""Microseconds: a later time does not fit into 64 bits of nanoseconds."""
+
+
+class Args(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "seq": "Sequence number",
+        "pyid": "Python id",
+        "parent": "Python parent id",
+        "bw": "memory bandwidth (GB/s)",
+        "stack": "Call stack",
+        "nbytes": "bytes",
+        "corr": "correlation",
+    },
+):
+    """What is read of the arguments of an event; the rest is stepped over."""
+
+    corr: Number = NONE
+    stream: Number = NONE
+    seq: Number = NONE
+    pyid: Number = NONE
+    parent: Number = NONE
+    nbytes: Number = NONE
+    bw: Number = None
+    stack: str | None = None
+    name: Number = None
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """An event; times in microseconds."""
+
+    ph: str = ""
+    name: str = ""
+    cat: str | None = None
+    pid: Number = None
+    tid: Number = None
+    ts: float | None = None
+    dur: float | None = None
+    args: Args | None = None
+
+
+EVENTS = msgspec.json.Decoder(list[Event])
+EVENT = msgspec.json.Decoder(Event)
+_NO_ARGS = Args()
+
+
+def converted(value: object) -> Event:
+    """Return an event that another parser has read.
+
+    Raises:
+        msgspec.ValidationError: it is none.
+    """
+    return msgspec.convert(value, Event)
+
+
+class Tables:
+    """Collects events; names are kept once each."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.cats: dict[str, int] = {}
+        self.threads: dict[tuple[Number, Number], int] = {}
+        self.stacks: dict[str, int] = {}
+        self.thread_names: dict[int, str] = {}
+        self.parts: list[Columns] = []
+
+    def add(self, events: Sequence[Event]) -> int:
+        """Take up events; return how many of them say impossible things, and are left out."""
+        timed = [event for event in events if event.ph == "X" and event.cat != "Trace"]
+        for event in events:
+            if event.ph == "M" and event.name == "thread_name":
+                self._thread_name(event)
+        sound = [event for event in timed if _possible(event.ts, event.dur)]
+        if sound:
+            self.parts.append(self._columns(sound))
+        return len(timed) - len(sound)
+
+    def _thread_name(self, event: Event) -> None:
+        name = (event.args or _NO_ARGS).name
+        if isinstance(name, str):
+            place = _placed([(event.pid, event.tid)], self.threads)[0]
+            self.thread_names[int(place)] = name
+
+    def _columns(self, events: Sequence[Event]) -> Columns:
+        args = [event.args or _NO_ARGS for event in events]
+        ts = _nanoseconds([event.ts for event in events])
+        dur = _nanoseconds([event.dur for event in events])
+        stacks = [each.stack or None for each in args]
+        return Columns(
+            ts=ts,
+            dur=dur,
+            name=_placed([event.name for event in events], self.names),
+            cat=_placed([event.cat or "" for event in events], self.cats),
+            thread=_placed([(event.pid, event.tid) for event in events], self.threads),
+            corr=_integers([each.corr for each in args]),
+            stream=_integers([each.stream for each in args]),
+            seq=_integers([each.seq for each in args]),
+            pyid=_integers([each.pyid for each in args]),
+            parent=_integers([NONE if each.parent is None else each.parent for each in args]),
+            nbytes=_integers([each.nbytes for each in args]),
+            bw=_floats([each.bw for each in args]),
+            stack=_placed(stacks, self.stacks)
+            if any(stacks)
+            else np.full(len(events), NONE, np.int64),
+        )
+
+    def trace(
+        self, path: str, meta: dict[str, Any], *, lost: int, mended: int, cut_off: str
+    ) -> Trace:
+        """Return all that was taken up."""
+        parts = self.parts or [self._columns([])]
+        columns = Columns(
+            **{
+                name: np.concatenate([getattr(part, name) for part in parts])
+                for name in Columns.__slots__
+            }
+        )
+        self.parts = []
+        return Trace(
+            path,
+            meta,
+            list(self.names),
+            list(self.cats),
+            [(_words(pid), _words(tid)) for pid, tid in self.threads],
+            list(self.stacks),
+            columns,
+            lost,
+            mended,
+            cut_off,
+            self.thread_names,
+        )
+
+
+def _possible(ts: float | None, dur: float | None) -> bool:
+    return (
+        ts is not None and dur is not None and abs(ts) < _FARTHEST and 0 <= dur < _FARTHEST
+    )  # no comparison holds of NaN
+
+
+def _nanoseconds(times: Sequence[float | None]) -> Ints:
+    """Return microseconds as nanoseconds: 64 bits of float lose 256 ns in a time of the epoch times
+    1,000."""
+    micros = np.array(times, dtype=np.float64)
+    whole = np.floor(micros)
+    part = np.rint((micros - whole) * 1000.0)
+    return whole.astype(np.int64) * 1000 + part.astype(np.int64)
+
+
+def _placed(values: Iterable[T | None], table: dict[T, int]) -> Ints:
+    """Return the places of values in a table, which grows by the new ones; `NONE` for None."""
+    places = [NONE if value is None else table.setdefault(value, len(table)) for value in values]
+    return np.array(places, dtype=np.int64)
+
+
+def _integers(values: Sequence[Number]) -> Ints:
+    try:
+        found = np.array(values, dtype=np.int64)
+    except (ValueError, TypeError, OverflowError):
+        return np.array([_guarded(int, value, NONE) for value in values], dtype=np.int64)
+    return found
+
+
+def _floats(values: Sequence[Number]) -> Floats:
+    try:
+        return np.array(values, dtype=np.float64)  # None becomes NaN
+    except (ValueError, TypeError, OverflowError):
+        return np.array([_guarded(float, value, math.nan) for value in values])
+
+
+def _guarded(kind: Callable[[Any], Any], value: Number, otherwise: float) -> Any:
+    try:
+        found = kind(value)
+    except (ValueError, TypeError, OverflowError):
+        return otherwise
+    return found if abs(found) < 2**62 or found != found else otherwise
+
+
+def _words(value: Number) -> str:
+    return "" if value is None else str(value)

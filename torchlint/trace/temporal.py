@@ -1,0 +1,71 @@
+"""How a device spent its time: idle, computing, or with something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchlint.trace.columns import Columns, Ints
+from torchlint.trace.intervals import length, overlap, union
+from torchlint.trace.kinds import COMMUNICATION, COMPUTE, KINDS, OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class Temporal:
+    """Nanoseconds from the start of the first work of a device to the end of the last.
+
+    `rest` is communication and copies that no computation hides.
+    """
+
+    total: int
+    idle: int
+    compute: int
+    rest: int
+
+
+def temporal(work: Columns, kind: Ints) -> Temporal | None:
+    """Divide the time of a device; None where it did nothing.
+
+    Args:
+        work: what devices did.
+        kind: its kinds.
+    """
+    if not len(work.ts):
+        return None
+    total = int(work.end.max() - work.ts.min())
+    busy = length(union(work.ts, work.end))
+    computing = kind == COMPUTE
+    compute = length(union(work.ts[computing], work.end[computing]))
+    return Temporal(total, total - busy, compute, busy - compute)
+
+
+def by_kinds(work: Columns, kind: Ints) -> dict[tuple[str, ...], int]:
+    """Return the nanoseconds in which exactly these kinds of work ran, by their names."""
+    times, steps = [], []
+    for number in range(OTHER):
+        starts, ends = union(work.ts[kind == number], work.end[kind == number])
+        times += [starts, ends]
+        steps += [np.full(len(starts), 1 << number), np.full(len(ends), -(1 << number))]
+    moments = np.concatenate(times)
+    if not len(moments):
+        return {}
+    order = np.argsort(moments, kind="stable")
+    moments = moments[order]
+    running = np.cumsum(np.concatenate(steps)[order])[:-1]
+    spans = np.diff(moments)
+    found = {}
+    for together in np.unique(running[(spans > 0) & (running > 0)]).tolist():
+        names = tuple(name for at, name in enumerate(KINDS) if together >> at & 1)
+        found[names] = int(spans[running == together].sum())
+    return found
+
+
+def hidden_communication(work: Columns, kind: Ints) -> float | None:
+    """Return the share of the time of communication in which the device also computed; None where
+    nothing was communicated."""
+    spoken, computed = kind == COMMUNICATION, kind == COMPUTE
+    talk = union(work.ts[spoken], work.end[spoken])
+    if not length(talk):
+        return None
+    return overlap(talk, union(work.ts[computed], work.end[computed])) / length(talk)

@@ -1,0 +1,49 @@
+"""The part of a trace that figures are of: all steps but the last, whose work may not be all
+there."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from torchlint.trace.columns import DEVICE_CATS, Mask, Trace
+
+STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+"""What ``profiler.step()`` calls a step in a trace."""
+
+
+def step_marks(trace: Trace) -> list[tuple[int, int, int]]:
+    """Return (number, start, end) of the steps that the program marked, by start."""
+    numbers = {
+        at: int(found[1]) for at, name in enumerate(trace.names) if (found := STEP.match(name))
+    }
+    columns = trace.columns
+    marked = np.isin(columns.name, list(numbers)) & ~trace.of_cat("gpu_user_annotation")
+    marks = columns.where(marked)
+    rows = zip(marks.name.tolist(), marks.ts.tolist(), marks.end.tolist(), strict=True)
+    return sorted(
+        ((numbers[name], start, end) for name, start, end in rows), key=lambda row: row[1]
+    )
+
+
+def window(trace: Trace) -> Mask:
+    """Return which events count: of two marked steps or more, what the host began before the last
+    of them, and what that started on the device; else all.
+
+    This is what Holistic Trace Analysis counts, so that its figures and ours can be compared.
+    """
+    marks = step_marks(trace)
+    if len({number for number, *_ in marks}) < 2:
+        return np.ones(len(trace.columns.ts), dtype=np.bool_)
+    return before(trace, marks[-1][1])
+
+
+def before(trace: Trace, time: int) -> Mask:
+    """Return the host's events that began before a time, and what those started on the device."""
+    columns = trace.columns
+    device = trace.device()
+    on_device = trace.of_cat(*DEVICE_CATS) | trace.of_cat("gpu_user_annotation")
+    host = ~on_device & (columns.ts < time)
+    started = columns.corr[host & (columns.corr >= 0)]
+    return host | (device & np.isin(columns.corr, started))
