@@ -311,6 +311,41 @@ PROGRAMS |= {
         "return total, found, now\n",
     ),
 }
+SIZES = "hits, most = (out.argmax(1) == y).sum(), out.abs().max()\n"
+PROGRAMS |= {
+    "below each other": function(
+        "seen = {}\n",
+        "first = loss.item()\nsecond = (out * 2).mean().item()\n\nthird = out.std().item()\n"
+        "seen[i] = first, second, third\n",
+        "return seen\n",
+    ),
+    "below each other, under keys": function(
+        "seen, kept = {}, {}\n",
+        "seen['loss'] = loss.item()\nseen['mean'] = out.mean().item()\nkept[i] = dict(seen)\n",
+        "return kept\n",
+    ),
+    "below each other, whole numbers": function(
+        "seen = {}\n",
+        "right = (out.argmax(1) == y).sum().item()\nones = (y == 1).sum().item()\n"
+        "last = loss.item()\nseen[i] = right / (1 + ones) + right // (1 + ones)\n",
+        "return seen, right, ones\n",
+    ).replace("last = loss.item()\n", "pass\n"),
+    "the ends of one tensor, of any kind": "def run(rows):\n    seen = {}\n    for i, row in "
+    "enumerate(rows):\n        model(torch.ones(1, 4))\n        row = row.to(device)\n"
+    "        seen[i] = (row.min().item(), row.max().item())\n    return seen\n\n"
+    "print(run([torch.arange(4), torch.randn(3)]))\n",
+    "divided by each other": function(
+        "seen = {}\n",
+        SIZES + "seen[i] = float(hits) / (float(most) + 1e-6)\n",
+        "return seen\n",
+    ),
+    "divided by each other, counts": function(
+        "seen = {}\n",
+        "tp, fp = (out.argmax(1) == y).sum(), (out.argmax(1) != y).sum()\n"
+        "seen[i] = 2 * tp.item() / (tp.item() + fp.item())\n",
+        "return seen\n",
+    ),
+}
 METER = """\
 class AverageMeter(object):
     def __init__(self, name="loss"):
@@ -407,6 +442,52 @@ SHOWN |= {
     ),
 }
 LEFT = {
+    "below each other, of two kinds": function(
+        "seen = {}\n",
+        "first = loss.item()\nsecond = y.max().item()\nseen[i] = first, second\n",
+        "return seen\n",
+    ),
+    "below each other, one of the other": function(
+        "seen = {}\n",
+        "first = loss.item()\nsecond = (out * first).mean().item()\nseen[i] = first, second\n",
+        "return seen\n",
+    ),
+    "below each other, one at the place of the other": function(
+        "seen = {}\n",
+        "first = loss.item()\nseen[first] = out.mean().item()\n",
+        "return seen\n",
+    ),
+    "below each other, one of what holds the other": function(
+        "seen = {'b': torch.ones(3).to(device)}\n",
+        "seen['a'] = loss.item()\nseen['c'] = seen['b'].mean().item()\n",
+        "return seen\n",
+    ),
+    "below each other, with a remark": function(
+        "seen = {}\n",
+        "first = loss.item()\n# of the output\nsecond = out.mean().item()\n"
+        "seen[i] = first, second\n",
+        "return seen\n",
+    ),
+    "below each other, tried": function(
+        "seen = {}\n",
+        "try:\n    first = loss.item()\n    second = out.mean().item()\n"
+        "except ValueError:\n    pass\nseen[i] = first, second\n",
+        "return seen\n",
+    ),
+    "the ends of two tensors": function(
+        "seen = {}\n", "seen[i] = x.min().item(), y.max().item()\n", "return seen\n"
+    ),
+    "counts that are added": function(
+        "seen = {}\n",
+        "tp, fp = (out.argmax(1) == y).sum(), (out.argmax(1) != y).sum()\n"
+        "seen[i] = tp.item() + fp.item()\n",
+        "return seen\n",
+    ),
+    "divided by a tensor": function(
+        "seen = {}\n", SIZES + "seen[i] = hits.item() / most.item() / loss\n", "return seen\n"
+    ),
+    "divided, for MPS too": 'print("mps")\n'
+    + function("seen = {}\n", SIZES + "seen[i] = float(hits) / float(most)\n", "return seen\n"),
     "a meter that rounds": metered(
         FED, "return losses.avg\n", meter=METER.replace("val * n", "round(val, 4) * n")
     ),

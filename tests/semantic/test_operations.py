@@ -212,7 +212,9 @@ def test_reductions_without_arguments_give_one_number() -> None:
     assert [name for name, y in found if y.dim()] == []
 
 
-@pytest.mark.parametrize(("word", "kind"), [("gives-bool", {"bool"}), ("gives-int", {"int"})])
+@pytest.mark.parametrize(
+    ("word", "kind"), [("gives-bool", {"bool"}), ("gives-int", {"int"}), ("gives-float", {"float"})]
+)
 def test_dtypes_that_do_not_depend_on_the_tensor(word: str, kind: set[str]) -> None:
     found = [
         (name, y) for tensor in (MATRIX, WHOLE) for name, _, _, y in tried(word, tensor=tensor)

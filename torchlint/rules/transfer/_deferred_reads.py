@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import libcst as cst
 
@@ -13,10 +14,13 @@ from torchlint.rule import (
     Module,
     NeedImport,
     NodeEdit,
+    Remove,
     Replace,
+    Rewrite,
     detached,
     logged_seldom,
     method_call,
+    nested,
     number_of,
     one_sentence,
 )
@@ -347,18 +351,18 @@ def _numbers_after(module: Module, loop: cst.CSTNode, append: cst.Call, number: 
 
 
 def read_together(module: Module, read: HostRead) -> Deferred | None:
-    """Return the fix by which neighbours in a tuple, all of them reads of one kind, become one read
-    of a stacked tensor."""
+    """Return the fix by which neighbours in a tuple, or in lines below each other, all of them
+    reads of one kind, become one read of a stacked tensor."""
     above = module.parent(read.node)
+    if isinstance(above, cst.Assign):
+        return _lines_together(module, read)
     row = module.parent(above) if isinstance(above, cst.Element) else None
     if not isinstance(row, cst.Tuple) or any(not isinstance(e, cst.Element) for e in row.elements):
         return None
-    run = _run(module, row, read)
-    if len(run) < 2 or read.node not in [each.node for each in run]:
+    run = _run([next(_plain_reads(module, e.value), None) for e in row.elements], module, read)
+    if len(run) < 2:
         return None
-    torch = name_for_module(module, "torch", "torch")
-    parts = ", ".join(module.code(each.tensor) for each in run)
-    numbers = f"{torch}.stack(({parts})).tolist()"
+    numbers, needed = _numbers_of(module, run)
     left = [e for e in row.elements if e.value not in [each.node for each in run]]
     if not left and _unpacked(module, row):
         new = numbers
@@ -369,23 +373,110 @@ def read_together(module: Module, read: HostRead) -> Deferred | None:
         codes = [module.code(e.value) for e in row.elements]
         codes[at : at + len(run)] = [f"*{numbers}"]
         new = f"({', '.join(codes)})"
-    edits = (Replace(row, cst.parse_expression(new)), NeedImport("torch", torch))
+    edits = (Replace(row, cst.parse_expression(new)), needed)
     return Deferred(edits, "Read all of them at once", _TOGETHER)
 
 
-def _run(module: Module, row: cst.Tuple, read: HostRead) -> Sequence[HostRead]:
-    """Return the reads that stand beside `read` without a gap, it among them, all of one kind."""
-    kind = number_kind(module, read)
+def _numbers_of(module: Module, run: Sequence[HostRead]) -> tuple[str, NeedImport]:
+    """Return the code of the list of what several reads give, read at once."""
+    torch = name_for_module(module, "torch", "torch")
+    bare = [each.tensor.with_changes(lpar=(), rpar=()) for each in run]
+    parts = ", ".join(cst.Module(()).code_for_node(each) for each in bare)
+    return f"{torch}.stack(({parts})).tolist()", NeedImport("torch", torch)
+
+
+def _lines_together(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which lines below each other, each of which binds one read, bind all of
+    them at once; none of them uses what one before it binds."""
+    line = module.statement(read.node)
+    block = module.parent(line)
+    if not isinstance(block, cst.IndentedBlock) or isinstance(module.parent(block), cst.Try):
+        return None
+    run = _run([_bound_read(module, each) for each in block.body], module, read)
+    lines = [module.statement(each.node) for each in run]
+    assigns = [module.small_statement(each.node) for each in run]
+    targets = [each.targets[0].target for each in assigns if isinstance(each, cst.Assign)]
+    if len(run) < 2 or _depends(module, run, targets) or any(map(_remarked, lines[1:])):
+        return None
+    numbers, needed = _numbers_of(module, run)
+    names = ", ".join(module.code(each) for each in targets)
+    first = cst.parse_statement(f"{names} = {numbers}")
+    assert isinstance(first, cst.SimpleStatementLine)
+    assert isinstance(assigns[0], cst.Assign)
+    removed = [Remove(each) for each in lines[1:]]
+    edits: tuple[NodeEdit, ...] = (Replace(assigns[0], first.body[0]), *removed, needed)
+    return Deferred(edits, "Read all of them at once", _TOGETHER)
+
+
+def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:
+    """Return the read that is all that a line binds to one name, key or attribute."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
+        ) if isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
+            return next(_plain_reads(module, value), None)
+    return None
+
+
+def _remarked(line: cst.CSTNode) -> bool:
+    """Say whether a comment stands above a line."""
+    return isinstance(line, cst.SimpleStatementLine) and any(
+        each.comment for each in line.leading_lines
+    )
+
+
+def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTNode]) -> bool:
+    """Say whether a read, or where it is kept, uses what a line before it binds."""
+    for index, (read, target) in enumerate(zip(run, targets, strict=True)):
+        bound = {name for each in targets[:index] for name in _held_by(module, each)}
+        names = {n.value for part in (read.tensor, target) for n in module.within(part, cst.Name)}
+        plain = {target.value} if isinstance(target, cst.Name) else set[str]()
+        if bound & (names - plain - _held_by(module, target)):
+            return True
+        if bound & {n.value for n in module.within(read.tensor, cst.Name)}:
+            return True
+    return False
+
+
+def _held_by(module: Module, target: cst.CSTNode) -> set[str]:
+    """Return the name that a target is, or the object whose key or attribute it is."""
+    while isinstance(target, (cst.Attribute, cst.Subscript)):
+        target = target.value
+    return {target.value} if isinstance(target, cst.Name) else set()
+
+
+def _run(reads: Sequence[HostRead | None], module: Module, read: HostRead) -> Sequence[HostRead]:
+    """Return those of some reads that stand beside `read` without a gap, it among them, all of one
+    kind; nothing where it is not among them."""
     found: list[HostRead] = []
-    for element in row.elements:
-        other = next(_plain_reads(module, element.value), None)
-        if other is not None and kind is not None and number_kind(module, other) == kind:
+    for other in reads:
+        if other is not None and _alike(module, other, read):
             found.append(other)
         elif read.node in [each.node for each in found]:
             break
         else:
             found = []
-    return found
+    return found if read.node in [each.node for each in found] else ()
+
+
+_ENDS = frozenset(("min", "max", "amin", "amax"))
+
+
+def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
+    """Say whether two reads give numbers of one kind: one that is known, or that of the tensor of
+    which both are an end. Truth values would become integers beside integers."""
+    dtypes = {inferred(module, each.tensor).dtype for each in (other, read)}
+    kind = number_kind(module, read)
+    if kind is not None:
+        return number_kind(module, other) == kind and ("bool" not in dtypes or len(dtypes) == 1)
+    bases = [
+        module.code(each.tensor.func.value)
+        for each in (other, read)
+        if isinstance(each.tensor, cst.Call)
+        and isinstance(each.tensor.func, cst.Attribute)
+        and each.tensor.func.attr.value in _ENDS
+    ]
+    return len(bases) == 2 and bases[0] == bases[1]
 
 
 def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]:
@@ -395,6 +486,74 @@ def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]
         scalar = inferred(module, read.tensor).rank == 0
         if read.node is node and read.how == "item" and scalar:
             yield read
+
+
+_NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
+_ONCE = "A division by zero gives inf or nan instead of an error."
+
+
+def read_once(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which arithmetic with several reads, ``float(a) / (float(b) + 1e-6)``, is
+    done on the device in float64, as Python does it, and its result is read; None where the result
+    may be no fraction, or a part of it may be a tensor already."""
+    whole = read.node
+    while isinstance(above := module.parent(whole), cst.BinaryOperation) and isinstance(
+        above.operator, _LINEAR
+    ):
+        whole = above
+    reads: list[HostRead] = []
+    if not isinstance(whole, cst.BinaryOperation) or speaks_of_mps(module):
+        return None
+    leaves = list(_leaves(whole))
+    for leaf in leaves:
+        found = [r for r in scalar_reads(module, leaf) if r.node is leaf and _is_number(module, r)]
+        if not found and inferred(module, leaf).kind != "number":
+            return None
+        reads += found
+    fractions = [number_kind(module, each) == "float" for each in reads]
+    divided = isinstance(whole.operator, cst.Divide)
+    if len(reads) < 2 or read.node not in [each.node for each in reads]:
+        return None
+    if not (divided or any(fractions)):
+        return None
+    rewrites: dict[cst.BaseExpression, Rewrite] = {
+        each.node: partial(_double, each.tensor) for each in reads
+    }
+    rewrites[whole] = _read
+    edits = tuple(nested(module, rewrites))
+    zero = any(isinstance(each.operator, cst.Divide) for each in _operations(whole))
+    return Deferred(
+        edits, "Read the result once", one_sentence([_ONCE if zero else "", _NO_DOUBLE])
+    )
+
+
+def _double(tensor: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
+    return method_call(tensor, "double")
+
+
+def _read(result: cst.BaseExpression) -> cst.BaseExpression:
+    return method_call(result.with_changes(lpar=(), rpar=()), "item")
+
+
+def _leaves(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what an expression adds, scales and divides."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _LINEAR):
+        yield from _leaves(node.left)
+        yield from _leaves(node.right)
+    else:
+        yield node
+
+
+def _operations(node: cst.BaseExpression) -> Iterator[cst.BinaryOperation]:
+    if isinstance(node, cst.BinaryOperation):
+        yield node
+        yield from _operations(node.left)
+        yield from _operations(node.right)
+
+
+def _is_number(module: Module, read: HostRead) -> bool:
+    known = number_kind(module, read) is not None and inferred(module, read.tensor).rank == 0
+    return known and read.how in ("item", "float")
 
 
 def _unpacked(module: Module, row: cst.Tuple) -> bool:

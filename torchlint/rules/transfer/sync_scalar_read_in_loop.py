@@ -100,15 +100,17 @@ computed: the result is equal bit for bit.
 
 Unsafe elsewhere: sums that are also read now and then inside the loop (`float(acc)` is written
 there), scaled terms, lists that only the lines behind the loop read (`acc[:] = [...]` is put behind
-the loop), and neighbours in a tuple that become one read of a stacked tensor. What is computed is
-the same; until the loop has ended the variable holds tensors, and there is no float64 on MPS. There
-is no fix where more than a log looks at the sum or list in each step, where a closure, a global or
-an exception handler may see it, or where it is not known whether numbers are whole. Lines that only
-log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
-steps, with the loop's own counter or one that `enumerate` adds; the note then says so. A number that
-a name holds, or that a function returns to callers which are all in the file, is followed to what
-uses it, and becomes a number there. A meter of the project (`losses.update(loss.item(), n)`) is
-handed the tensor where its class does no more than average, and all that looks at it is known.
+the loop), neighbours, in a tuple or in lines below each other, that become one read of a stacked
+tensor, and arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is done on the
+device, where a division by zero raises nothing. What is computed is the same; until the loop has
+ended the variable holds tensors, and there is no float64 on MPS. There is no fix where more than a
+log looks at the sum or list in each step, where a closure, a global or an exception handler may see
+it, or where it is not known whether numbers are whole. Lines that only log the sum or number in
+each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50 steps, with the loop's
+own counter or one that `enumerate` adds; the note then says so. A number that a name holds, or that
+a function returns to callers which are all in the file, is followed to what uses it, and becomes a
+number there. A meter of the project (`losses.update(loss.item(), n)`) is handed the tensor where
+its class does no more than average, and all that looks at it is known.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
@@ -133,6 +135,7 @@ from torchlint.rules.transfer._deferred_reads import (
     SELDOM,
     kept_on_device,
     read_after_loop,
+    read_once,
     read_together,
     read_where_used,
 )
@@ -187,7 +190,7 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _fix(module: Module, read: HostRead) -> Fix | None:
-    ways = (kept_on_device, read_after_loop, read_where_used, read_together)
+    ways = (kept_on_device, read_after_loop, read_where_used, read_together, read_once)
     found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
     if found is None:
         return averaged_on_device(module, EVERY, read, SELDOM)

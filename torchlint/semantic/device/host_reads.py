@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import libcst as cst
 
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -38,6 +40,7 @@ _SCALARS = frozenset(("item", "float", "int"))
 _HOST_LIBRARIES = frozenset(("numpy", "scipy", "sklearn", "math", "builtins", "pandas", "cv2"))
 
 
+_FRACTIONS, _FRACTION_FUNCTIONS = ops.having("method", "gives-float"), ops.dotted("gives-float")
 _KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 
 
@@ -80,7 +83,41 @@ def number_kind(module: Module, read: HostRead) -> str | None:
     value = inferred(module, read.tensor)
     kind = _KIND_OF_DTYPE.get(value.dtype or "")
     # Nearly always: a complex value has a graph too, so that it proves nothing.
-    return kind or ("float" if value.grad or value.origin == "loss" else None)
+    graph = value.grad or value.origin == "loss"
+    return kind or ("float" if graph or _is_fraction(module, read.tensor) else None)
+
+
+def _is_fraction(module: Module, tensor: cst.BaseExpression, depth: int = 3) -> bool:
+    """Say whether what a tensor holds is the result of a division, a mean or a function that gives
+    fractions whatever it is handed."""
+    match tensor:
+        case cst.Name() if depth:
+            found = definitions_of(module, tensor)
+            bound = [each.value for each in found if _binds(each, tensor.value)]
+            whole = len(bound) == len(found) > 0
+            return whole and all(_is_fraction(module, each, depth - 1) for each in bound)
+        case cst.BinaryOperation(operator=cst.Divide()):
+            return True
+        case cst.BinaryOperation(left=left, operator=operator, right=right) if depth:
+            linear = isinstance(operator, (cst.Add, cst.Subtract, cst.Multiply))
+            return linear and any(_is_fraction(module, each, depth - 1) for each in (left, right))
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner) if depth:
+            return _is_fraction(module, inner, depth - 1)
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(method)) as func):
+            kept = method in ops.SAME_VALUES | {"sum", "clamp", "abs", "squeeze", "cpu"}
+            own = method in _FRACTIONS or (kept and _is_fraction(module, inner, depth))
+            return own if module.name(func) is None else module.name(func) in _FRACTION_FUNCTIONS
+        case cst.Attribute(value=inner, attr=cst.Name("data")):
+            return _is_fraction(module, inner, depth)
+    return False
+
+
+def _binds(definition: cst.CSTNode, name: str) -> TypeGuard[cst.Assign]:
+    """Say whether a definition is a plain assignment to one name."""
+    if not isinstance(definition, cst.Assign) or len(definition.targets) != 1:
+        return False
+    target = definition.targets[0].target
+    return isinstance(target, cst.Name) and target.value == name
 
 
 def _of(module: Module, node: cst.CSTNode) -> Iterator[HostRead]:

@@ -120,6 +120,7 @@ FACTS = {
     # numbers
     "dtype": "the dtype of the result",
     "gives-int": "the result is of integers, whatever the tensor holds",
+    "gives-float": "the result is of fractions, whatever the tensor holds",
     "second-whole": "where it gives two tensors, the second is of integers",
     "keeps-whole": "of integers come integers",
     "counts": "of truth values come integers",
@@ -256,19 +257,19 @@ to                        method aten cast move to-host mixes
 cpu                       method move waits host-memory to-host
 cuda                      method move
 abs                       torch method pointwise keeps-whole array numpy=abs/absolute
-exp                       torch method pointwise array numpy=exp
-log                       torch method pointwise array numpy=log
-sqrt                      torch method pointwise array numpy=sqrt
+exp                       torch method pointwise array numpy=exp gives-float
+log                       torch method pointwise array numpy=log gives-float
+sqrt                      torch method pointwise array numpy=sqrt gives-float
 square                    torch method pointwise square array
 neg                       torch method pointwise keeps-whole
-sigmoid                   torch method nn pointwise hint log=logsigmoid
-tanh                      torch method pointwise hint
+sigmoid                   torch method nn pointwise hint log=logsigmoid gives-float
+tanh                      torch method pointwise hint gives-float
 relu                      torch method pointwise hint
-expm1                     torch method pointwise
-log2                      torch method pointwise
-log10                     torch method pointwise
-log1p                     torch method pointwise
-rsqrt                     torch method pointwise
+expm1                     torch method pointwise gives-float
+log2                      torch method pointwise gives-float
+log10                     torch method pointwise gives-float
+log1p                     torch method pointwise gives-float
+rsqrt                     torch method pointwise gives-float
 reciprocal                torch method pointwise
 sign                      torch method pointwise numpy=sign
 round                     torch method pointwise
@@ -324,14 +325,14 @@ signbit                   torch method compare
 sum                       torch method reduce keeps-whole counts array
 prod                      torch method reduce keeps-whole counts
 nansum                    torch method reduce keeps-whole counts
-mean                      torch method reduce array
-nanmean                   torch method reduce
-var                       torch method reduce
-std                       torch method reduce
-norm                      torch method reduce hint norm
-vector_norm               linalg reduce norm
+mean                      torch method reduce array gives-float
+nanmean                   torch method reduce gives-float
+var                       torch method reduce gives-float
+std                       torch method reduce gives-float
+norm                      torch method reduce hint norm gives-float
+vector_norm               linalg reduce norm gives-float
 dist                      torch method reduce
-logsumexp                 torch method reduce own
+logsumexp                 torch method reduce own gives-float
 amax                      torch method reduce keeps-whole
 amin                      torch method reduce keeps-whole
 max                       torch method reduce keeps-whole several-with-more array second-whole
@@ -351,8 +352,8 @@ cumsum                    torch method along hint keeps-whole counts
 cumprod                   torch method along
 cummax                    torch method along several second-whole
 cummin                    torch method along several second-whole
-softmax                   torch method nn along hint log=log_softmax
-log_softmax               torch method nn along own
+softmax                   torch method nn along hint log=log_softmax gives-float
+log_softmax               torch method nn along own gives-float
 sort                      torch method along several second-whole
 argsort                   torch method along hint gives-int numpy=argsort
 matmul                    torch method product hint batched operator=MatrixMultiply
