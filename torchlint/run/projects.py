@@ -19,8 +19,6 @@ from torchlint.source.document import decode, read_bytes
 _LARGEST = 400_000
 """Bytes of the largest file that is read for what others import from it; larger ones are data, not
 helpers."""
-_TORCH = (b"torch", b"lightning", b"def update(self, val")
-"""Words without which a file says nothing of tensors; a meter's needs to name no library."""
 
 _CHANGED = "changed"
 """The digest of a file that was read twice and did not hold the same; no content has it."""
@@ -183,10 +181,11 @@ class _Analyst:
         self._job = job
 
     def module(self, project: Project, path: str, text: str) -> Module | None:
-        """Return the analysis of a file that may hold facts for others; None for what has nothing
-        to do with torch."""
-        if not any(word in text.encode("utf-8", "replace") for word in _TORCH):
-            return None
+        """Return the analysis of a file that may hold facts for others; None for what cannot be
+        read.
+
+        What does not name torch counts as well: the loop that calls an agent's `learn()` is often
+        in such a file."""
         try:
             python = syntax.python_tree(text)
         except syntax.TooDeepError:

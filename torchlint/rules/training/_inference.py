@@ -88,13 +88,20 @@ def kept_still(module: Module, model: cst.BaseExpression) -> bool:
     if isinstance(model, cst.Name):
         made = definitions_of(module, model)
         return not made or any(not isinstance(each, cst.Assign) for each in made)
-    cls = module.class_of(model)
-    assigned = [
+    assigned = _assigned(module, model)
+    return not assigned or any(isinstance(value, cst.Name) for value in assigned)
+
+
+def _assigned(module: Module, attribute: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what the class around it, or the file, assigns to ``self.model``."""
+    name = dotted_text(attribute)
+    return [
         assign.value
-        for assign in module.within(cls or module.root, cst.Assign, nested=True)
+        for assign in module.within(
+            module.class_of(attribute) or module.root, cst.Assign, nested=True
+        )
         if any(dotted_text(target.target) == name for target in assign.targets)
     ]
-    return not assigned or any(isinstance(value, cst.Name) for value in assigned)
 
 
 @question(
@@ -156,7 +163,11 @@ def volatile(module: Module, node: cst.Call) -> bool:
 )
 def foreign(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether a model comes from a library that is not torch, or from an exported file."""
-    made = sole_definition(module, model)
+    if isinstance(model, cst.Name):
+        made = sole_definition(module, model)
+    else:
+        assigned = _assigned(module, model)
+        made = assigned[0] if len(assigned) == 1 else None
     name = module.name(made.func) if isinstance(made, cst.Call) else None
     if name is None or "." not in name:
         return False

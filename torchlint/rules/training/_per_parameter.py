@@ -14,6 +14,8 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.upkeep import parameter_names
 from torchlint.semantic.torch import ops
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import CPU
 
 _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
 _ALIASES = ops.having("same") | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
@@ -74,6 +76,8 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
         return None
     if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
         return None
+    if any(inferred(module, part).device == CPU for part in _parts(module, loop)):
+        return None  # On the host there is no launch to spare.
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     _derived(module, loop, names)
     if _own_logic(module, loop, names):
@@ -94,6 +98,12 @@ _ONES = (
     ("clamp", Work.WEIGHTS),
     ("copy", Work.COPY),
 )
+
+
+def _parts(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
+    """Yield what may be a parameter in a loop's body: names, and what is taken from a dict."""
+    yield from module.within(loop.body, cst.Subscript)
+    yield from module.within(loop.body, cst.Name)
 
 
 def _another_way(module: Module, loop: cst.For) -> bool:

@@ -9,13 +9,15 @@ CPU-GPU synchronization". `.cpu()` does not drop the autograd graph either: `.de
 copies nothing.
 
 Flagged: copies that run in every training step or forward pass, and those of a single number or of
-single samples in an evaluation loop. `.cpu()` counts also where nothing is known of the tensor's
+single samples in an evaluation loop; where a loop over the samples copies each part of one tensor,
+one copy before that loop is enough. `.cpu()` counts also where nothing is known of the tensor's
 place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
-another place for the copy, would spare it. Silent: an action on its way to an environment, and an
-array that leaves torch once for each run of a model in a loop that is neither training nor over a
-loader: a picture to save, tags to score.
+another place for the copy, would spare it. Silent: an action on its way to an environment, what
+a library that knows no GPU works on outside of training, and an array that leaves torch once for
+each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to
+score.
 
 ## Setup
 ```python
@@ -103,7 +105,7 @@ import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.rules.transfer._mappings import used_as_mapping
-from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
@@ -129,6 +131,14 @@ rule = Rule(
 )
 ONLY_THE_GRAPH = (
     "`{expr}` waits for the GPU and keeps the graph; `.detach()` drops the graph without a copy."
+)
+BY_PARTS = (
+    "`{expr}` copies one part of a GPU tensor at a time, each with a wait; copy the tensor once "
+    "before the loop."
+)
+WORKED_ON = (
+    "`{expr}` waits for the GPU every step, as other code than torch's works on the copy; the same "
+    "work on the device would spare the wait."
 )
 HOST_ONLY = frozenset(
     (
@@ -158,13 +168,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         (module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers
     )
     number = _is_number(module, copy)
-    batchwise = (
-        heat_of(module, node).grade is Grade.EVAL
-        and inner_loop(module, node) is None
-        and not number
-    )
+    evaluates = heat_of(module, node).grade is Grade.EVAL and not number
+    batchwise = evaluates and inner_loop(module, node) is None
     leaves = not number and _leaves_torch(module, whole)
     if for_environment(module, whole) or (leaves and _once_per_run(module, node, copy)):
+        return
+    by_parts = _one_of_many(module, copy.tensor, node)
+    if forced and evaluates and not by_parts:
         return
     forced = forced or leaves
     guessed = (
@@ -177,8 +187,41 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         {"expr": module.code(node)},
         fix=fix,
         severity=Severity.INFO if forced or batchwise or guessed else None,
-        message=ONLY_THE_GRAPH if graph else None,
+        message=_message(graph, by_parts, forced),
     )
+
+
+def _message(graph: bool, by_parts: bool, forced: bool) -> str | None:
+    """Return what to do instead, where it is not to collect and copy after the loop."""
+    if graph:
+        return ONLY_THE_GRAPH
+    if by_parts:
+        return BY_PARTS
+    return WORKED_ON if forced else None
+
+
+def _one_of_many(module: Module, tensor: cst.BaseExpression, node: cst.CSTNode) -> bool:
+    """Say whether a loop copies ``x[i]`` of a tensor for each of its `i`: one copy of ``x`` before
+    the loop would do."""
+    loop = next(iter(module.loops(node)), None)
+    part = next((p for p in _below(tensor) if isinstance(p, cst.Subscript)), None)
+    if not isinstance(loop, cst.For) or part is None or not isinstance(part.value, cst.Name):
+        return False
+    if on_device(module, part.value) is not True or not inferred(module, part.value).tensor:
+        return False
+    turns = {name.value for name in module.within(loop.target, cst.Name)}
+    if isinstance(loop.target, cst.Name):
+        turns.add(loop.target.value)
+    chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
+    return bool(chosen & turns) and not writes_of(module, loop.body, part.value.value)
+
+
+def _below(tensor: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield an expression and what its methods are called on: ``x[i]`` of ``x[i].detach()``."""
+    yield tensor
+    while isinstance(tensor, (cst.Attribute, cst.Call)):
+        tensor = tensor.func if isinstance(tensor, cst.Call) else tensor.value
+        yield tensor
 
 
 def _once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:

@@ -106,7 +106,7 @@ _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
 _TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
 _STOPS = (cst.Raise, cst.Break, cst.Return)
 _CHECK = (
-    "This check of its input waits for the GPU at every step; check once, where the data are made."
+    "This check waits for the GPU at every step; check once, where the data are made, or in tests."
 )
 _GUARD = (
     "This check waits for the GPU at every step; run it every few hundred steps, or let a "

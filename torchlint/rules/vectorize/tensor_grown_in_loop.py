@@ -8,9 +8,9 @@ docs, "Memory management"). With autograd on, every intermediate result also sta
 same holds for `np.append`, `np.concatenate` and `np.vstack`.
 
 Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few
-turns that reads `v` for nothing else. As info: the same in code that is not known to run more than
-once, unless the loop has at most 16 turns there, and with NumPy arrays that collect a model's
-results.
+turns that reads `v` for nothing else. As info: the same in code that is not known to run at every
+step or batch, unless it may run once only and the loop has at most 16 turns there, and with NumPy
+arrays that collect a model's results.
 
 ## Setup
 ```python
@@ -155,7 +155,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     if name in _NUMPY:
         yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE)
     else:
-        severity = None if heat_of(module, node).grade > Grade.COLD else Severity.INFO
+        severity = None if heat_of(module, node).hot else Severity.INFO
         yield Hit(call, args, fix=_fix(module, node, call, loop), severity=severity)
 
 

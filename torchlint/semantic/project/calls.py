@@ -31,6 +31,8 @@ from typing import NamedTuple
 from torchlint.semantic.torch import ops
 
 _WORD = re.compile(r"\w+$")
+_HEAD = re.compile(r"\s*([^\W\d]\w*)\s*[(:]")
+"""The name in a class statement."""
 _LONGEST = 80
 """Characters of the longest name."""
 _NO_PROGRAM = re.compile(
@@ -66,6 +68,10 @@ def lexicon(text: str) -> Lexicon:
         name = part[: part.find("(")].strip() if "(" in part[:_LONGEST] else ""
         if name.isidentifier():
             defined[name] = defined.get(name, 0) + 1
+    for part in text.split("class ")[1:]:
+        found = _HEAD.match(part)
+        if found is not None:
+            defined[found[1]] = defined.get(found[1], 0) + 1
     return Lexicon(frozenset(called), defined)
 
 

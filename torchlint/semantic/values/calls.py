@@ -321,7 +321,10 @@ class Calls(Functions):
         return Value("module", node=cls) if unseen and self.values.scopes.is_module(cls) else None
 
     def _elsewhere(self, func: cst.Attribute, receiver: Value) -> Value | None:
-        """Return what a method gives that a class in another file of the project defines."""
+        """Return what a method gives that a class in another file of the project defines; of a
+        network's forward `module_call` says it, which knows where the network lives."""
+        if receiver.kind == "module" and func.attr.value == "forward":
+            return None
         outside = self.values.names.outside
         cls = self.values.scopes.tree.class_of(func) if dotted_text(func.value) == "self" else None
         if cls is not None and self.values.scopes.method(cls, func.attr.value) is None:
@@ -339,6 +342,8 @@ class Calls(Functions):
         if name in _CHAINS:
             return module
         home = CPU if module.device == CPU else ACCEL
+        if name == "state_dict" and home == CPU:
+            return Value("dict", item=Value("tensor", device=home, origin="param"))
         if name in ("parameters", "buffers"):
             return Value(
                 "iterator",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import OPTIONS, SPECIAL_TOKEN, called
@@ -93,6 +95,9 @@ class Parameters:
 
     def _value(self, param: cst.Param, fuel: int) -> Value:
         name = param.name.value
+        host = self._on_host(param, fuel)
+        if host is not None:
+            return host
         declared = (
             self._values.annotation(param.annotation.annotation)
             if param.annotation is not None
@@ -100,9 +105,6 @@ class Parameters:
         )
         if declared.kind == "?" and name == self._framework_batch:
             return Value("batch", device=ACCEL, origin="forward", loose=True)
-        site = self._constructed(name, fuel)
-        if site.device == CPU:
-            return site
         site = self._from_sites(name, fuel)
         if site.kind not in ("?", "none"):
             return site if declared.kind == "?" or site.kind == declared.kind else declared
@@ -123,7 +125,7 @@ class Parameters:
         if declared.kind != "?":
             return declared.but(device=home, origin=origin) if declared.tensor else declared
         default = _default(param.default)
-        if default.kind == "str" and self._kept(param):
+        if default.kind == "str" and self._kept(param, self._values.flow.sites(self._function)):
             return _written(param.default)
         if default.kind != "?":
             return default
@@ -139,12 +141,23 @@ class Parameters:
             return Value("?", item=Value("?", device=self._device, origin=origin))
         return PLAIN if name in self._sizes else UNKNOWN
 
-    def _kept(self, param: cst.Param) -> bool:
-        """Say whether all calls, of which there are some, leave a parameter at its default."""
-        name, sites = param.name.value, self._values.flow.sites(self._function)
-        if not 0 < len(sites) <= _MAX_SITES or any(arg.star for s in sites for arg in s.args):
+    def _on_host(self, param: cst.Param, fuel: int) -> Value | None:
+        """Return the device, or the network, of which all calls say that it is on the host."""
+        host = _host_device(param.default)
+        if host is not None and self._kept(param, self._calls):
+            return host
+        if self._function.name.value != "__init__":
+            return None
+        made = self._constructed(param.name.value, fuel)
+        return made if made.device == CPU else None
+
+    def _kept(self, param: cst.Param, calls: Sequence[cst.Call]) -> bool:
+        """Say whether all of some calls leave a parameter at its default."""
+        name = param.name.value
+        if not 0 < len(calls) <= _MAX_SITES or any(arg.star for c in calls for arg in c.args):
             return False
-        return name not in self._passed and not any(name in each for each in self._elsewhere)
+        given = any(_argument(call, self._places.get(name), name) is not None for call in calls)
+        return not given and not any(name in each for each in self._elsewhere)
 
     def _plain(self, param: cst.Param) -> bool:
         """Say whether an annotation speaks of Python's own values and of no tensor:
@@ -184,16 +197,14 @@ class Parameters:
         """Return the network on the host that all calls of a class of this file hand to its
         constructor, where nobody else makes one."""
         cls = self._values.scopes.tree.class_of(self._function)
-        if self._function.name.value != "__init__" or cls is None:
+        if cls is None:
             return UNKNOWN
         made = self._values.constructions(cls)
         if made and fuel <= 0:
             self._values.starve()
         if not 0 < len(made) <= _MAX_SITES or fuel <= 0:
             return UNKNOWN
-        places = [each.name.value for each in self._function.params.params[1:]]
-        at = places.index(name) if name in places else None
-        given = [_argument(call, at, name) for call in made]
+        given = [_argument(call, self._places.get(name), name) for call in made]
         found = [self._values.value(each, fuel - 1) for each in given if each is not None]
         if not found or len(found) != len(given) or self._elsewhere:
             return UNKNOWN
@@ -218,13 +229,38 @@ class Parameters:
     def _elsewhere(self) -> list[dict[str, Value]]:
         name = self._values.scopes.name_outside(self._function)
         calls = self._values.names.outside.passed(name)
+        return [_bound(list(self._places), given) for given in calls]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The positions of the parameters in a call."""
         first = self._method and "staticmethod" not in {
             dotted.rpartition(".")[2]
             for _, dotted in self._values.scopes.decorators(self._function)
         }
         params = (*self._function.params.posonly_params, *self._function.params.params)
-        names = [param.name.value for param in params][first:]
-        return [_bound(names, given) for given in calls]
+        return {param.name.value: at for at, param in enumerate(params[first:])}
+
+    @cached_property
+    def _calls(self) -> list[cst.Call]:
+        """The calls of the function in all files, those of a constructor through its class; none
+        where others may call it as well: who derives from the class, or is given it."""
+        scopes, outside = self._values.scopes, self._values.names.outside
+        reached = scopes.name_outside(self._function)
+        if reached is None or self._values.flow.escapes(self._function):
+            return []
+        cls = scopes.tree.class_of(self._function)
+        if cls is None:
+            near = self._values.flow.sites(self._function)
+        elif self._function.name.value == "__init__" and not scopes.subclasses(cls):
+            near, reached = self._values.constructions(cls), cls.name.value
+            handed = functools.partial(_hands_on, reached)
+            if outside.others_say(handed, near=False) is not False:
+                return []
+        else:
+            return []
+        far = [call for _, call in outside.calling(Definition(outside.path, reached, ""))]
+        return [*near, *far]
 
     @cached_property
     def _passed(self) -> dict[str, list[cst.BaseExpression]]:
@@ -369,6 +405,25 @@ def _default(node: cst.BaseExpression | None) -> Value:
     if isinstance(node, cst.UnaryOperation):
         return _default(node.expression)
     return UNKNOWN
+
+
+def _hands_on(name: str, text: str) -> bool:
+    """Say whether a class of a file's text may derive from one of a name, or a call be given it."""
+    return re.search(rf"(?<!import )\((?:[\w.\s]+,)*\s*(?:\w+\.)*{name}\s*[,)]", text) is not None
+
+
+def _host_device(node: cst.BaseExpression | None) -> Value | None:
+    """Return what a default says that is the host as a device: ``"cpu"``,
+    ``torch.device("cpu")``."""
+    match node:
+        case cst.SimpleString() if node.raw_value == "cpu":
+            return _written(node)
+        case cst.Call(
+            func=cst.Name("device") | cst.Attribute(attr=cst.Name("device")),
+            args=[cst.Arg(value=cst.SimpleString() as text)],
+        ) if text.raw_value == "cpu":
+            return Value("device", device=CPU)
+    return None
 
 
 def _written(node: cst.BaseExpression | None) -> Value:
