@@ -18,12 +18,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from torchlint.base.finding import FileReport
 from torchlint.base.trail import ASKED, question_of
 from torchlint.catalog.rules import Catalog, load_catalog, load_rules
 from torchlint.cli import cached_run, main
 from torchlint.cli.session import Session
+from torchlint.engine.job import Job
 from torchlint.report.formats import FORMATS
-from torchlint.run import cache, cache_folder, digests
+from torchlint.run import cache, cache_folder, digests, worker
 from torchlint.run.cache_folder import CacheFolder, open_folder
 from torchlint.semantic.code.named_tests import Holds, name_of, named
 from torchlint.semantic.project.project import Project as Elsewhere
@@ -868,12 +870,19 @@ def test_files_behind_links_count_where_imports_lead_there(project: Project) -> 
     assert "heart.py" in same(project).out
 
 
+def _without_end(job: Job) -> FileReport:
+    """Use up all the time that a worker has."""
+    while True:
+        pass
+
+
 def test_an_answer_that_cannot_be_had_again_is_none(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_callers(project)
     project.check(*JSON)
-    monkeypatch.setattr(cache, "_PATIENCE", 0.000001)
+    monkeypatch.setattr(cache, "_PATIENCE", 0.2)
+    monkeypatch.setattr(worker, "confirm_job", _without_end)
     project.write("far.py", FAR + "    # a word\n")
     assert {"far.py", "heart.py", "train.py"} <= set(same(project).analysed)
 
