@@ -305,6 +305,18 @@ PROGRAMS |= {
     + "    def epoch(self):\n        total = 0.0\n"
     + indented(EACH + "    total += self.losses_of(x, y)\n", 8)
     + "        return total\n\n\nprint(Run().epoch())\n",
+    "bound, and returned among others": BACK.replace(
+        "return {given}", "first = loss.item()\n    return first, len(x)"
+    ).format(given="")
+    + function(
+        "total = 0.0\n",
+        "now, size = losses_of(x, y)\ntotal += now * size\n",
+        "return total, now\n",
+        EACH,
+    ),
+    "returned through two functions": TWO
+    + "def outer(x, y):\n    loss, size = losses_of(x, y)\n    return size, loss\n\n\n"
+    + function("found = []\n", "_, now = outer(x, y)\n", "found.append(now)\nreturn found\n", EACH),
     "bound, summed up and listed": function(
         "total, found = 0.0, []\n",
         "now = loss.item()\ntotal += now\nfound.append(now)\n",
@@ -442,6 +454,19 @@ SHOWN |= {
     ),
 }
 LEFT = {
+    "bound, looked at and returned": BACK.replace(
+        "return {given}",
+        "first = loss.item()\n    if first > 9:\n        first = 9\n    return first",
+    ).format(given="")
+    + function("total = 0.0\n", "total += losses_of(x, y)\n", "return total\n", EACH),
+    "bound, returned by a closure": BACK.replace(
+        "return {given}", "first = loss.item()\n    return (lambda: first)()"
+    ).format(given="")
+    + function("total = 0.0\n", "total += losses_of(x, y)\n", "return total\n", EACH),
+    "returned to itself": ONE.replace(
+        "return loss", "return losses_of(x[:0], y[:0]) if len(x) else loss"
+    )
+    + function("total = 0.0\n", "total += losses_of(x, y)\n", "return total\n", EACH),
     "below each other, of two kinds": function(
         "seen = {}\n",
         "first = loss.item()\nsecond = y.max().item()\nseen[i] = first, second\n",
@@ -786,3 +811,32 @@ def test_the_class_of_a_meter_may_stand_in_another_file(tmp_path: Path) -> None:
     one = job(program, codes=frozenset({"TL101", "TL105"}), fix="unsafe", root=str(tmp_path))
     after = analyse_job(one).after
     assert "losses.update(loss.detach().double(), x.size(0))\n    return float(losses.avg)" in after
+
+
+TRAINER = (
+    "class Trainer:\n"
+    + indented(ONE.replace("(x, y):", "(self, x, y):").rstrip() + "\n\n")
+    + "    def epoch(self):\n        total = 0.0\n"
+    + indented(EACH + "    total += self.losses_of(x, y)\n", 8)
+    + "        return total\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "known"),
+    [
+        ("class Other:\n    def losses_of(self): ...\n    def f(self): self.losses_of()\n", True),
+        ("import train  # losses_of is in there\n", True),
+        ("import train\n\ndef f(trainer): trainer.losses_of()\n", False),
+        ("from train import Trainer\n\nclass My(Trainer):\n    def losses_of(self): ...\n", False),
+    ],
+)
+def test_a_method_is_followed_where_no_other_file_may_call_it(
+    tmp_path: Path, other: str, known: bool
+) -> None:
+    (tmp_path / "train.py").write_text(HEAD + TRAINER)
+    (tmp_path / "other.py").write_text("import torch\n" + other)
+    forget()
+    codes = frozenset({"TL101", "TL105"})
+    after = analyse_job(job(HEAD + TRAINER, codes=codes, fix="unsafe", root=str(tmp_path))).after
+    assert ("total += self.losses_of(x, y).double()" in after) is known

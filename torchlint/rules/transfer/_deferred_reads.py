@@ -35,6 +35,7 @@ from torchlint.semantic.uses.accumulators import (
     gathering_loop,
     keeps_its_values,
     made_in_turn,
+    only_returned,
     running_sum,
     sum_of_loop,
     uses_of_number,
@@ -142,6 +143,7 @@ class _Way:
         self._shown: dict[cst.BaseExpression, str] = {}
         self._kept: dict[cst.CSTNode, str] = {}
         self._sums: set[cst.CSTNode] = set()
+        self._functions: list[cst.FunctionDef] = []
 
     def deferred(self, title: str, note: str) -> Deferred | None:
         """Return the fix, or None where a line that looks at a number each step does more than
@@ -191,9 +193,30 @@ class _Way:
         """Follow a name that is bound to it."""
         uses = uses_of_number(self.module, target)
         if uses is None:
-            return False
+            returned = only_returned(self.module, target)
+            return returned is not None and all(self.handed_back(each, kind) for each in returned)
         self.edits += [Replace(each, number_of(self.module, each, kind)) for each in uses.seldom]
         return all(self.used(each, kind) for each in uses.each_step)
+
+    def handed_back(self, node: cst.BaseExpression, kind: str) -> bool:
+        """Follow what a function returns to its callers: the number alone, or in a tuple that they
+        take apart."""
+        function, above = self.module.function(node), self.module.parent(node)
+        if function is None or function in self._functions:
+            return False
+        self._functions.append(function)
+        sites = all_calls(self.module, function)
+        if sites is None:
+            return False
+        if isinstance(above, cst.Return):
+            return all(self.used(site, kind) for site in sites)
+        row = self.module.parent(above) if isinstance(above, cst.Element) else None
+        if not isinstance(row, cst.Tuple) or not isinstance(self.module.parent(row), cst.Return):
+            return False
+        place = [each.value for each in row.elements].index(node)
+        return all(
+            _taken(self.module, self, site, (place, len(row.elements)), kind) for site in sites
+        )
 
 
 def _edits(module: Module, found: _Sum, method: str | None) -> tuple[Replace | InsertAfter, ...]:
@@ -282,27 +305,11 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
             value is read.node
         ):
             followed = way.bound(target, kind)
-        case cst.Return(value=value):
-            followed = _followed_back(module, way, read, kind)
+        case cst.Return():
+            followed = way.handed_back(read.node, kind)
         case _:
             return None
     return way.deferred(_LATER, _HELD) if followed else None
-
-
-def _followed_back(module: Module, way: _Way, read: HostRead, kind: str) -> bool:
-    """Follow what a function returns to its callers: the number alone, or in a tuple that they take
-    apart."""
-    function, above = module.function(read.node), module.parent(read.node)
-    sites = all_calls(module, function) if isinstance(function, cst.FunctionDef) else None
-    if sites is None or function is None:
-        return False
-    if isinstance(above, cst.Return):
-        return all(way.used(site, kind) for site in sites)
-    row = module.parent(above) if isinstance(above, cst.Element) else None
-    if not isinstance(row, cst.Tuple) or not isinstance(module.parent(row), cst.Return):
-        return False
-    place = [each.value for each in row.elements].index(read.node)
-    return all(_taken(module, way, site, (place, len(row.elements)), kind) for site in sites)
 
 
 def _taken(module: Module, way: _Way, site: cst.Call, place: tuple[int, int], kind: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import libcst as cst
 
@@ -93,9 +92,10 @@ def _is_fraction(module: Module, tensor: cst.BaseExpression, depth: int = 3) -> 
     match tensor:
         case cst.Name() if depth:
             found = definitions_of(module, tensor)
-            bound = [each.value for each in found if _binds(each, tensor.value)]
-            whole = len(bound) == len(found) > 0
-            return whole and all(_is_fraction(module, each, depth - 1) for each in bound)
+            bound = [_bound(module, each, tensor.value) for each in found]
+            known = [each for each in bound if each is not None]
+            whole = len(known) == len(found) > 0
+            return whole and all(_is_fraction(module, each, depth - 1) for each in known)
         case cst.BinaryOperation(operator=cst.Divide()):
             return True
         case cst.BinaryOperation(left=left, operator=operator, right=right) if depth:
@@ -112,12 +112,24 @@ def _is_fraction(module: Module, tensor: cst.BaseExpression, depth: int = 3) -> 
     return False
 
 
-def _binds(definition: cst.CSTNode, name: str) -> TypeGuard[cst.Assign]:
-    """Say whether a definition is a plain assignment to one name."""
-    if not isinstance(definition, cst.Assign) or len(definition.targets) != 1:
-        return False
-    target = definition.targets[0].target
-    return isinstance(target, cst.Name) and target.value == name
+def _bound(module: Module, definition: cst.CSTNode, name: str) -> cst.BaseExpression | None:
+    """Return what a plain assignment binds to a name: the element of the tuple that a function of
+    the file returns, where it is taken apart."""
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(target))], value=value):
+            return value if target == name else None
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
+            value=cst.Call() as call,
+        ):
+            names = [module.code(each.value) for each in targets]
+            callees = callees_of(module, call)
+            body = callees[0].body if len(callees) == 1 else None
+            returns = list(module.within(body, cst.Return)) if body is not None else []
+            given = returns[0].value if len(returns) == 1 else None
+            if isinstance(given, cst.Tuple) and len(given.elements) == len(names):
+                return given.elements[names.index(name)].value if name in names else None
+    return None
 
 
 def _of(module: Module, node: cst.CSTNode) -> Iterator[HostRead]:

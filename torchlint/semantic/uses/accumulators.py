@@ -3,9 +3,11 @@ results."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import libcst as cst
 
@@ -190,8 +192,51 @@ def all_calls(module: Module, function: cst.FunctionDef) -> list[cst.Call] | Non
         return None
     if any(callees_of(module, site) != (function,) for site in sites):
         return None
-    name = re.compile(rf"\b{re.escape(function.name.value)}\b")
-    return None if elsewhere(module, name) else sites
+    return None if _named_elsewhere(module, function) else sites
+
+
+def _named_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether another file may call a function, or put another in its place."""
+    name, cls = function.name.value, module.class_of(function)
+    if cls is None:
+        return elsewhere(module, re.compile(rf"\b{re.escape(name)}\b"))
+    stem = PurePath(module.filename).stem
+    test = functools.partial(_names_method, name, cls.name.value, stem)
+    return module.outside.others_say(test, near=False) is not False
+
+
+_COMMENT = re.compile(r"(^|\s)#[^\n]*")
+
+
+def _names_method(method: str, cls: str, stem: str, text: str) -> bool:
+    """Say whether a text names a method by more than defining one of its own and calling that; in a
+    file that imports the class, or all of its file, such a one may override it."""
+    if method not in text:
+        return False
+    text = _COMMENT.sub("", text)
+    if re.search(rf"(?<!\bself\.)(?<!\bdef )\b{re.escape(method)}\b", text):
+        return True
+    if method not in text:
+        return False
+    imported = rf"^\s*(from|import)\b[^\n]*\b({re.escape(stem)}|{re.escape(cls)})\b"
+    return re.search(imported, text, re.MULTILINE) is not None
+
+
+@question(
+    yes="the name is only returned, once",
+    no="the name is more than returned",
+)
+def only_returned(module: Module, target: cst.Name) -> list[cst.Name] | None:
+    """Return the read of a plain name that a function binds outside of loops, where all that it
+    does with it is to return it, in one place; else None."""
+    function, name = module.function(target), target.value
+    if function is None or module.loops(target) or binds_globally(module, function, name):
+        return None
+    reads = reads_of(module, function, name)
+    if writes_of(module, function, name) != [target] or len(reads) != 1:
+        return None
+    own = module.function(reads[0]) is function
+    return reads if own and isinstance(module.small_statement(reads[0]), cst.Return) else None
 
 
 @question(
