@@ -709,6 +709,47 @@ def test_a_sum_that_is_looked_at_stays(name: str) -> None:
     assert changed(source) == source
 
 
+EVALUATION = """\
+from types import SimpleNamespace
+
+
+def run(bar):
+    total = 0.0
+    with torch.no_grad():
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            loss = criterion(model(x), y)
+            total += loss.item()
+            bar.set_postfix(loss=loss.item())
+    return total
+
+
+print(run(SimpleNamespace(set_postfix=lambda loss: print(loss))))
+"""
+
+
+def test_the_bar_of_an_evaluation_is_redrawn_now_and_then() -> None:
+    source = HEAD + EVALUATION
+    after = changed(source)
+    assert (
+        """\
+            if iteration % 50 == 0:
+                bar.set_postfix(loss=loss.item())
+"""
+        in after
+    )
+    first, last = output(source).splitlines(), output(after).splitlines()
+    assert last == [first[0], first[-1]]
+    assert changed(after) == after
+
+
+@pytest.mark.parametrize("more", ["print(loss.item())", "bar.write(loss.item())"])
+def test_what_an_evaluation_prints_stays(more: str) -> None:
+    line = "            bar.set_postfix(loss=loss.item())\n"
+    source = HEAD + EVALUATION.replace(line, f"{line}            {more}\n")
+    assert "% 50" not in changed(source)
+
+
 LOGS = """\
 def run(lines):
     for x, y in loader:

@@ -27,6 +27,7 @@ NOTES = [
     ("TL101", "of different devices would raise"),
     ("TL101", "Only every 50th step is logged"),
     ("TL101", "Between the uses the name holds a tensor"),
+    ("TL101", "redrawn every 50th step only"),
     ("TL101", "division by zero gives inf or nan"),
     ("TL101", "The meter holds tensors"),
     ("TL101", "a meter of nothing gives 0.0"),

@@ -18,6 +18,7 @@ from torchlint.rule import (
     Replace,
     Rewrite,
     detached,
+    logged_every,
     logged_seldom,
     method_call,
     nested,
@@ -26,6 +27,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.data.per_step_use import log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
@@ -476,14 +478,19 @@ def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
     kind = number_kind(module, read)
     if kind is not None:
         return number_kind(module, other) == kind and ("bool" not in dtypes or len(dtypes) == 1)
-    bases = [
-        module.code(each.tensor.func.value)
-        for each in (other, read)
-        if isinstance(each.tensor, cst.Call)
-        and isinstance(each.tensor.func, cst.Attribute)
-        and each.tensor.func.attr.value in _ENDS
-    ]
-    return len(bases) == 2 and bases[0] == bases[1]
+    bases = [_shares_dtype_with(each.tensor) for each in (other, read)]
+    first, second = bases
+    return first is not None and second is not None and module.code(first) == module.code(second)
+
+
+def _shares_dtype_with(tensor: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the tensor of which one is an end or an element, and so of its dtype."""
+    match tensor:
+        case cst.Call(func=cst.Attribute(value=base, attr=cst.Name(method))) if method in _ENDS:
+            return base
+        case cst.Subscript(value=base):
+            return base
+    return None
 
 
 def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]:
@@ -495,6 +502,22 @@ def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]
             yield read
 
 
+def shown_seldom(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which a progress bar, ``bar.set_postfix(loss=loss.item())``, is redrawn
+    every N steps; None where the lines beside it show more than a bar."""
+    line = module.small_statement(read.node)
+    call = line.value if isinstance(line, cst.Expr) else None
+    found = log_lines(module, call) if isinstance(call, cst.Call) else None
+    if found is None:
+        return None
+    calls = [each.value for one in found.lines for each in one.body if isinstance(each, cst.Expr)]
+    if not all(isinstance(each, cst.Call) and redraws_bar(module, each) for each in calls):
+        return None
+    title = f"Redraw the bar every {EVERY} steps"
+    return Deferred(logged_every(EVERY, found), title, _REDRAWN)
+
+
+_REDRAWN = "The bar is redrawn every 50th step only."
 _NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
 _ONCE = "A division by zero gives inf or nan instead of an error."
 

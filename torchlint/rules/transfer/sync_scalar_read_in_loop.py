@@ -110,7 +110,8 @@ each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50 step
 own counter or one that `enumerate` adds; the note then says so. A number that a name holds, or that
 a function returns to callers which are all in the file, is followed to what uses it, and becomes a
 number there. A meter of the project (`losses.update(loss.item(), n)`) is handed the tensor where
-its class does no more than average, and all that looks at it is known.
+its class does no more than average, and all that looks at it is known. The progress bar of an
+evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
@@ -138,6 +139,7 @@ from torchlint.rules.transfer._deferred_reads import (
     read_once,
     read_together,
     read_where_used,
+    shown_seldom,
 )
 from torchlint.semantic.data.per_step_use import read_before
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
@@ -190,7 +192,14 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _fix(module: Module, read: HostRead) -> Fix | None:
-    ways = (kept_on_device, read_after_loop, read_where_used, read_together, read_once)
+    ways = (
+        kept_on_device,
+        read_after_loop,
+        read_where_used,
+        shown_seldom,
+        read_together,
+        read_once,
+    )
     found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
     if found is None:
         return averaged_on_device(module, EVERY, read, SELDOM)

@@ -341,6 +341,15 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
     return LogLines(tuple(lines), loop, free, counted=False)
 
 
+@question(yes="`{0}` redraws a progress bar", no="`{0}` redraws no progress bar")
+def redraws_bar(module: Module, call: cst.Call) -> bool:
+    """Say whether a call only changes what stands beside a progress bar."""
+    func = call.func
+    named = isinstance(func, cst.Attribute) and func.attr.value in _BAR
+    sink = logging_call(module, call) if named else None
+    return sink is not None and sink.kind == "show"
+
+
 def _counts(module: Module, test: cst.BaseExpression) -> bool:
     """Say whether a test has an interval of its own, be it 1: that is where to change it."""
     return any(
