@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.trace.program import steps, written
+from tests.trace.program import Machine, steps, written
 from torchlint.cli.main import run
 from torchlint.profile.output import json_report
 
@@ -156,3 +157,103 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFix
     machine.launch(1_000, name="bad\x1b[2Jname")
     assert run(["profile", "--trace", written(tmp_path / "t.json", machine.events)]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+PROGRAM = """import torch
+
+def train(model, loader, optimizer):
+    total = 0.0
+    for batch, target in loader:
+        optimizer.zero_grad()
+        loss = model(batch.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+
+model = torch.nn.Linear(8, 8).cuda()
+loader = torch.utils.data.DataLoader(torch.randn(64, 8))
+train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+def waiting(path: Path, *, frames: bool = True, first: int = 3) -> str:
+    """Write a trace of PROGRAM: steps that read the loss, the GPU late by then."""
+    machine = Machine()
+    begun = machine.now
+    for number in range(4):
+        start = machine.now
+        machine.host(300_000)
+        machine.launch(500_000)
+        read = machine.now
+        machine.item("read")
+        if frames:
+            name = "<built-in method item of Tensor object at 0x7f>"
+            machine.event("python_function", name, read - 10, machine.now - read + 20)
+        machine.host(1_000)
+        machine.step(number, start)
+    if frames:
+        name = f"train.py({first}): train"
+        machine.event("python_function", name, begun - 100, machine.now - begun + 200)
+        machine.event(
+            "python_function", "train.py(1): <module>", begun - 500, machine.now - begun + 900
+        )
+    return written(path, machine.events)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def test_a_finding_stands_beside_the_wait_at_its_line(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = waiting(program / "t.json")
+    arguments = ["profile", "train.py", "--isolated", "--trace", trace]
+    assert run([*arguments, "--output-format", "json"]) == 0
+    found = loaded(capsys.readouterr().out)
+    (place,) = found["waits"]["places"]
+    assert (place["file"], place["line"], place["certainty"]) == ("train.py", 10, "unique")
+    assert place["calls"] == 4
+    assert 0 < place["alone_ns"] <= place["waited_ns"] + 50_000
+    assert found["waits"]["joint_ns"] >= place["alone_ns"]
+    first = found["findings"][0]
+    assert (first["line"], first["wait"]) == (10, place)
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert "train.py:10, in train" in out
+    assert re.search(r"train\.py:10: TL\d+ .*\n  waits \S+ [mu]s; without it at most", out)
+
+
+def test_without_frames_findings_have_no_cost(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = waiting(program / "t.json", frames=False)
+    assert run(["profile", ".", "--isolated", "--trace", trace]) == 0
+    out = capsys.readouterr().out
+    assert "at which no wait was measured" in out
+    assert "cudaStreamSynchronize" in out
+    assert "record with with_stack=True" in out
+
+
+def test_a_source_that_differs_gets_no_line(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = waiting(program / "t.json", first=4)
+    assert run(["profile", ".", "--isolated", "--trace", trace, "--output-format", "json"]) == 0
+    found = loaded(capsys.readouterr().out)
+    (place,) = found["waits"]["places"]
+    assert (place["line"], place["source_differs"]) == (None, True)
+    assert all(finding["wait"] is None for finding in found["findings"])
+    assert run(["profile", ".", "--isolated", "--trace", trace]) == 0
+    assert "source differs from the trace" in capsys.readouterr().out
+
+
+def test_a_path_that_is_not_there_is_one_line(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profile", "no.py", "--trace", waiting(program / "t.json")]) == 2
+    assert "no.py" in capsys.readouterr().err

@@ -28,6 +28,9 @@ class Machine:
     streams: dict[int, int] = field(default_factory=dict)
     thread: str = HOST
     correlation: int = 0
+    dropped: frozenset[str] = frozenset()
+    calls: dict[str, list[int]] = field(default_factory=dict)
+    """When the calls of each place in the program that waits began."""
 
     def event(self, cat: str, name: str, ts: int, dur: int, **args: Any) -> None:
         """Write down what took time."""
@@ -63,11 +66,31 @@ class Machine:
         self.now += CALL
         return start + work
 
-    def sync(self) -> None:
-        """Wait until all streams are empty."""
+    def sync(self, place: str = "", stream: int | None = None) -> None:
+        """Wait until a stream, or all, are empty."""
+        if place in self.dropped:
+            return
         begun = self.now
-        self.now = max(self.now + 1_000, *(end + 1_000 for end in self.streams.values()), 0)
-        self.event("cuda_runtime", "cudaDeviceSynchronize", begun, self.now - begun)
+        self.calls.setdefault(place, []).append(begun)
+        ends = [end for of, end in self.streams.items() if stream in (None, of)]
+        self.now = max([begun, *ends]) + 1_000
+        name = "cudaDeviceSynchronize" if stream is None else "cudaStreamSynchronize"
+        self.event("cuda_runtime", name, begun, self.now - begun)
+
+    def item(self, place: str, stream: int = 7) -> None:
+        """Read a value back: a copy, and a wait for it."""
+        if place in self.dropped:
+            return
+        self.calls.setdefault(place, []).append(self.now)
+        self.launch(1_500, stream, "Memcpy DtoH (Device -> Pinned)", "gpu_memcpy")
+        self.sync(place, stream)
+
+    def depend(self, stream: int, on: int) -> None:
+        """Let a stream wait for what another one has to do so far."""
+        self.event("cuda_runtime", "cudaStreamWaitEvent", self.now, 1_000)
+        self.host(1_000)
+        ready = self.streams.get(on, 0)
+        self.streams[stream] = max(self.streams.get(stream, 0), ready)
 
     def step(self, number: int, begun: int) -> None:
         """Mark a step that ends now."""

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchlint import __version__
 from torchlint.base.errors import UsageError
-from torchlint.cli.options import wants_color
-from torchlint.cli.output import check_output_file, emit, write_output_file
+from torchlint.cli.options import Given, wants_color
+from torchlint.cli.output import check_output_file, complain, emit, write_output_file
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
 from torchlint.profile.errors import demand
+
+if TYPE_CHECKING:
+    from torchlint.base.finding import Finding
+    from torchlint.profile.sites import Sources
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -36,6 +42,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.command("profile")
+@click.argument("paths", nargs=-1)
 @click.option(
     "--trace",
     "traces",
@@ -59,7 +66,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
     default=20,
     show_default=True,
     metavar="N",
-    help="List so many kernels.",
+    help="List so many kernels, waits and findings.",
 )
 @click.option(
     "--idle-threshold",
@@ -101,15 +108,28 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."
 )
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="FILE|KEY=VALUE",
+    help="Use this configuration file, or set one key (TOML). Repeatable.",
+)
+@click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what is being read.")
 @click.pass_context
 def profile_command(ctx: click.Context, /, **given: Any) -> int:
-    """Say where a program's time went, from traces of PyTorch's profiler.
+    """Say where a program's time went, from traces of PyTorch's profiler, and what its waits for
+    the device cost at most.
 
     \b
     torchlint profile --trace trace.json.gz
+    torchlint profile . --trace trace.json.gz              findings beside what they cost
     torchlint profile --trace traces/                      all ranks of a run
     torchlint profile --trace new.json --against old.json  before and after
+
+    PATHS are the program's files: of a trace with Python frames (with_stack=True) waits get their
+    lines, and findings what was measured there.
 
     Neither torch nor a GPU is needed; pip install 'torchlint[profile]' brings what reads traces.
 
@@ -119,12 +139,15 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     if not given["traces"]:
         raise UsageError("name a trace: torchlint profile --trace FILE")
     demand()
+    from torchlint.profile.join import joined
     from torchlint.profile.report import files_of, report
+    from torchlint.profile.waits import waits
     from torchlint.trace.figures import Limits
+    from torchlint.trace.stream import read
 
     if given["output_file"] is not None:
-        read = {os.path.realpath(path) for path in files_of(given["traces"] + given["against"])}
-        check_output_file(given["output_file"], read)
+        inputs = {os.path.realpath(path) for path in files_of(given["traces"] + given["against"])}
+        check_output_file(given["output_file"], inputs)
     limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
     command = ctx.find_object(tuple) or ()
     with Status(not given["quiet"]) as status:
@@ -134,7 +157,19 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
             if given["against"]
             else None
         )
-    shown = {"rank": given["rank"], "top": given["top"], "against": older}
+        known = _program(given)
+        if known.left_out and not given["quiet"]:
+            status.show("")
+            complain(known.left_out)
+        measured = waits(read(found.rank(given["rank"]).path), known.sources, given["top"])
+    costs = joined(known.findings, measured)
+    shown: dict[str, Any] = {
+        "rank": given["rank"],
+        "top": given["top"],
+        "against": older,
+        "waits": measured,
+        "costs": costs,
+    }
     to_file = given["output_file"] is not None
     if given["output_format"] == "json":
         from torchlint.profile.output import json_report
@@ -150,3 +185,42 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     else:
         emit(text)
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """The files of the program and what is found in them; in words what was left out."""
+
+    sources: Sources
+    findings: tuple[Finding, ...]
+    left_out: str
+
+
+def _program(given: Given) -> _Program:
+    """Check PATHS as `check` does.
+
+    Raises:
+        UsageError: a path is not there.
+    """
+    from torchlint.catalog.rules import load_catalog
+    from torchlint.cli.scope import scope
+    from torchlint.cli.session import Session
+    from torchlint.profile.sites import Source, Sources
+    from torchlint.report.summary import undone
+    from torchlint.source.discover import SkipKind
+
+    if not given["paths"]:
+        return _Program(Sources(()), (), "")
+    names = ("paths", "configs", "isolated")
+    catalog = load_catalog()
+    found = scope({**{name: given[name] for name in names}, "stdin_filename": None}, catalog)
+    for skip in found.skipped:
+        if skip.kind is SkipKind.ERROR and skip.filename in given["paths"]:
+            raise UsageError(f"{skip.filename}: {skip.reason}")
+    run = Session(found, catalog, progress=not given["quiet"]).execute()
+    sources = [
+        Source(each.path, each.filename, Path(each.path).read_text("utf-8", "replace"))
+        for each in (target.found for target in found.targets)
+        if each.path.endswith(".py")
+    ]
+    return _Program(Sources(sources), tuple(run.findings()), undone(run))

@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from torchlint.profile.join import FindingCost
 from torchlint.profile.report import Rank, Report, common_steps
+from torchlint.profile.waits import Wait, Waits
 from torchlint.report.kit import ascii_json
 
 SCHEMA_VERSION = 1
 
 
-def render(report: Report, *, rank: int | None, top: int, against: Report | None = None) -> str:
+def render(
+    report: Report,
+    *,
+    rank: int | None,
+    top: int,
+    against: Report | None = None,
+    waits: Waits | None = None,
+    costs: Sequence[FindingCost] = (),
+) -> str:
     """Return the report as JSON, ASCII only, with a final newline; arguments as of the text."""
     found = document(report, rank, top)
+    found["waits"] = None if waits is None else _waits(waits)
+    found["findings"] = [_finding(cost) for cost in costs]
     if against is not None:
         found["against"] = document(against, rank, top)
     return ascii_json.dump(found)
@@ -49,6 +62,42 @@ def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
         ],
         "figures": _figures(shown, top),
         "notes": list(report.notes),
+    }
+
+
+def _waits(waits: Waits) -> dict[str, Any]:
+    return {
+        "span_ns": waits.span,
+        "joint_ns": waits.joint,
+        "python_frames": waits.frames,
+        "places": [_wait(wait) for wait in waits.each],
+    }
+
+
+def _wait(wait: Wait) -> dict[str, Any]:
+    site = wait.site
+    return {
+        "file": site.file or None,
+        "line": site.line or None,
+        "function": site.function,
+        "certainty": site.certainty,
+        "source_differs": site.differs,
+        "calls": wait.calls,
+        "waited_ns": wait.waited,
+        "alone_ns": wait.alone,
+    }
+
+
+def _finding(cost: FindingCost) -> dict[str, Any]:
+    one = cost.finding
+    return {
+        "code": one.code,
+        "filename": one.filename,
+        "line": one.start.row,
+        "column": one.start.column,
+        "message": one.message,
+        "fingerprint": one.fingerprint,
+        "wait": None if cost.wait is None else _wait(cost.wait),
     }
 
 

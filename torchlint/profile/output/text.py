@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from torchlint.profile.join import FindingCost
 from torchlint.profile.output.table import Row, rows, share, span
+from torchlint.profile.output.waiting import lines
 from torchlint.profile.report import Rank, Report, common_steps
+from torchlint.profile.waits import Waits
 from torchlint.report.kit.terminal import BOLD, DIM, aligned, paint
 from torchlint.report.kit.words import DASH, clipped, visible
 
@@ -20,15 +23,19 @@ def render(
     top: int,
     against: Report | None = None,
     color: bool = False,
+    waits: Waits | None = None,
+    costs: Sequence[FindingCost] = (),
 ) -> str:
     """Return the report.
 
     Args:
         report: what was counted.
         rank: the rank to show, the lowest where None.
-        top: how many kernels are shown.
+        top: how many kernels, waits and findings are shown.
         against: an older report, shown beside it.
         color: whether a terminal takes colours.
+        waits: where the program waits.
+        costs: findings, with what was measured at their places.
     """
     shown = report.rank(rank)
     found = [paint(visible(_title(shown)), BOLD, color)]
@@ -38,6 +45,8 @@ def render(
         other = against.rank(rank)
         found[0] += paint(f", against {visible(other.path)}", DIM, color)
         found += aligned([*_beside(list(rows(shown, top)), list(rows(other, top)))])
+    if waits is not None:
+        found += lines(waits, costs, top, color)
     found += _ranks(report, color)
     notes = (*report.notes, *(against.notes if against is not None else ()))
     found += [paint(f"note: {visible(note)}", DIM, color) for note in notes]
@@ -67,11 +76,11 @@ def _ranks(report: Report, color: bool) -> Iterator[str]:
     if len(report.ranks) < 2:
         return
     steps = common_steps(report.ranks)
-    lines = [("rank", "step", "GPU idle", "waits in collectives")]
+    table = [("rank", "step", "GPU idle", "waits in collectives")]
     for rank in report.ranks:
         spent = rank.figures.temporal
         times = sorted(of[rank.number] for of in steps.values())
-        lines.append(
+        table.append(
             (
                 str(rank.number),
                 span(times[len(times) // 2] if times else None),
@@ -79,7 +88,7 @@ def _ranks(report: Report, color: bool) -> Iterator[str]:
                 span(report.waiting.by_rank[rank.number]) if report.waiting.matched else DASH,
             )
         )
-    first, *others = aligned(lines)
+    first, *others = aligned(table)
     yield ""
     yield paint(first, BOLD, color)
     yield from others

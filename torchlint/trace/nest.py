@@ -1,0 +1,39 @@
+"""Which event of a thread ran inside of which."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchlint.trace.columns import NONE, Ints, Mask, Trace
+
+
+def parents(trace: Trace, host: Mask) -> Ints:
+    """Return for each event of a trace the row of the one around it in its thread, `NONE` where
+    there is none.
+
+    What begins inside of an event and ends after it, as clocks of two recorders may have it, counts
+    as inside.
+
+    Args:
+        trace: holds the events.
+        host: which of them are looked at; the others have no parent.
+    """
+    columns = trace.columns
+    rows = np.flatnonzero(host)
+    order = rows[np.lexsort((rows, -columns.dur[rows], columns.ts[rows], columns.thread[rows]))]
+    found = np.full(len(columns.ts), NONE)
+    open_: list[tuple[int, int]] = []
+    last = NONE
+    around = [NONE] * len(order)
+    starts, ends = columns.ts[order].tolist(), columns.end[order].tolist()
+    threads = columns.thread[order].tolist()
+    for at, row in enumerate(order.tolist()):
+        if threads[at] != last:
+            open_, last = [], threads[at]
+        while open_ and open_[-1][0] <= starts[at]:
+            open_.pop()
+        if open_:
+            around[at] = open_[-1][1]
+        open_.append((ends[at], row))
+    found[order] = around
+    return found
