@@ -1,4 +1,5 @@
-"""Indices on the host that could be a slice, a range of the device, or a buffer."""
+"""Indices on the host that could be a slice, a range of the device, a buffer, or brought to the
+device once."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import class_attribute, inferred
@@ -33,6 +34,8 @@ _BUFFER = (
     "The index is a buffer on the module's device, so that tensors elsewhere cannot be indexed "
     "with it; DDP broadcasts it, and a module that was pickled whole before lacks it."
 )
+_SEVERAL = "Tensors on several devices can no longer be indexed with it."
+_POSITIONS = ("numpy.where", "numpy.nonzero")
 _PATCHED = "The code replaces functions of torch, or looks at each of its operations."
 
 
@@ -46,6 +49,8 @@ def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
             return _slice(module, node, index)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             return _buffer(module, index, name)
+        case cst.Name():
+            return _brought(module, index)
     return None
 
 
@@ -165,6 +170,63 @@ def _from_zero(module: Module, loop: cst.For, name: cst.Name, depth: int) -> boo
                 case cst.Tuple(elements=[cst.Element(value=cst.Name(value=first)), *_]):
                     return first == name.value
     return False
+
+
+# -- positions that index several times ------------------------------------------------------------
+
+
+def _brought(module: Module, index: cst.Name) -> Fix | None:
+    """Return the fix that brings the positions of ``np.where(condition)`` to the device where they
+    are found, instead of once for each tensor that is indexed with them."""
+    found = definitions_of(module, index)
+    match found:
+        case [
+            cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=name))],
+                value=cst.Call(func=func, args=[cst.Arg(keyword=None, star="")]) as call,
+            ) as made
+        ] if module.name(func) in _POSITIONS:
+            pass
+        case _:
+            return None
+    indexed = [_indexed_by(module, read) for read in readers_of(module, made, name)]
+    tensors = [each for each in indexed if each is not None]
+    if len(tensors) != len(indexed) or len(tensors) < 2:
+        return None
+    home = module.function(made)
+    known = next((each for each in tensors if _bound_before(module, each, made)), None)
+    if known is None or any(module.function(each) is not home for each in tensors):
+        return None
+    several = len({module.code(each) for each in tensors}) > 1
+    note = one_sentence((_SEVERAL if several else "", _PATCHED if _watched(module) else ""))
+    torch = name_for_module(module, "torch", "torch")
+    where = cst.parse_expression(f"{torch}.as_tensor(at, device={known.value}.device)")
+    target = cst.CompFor(cst.Name("at"), call)
+    new = cst.Call(cst.Name("tuple"), [cst.Arg(cst.GeneratorExp(where, target, lpar=[], rpar=[]))])
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    edits = (Replace(call, new), NeedImport("torch", torch))
+    return Fix(edits, safety, "Bring the index to the device once", note)
+
+
+def _indexed_by(module: Module, read: cst.Name) -> cst.Name | None:
+    """Return the tensor on the device that a name alone indexes."""
+    place = module.parent(read)
+    part = module.parent(place) if isinstance(place, cst.Index) else None
+    node = module.parent(part) if isinstance(part, cst.SubscriptElement) else None
+    if not isinstance(node, cst.Subscript) or len(node.slice) > 1:
+        return None
+    tensor = node.value
+    return tensor if isinstance(tensor, cst.Name) and on_device(module, tensor) is True else None
+
+
+def _bound_before(module: Module, tensor: cst.Name, made: cst.Assign) -> bool:
+    """Say whether a tensor is bound on each way to a statement, and to what it is bound to when it
+    is indexed."""
+    bound = definitions_of(module, tensor)
+    if len(bound) != 1 or not isinstance(bound[0], cst.Assign) or not module.before(bound[0], made):
+        return False
+    block = module.parent(module.statement(bound[0]))
+    return block is not None and module.is_within(made, block)
 
 
 # -- buffers ---------------------------------------------------------------------------------------
