@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -43,8 +43,9 @@ from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
 from torchlint.semantic.uses.accumulators import made_in_turn
+from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
-from torchlint.semantic.uses.observers import speaks_of_mps
+from torchlint.semantic.uses.observers import hooks_operations, replaced, speaks_of_mps
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -276,6 +277,11 @@ class Rule(Declaration):
         return mark
 
 
+_AS_BEFORE = (
+    "A tensor that shares memory with one that the loop changes in place is read as it was before "
+    "the loop."
+)
+_WATCHED = "The code replaces functions of torch, or looks at each of its operations."
 _ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
     "once": lambda heat: True,
     "sample": lambda heat: heat.grade >= Grade.SAMPLE,
@@ -455,6 +461,36 @@ def _step_counted(loop: cst.For, counter: str) -> tuple[NodeEdit, ...]:
     edits: list[NodeEdit] = [Prepend(target, f"{counter}, {opened}")]
     edits += [Append(target, closed)] if closed else []
     return (*edits, Prepend(loop.iter, "enumerate("), Append(loop.iter, ")"))
+
+
+def brought_to_host(module: Module, found: HostLoop) -> Fix | None:
+    """Return the fix that copies to the host, before a loop, the tensors of which the loop reads
+    something in each turn; None where a name for a copy is taken."""
+    names = {name: f"{name}_cpu" for name in found.tensors}
+    if any(new in module.text for new in names.values()):
+        return None
+    rewrites: dict[cst.BaseExpression, Rewrite] = {}
+    for use in found.uses:
+        rewrites[use] = lambda node: node.with_changes(value=names[node.value])
+    for copy in found.copies:
+        rewrites[copy] = lambda node: node.func.value
+    for asked, mask in found.counted:
+        renamed = mask.visit(_Rewriter({use: rewrites[use] for use in found.uses}))
+        assert isinstance(renamed, cst.BaseExpression)
+        number = method_call(method_call(renamed, "sum"), "item")
+        rewrites[asked] = partial(_instead, number)
+    left = ", ".join(names.values())
+    right = ", ".join(f"{name}.cpu()" for name in names)
+    edits: list[NodeEdit] = [InsertBefore(found.loop, f"{left} = {right}")]
+    edits += nested(module, rewrites)
+    watched = hooks_operations(module) or replaced(module, "cpu")
+    note = one_sentence((_AS_BEFORE if found.writes else "", _WATCHED if watched else ""))
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix(tuple(edits), safety, "Copy to the host once, before the loop", note)
+
+
+def _instead(new: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
+    return new
 
 
 def one_sentence(notes: Iterable[str]) -> str:

@@ -71,8 +71,9 @@ class Split(nn.Module):
 Unsafe: a loop that adds up, writes or collects what elementwise operations and reductions make of
 each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
 sums are made in another order, and all turns are in memory at once. `x[i][mask[i]].max()` fills
-what the mask leaves out with infinity. Other loops get no fix: which operation does the work
-depends on the loop.
+what the mask leaves out with infinity. Safe: tensors of which a loop only compares, selects and
+counts elements, to read the results on the host, are copied there once before it. Other loops get
+no fix: which operation does the work depends on the loop.
 
 ## Measure
 Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU:
@@ -95,7 +96,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.vectorize._bodies import (
     counts_elements,
     independent_rounds,
@@ -116,6 +117,7 @@ from torchlint.semantic.time.iterations import (
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import BATCH_SIZE, called
 from torchlint.semantic.uses.elements import asked_for_type
+from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
@@ -180,6 +182,10 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     counts = _ranged(module, node.iter)
     sized = bool(counts) and is_size(module, counts[-1])
     fix = vector_form(module, node, sized)
+    if fix is None and isinstance(node, cst.For):
+        together = host_loop(module, node)
+        alone = together is not None and together.alone
+        fix = brought_to_host(module, together) if together is not None and alone else None
     yield Hit(place, message=found, severity=severity, fix=fix)
 
 
@@ -243,7 +249,7 @@ def _found(module: Module, node: _Loop) -> str:
         node.ifs or isinstance(_holder(module, node), cst.DictComp)
     ):
         return ""
-    if is_structural(module, node):
+    if is_structural(module, node) or _only_asked(module, node):
         return ""
     count = iteration_count(module, node)
     if count is not None and count <= _FEW:
@@ -252,6 +258,16 @@ def _found(module: Module, node: _Loop) -> str:
     if not message or not only_tensor_work(module, body):
         return ""
     return message if isinstance(node, cst.CompFor) or independent_rounds(module, node) else ""
+
+
+def _only_asked(module: Module, node: _Loop) -> bool:
+    """Say whether a comprehension does nothing with an element but choose by it, as ``[1 if v > 0.5
+    else 0 for v in t]`` does: that is said of the test."""
+    chosen = _body(module, node)
+    if not isinstance(node, cst.CompFor) or not isinstance(chosen, cst.IfExp):
+        return False
+    bound = {name.value for name in _bound(module, node)}
+    return not bound & (module.names_in(chosen.body) | module.names_in(chosen.orelse))
 
 
 def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
