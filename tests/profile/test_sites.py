@@ -33,6 +33,11 @@ class A:
 def several(x):
     return float(x), int(x)
 
+class B(A):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(2, 2)
+
 value = torch.ones(3).tolist()
 """
 SOURCE = Source("/home/me/project/pkg/train.py", "pkg/train.py", TEXT)
@@ -52,7 +57,10 @@ SOURCE = Source("/home/me/project/pkg/train.py", "pkg/train.py", TEXT)
         ("plain", 4, "aten::item", None),
         ("forward", 20, "aten::item", 22),
         ("several", 24, "aten::item", 0),
-        ("<module>", 1, "<built-in method tolist of Tensor object at 0x7f>", 27),
+        ("plain", 3, "nn.Module: Linear_0", 0),
+        ("__init__", 28, "torch/nn/modules/linear.py(96): __init__", 0),
+        ("__init__", 28, "<built-in method empty of type object at 0x7f>", 0),
+        ("<module>", 1, "<built-in method tolist of Tensor object at 0x7f>", 32),
     ],
 )
 def test_a_line_is_told_where_it_is_the_only_one(

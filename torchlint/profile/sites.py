@@ -15,6 +15,8 @@ from functools import cached_property
 
 FRAME = re.compile(r"(.+)\((\d+)\): (.+)")
 _BUILTIN = re.compile(r"<built-in (?:method|function) (\w+)(?: of .*)?>")
+_UNSPOKEN = re.compile(r"__\w+__|<\w+>|forward|_call_impl|_wrapped_call_impl")
+"""Names of functions that are called by other names: of a class, a module, an operator."""
 _READS = frozenset({"item", "_local_scalar_dense", "is_nonzero"})
 """Operators that ``float(t)``, ``if t:`` and their like come down to."""
 _READERS = frozenset({"float", "int", "bool", "complex", "item"})
@@ -76,6 +78,8 @@ class Source:
         frame = FRAME.fullmatch(called)
         operator = called.partition("::")[2]
         name = builtin[1] if builtin else frame[3] if frame else operator.rstrip("_")
+        if not name or _UNSPOKEN.fullmatch(name):
+            return 0
         read = not builtin and not frame and operator in _READS
         lines = [line for line, made, reads in _places(node) if made == name or (read and reads)]
         return lines[0] if len(lines) == 1 else 0

@@ -52,7 +52,7 @@ def waits(trace: Trace, sources: Sources, played: int) -> Waits:
     replay = Replay(trace)
     frames = bool(trace.of_cat(PYTHON).any())
     by_site: dict[Site, list[int]] = {}
-    where = _Places(trace, sources)
+    where = Places(trace, sources)
     for call in replay.blocking.tolist():
         by_site.setdefault(where.of(int(replay.calls[call])), []).append(call)
     found = [(int(replay.waited[calls].sum()), site, calls) for site, calls in by_site.items()]
@@ -72,7 +72,7 @@ def _saved(replay: Replay, calls: Sequence[int]) -> int:
     return replay.span - replay.play(Dropped(waits=calls))
 
 
-class _Places:
+class Places:
     """Finds the place in the program of a call of a driver."""
 
     def __init__(self, trace: Trace, sources: Sources) -> None:

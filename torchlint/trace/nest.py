@@ -6,13 +6,17 @@ import numpy as np
 
 from torchlint.trace.columns import NONE, Ints, Mask, Trace
 
+_CLOCKS = 1_000
+"""Nanoseconds by which an event may end after the one around it."""
+
 
 def parents(trace: Trace, host: Mask) -> Ints:
     """Return for each event of a trace the row of the one around it in its thread, `NONE` where
     there is none.
 
-    What begins inside of an event and ends after it, as clocks of two recorders may have it, counts
-    as inside.
+    What begins inside of an event and ends after it lies not in it: an annotation begins in the
+    call that opens it, and ends in the call that closes it. Clocks of two recorders may differ a
+    little.
 
     Args:
         trace: holds the events.
@@ -32,8 +36,9 @@ def parents(trace: Trace, host: Mask) -> Ints:
             open_, last = [], threads[at]
         while open_ and open_[-1][0] <= starts[at]:
             open_.pop()
-        if open_:
-            around[at] = open_[-1][1]
+        around[at] = next(
+            (other for until, other in reversed(open_) if until + _CLOCKS >= ends[at]), NONE
+        )
         open_.append((ends[at], row))
     found[order] = around
     return found
