@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 FRAME = re.compile(r"(.+)\((\d+)\): (.+)")
+_MODULE = "<module>"
 _BUILTIN = re.compile(r"<built-in (?:method|function) (\w+)(?: of .*)?>")
 _UNSPOKEN = re.compile(r"__\w+__|<\w+>|forward|_call_impl|_wrapped_call_impl")
 """Names of functions that are called by other names: of a class, a module, an operator."""
@@ -53,14 +54,14 @@ class Source:
 
     @cached_property
     def functions(self) -> Mapping[tuple[str, int], ast.AST]:
-        """The functions by name and first line, decorators included."""
+        """Functions and bodies of classes by name and first line, decorators included."""
         try:
             tree = ast.parse(self.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return {}
-        found: dict[tuple[str, int], ast.AST] = {("<module>", 1): tree}
+        found: dict[tuple[str, int], ast.AST] = {(_MODULE, 1): tree}
         for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
                 found[node.name, first] = node
         return found
@@ -71,9 +72,10 @@ class Source:
         Returns:
             None where there is no such function; 0 where no place or several can have made it.
         """
+        first = 1 if function == _MODULE else first  # Python 3.10 counts from the first statement
         node = self.functions.get((function, first))
-        if node is None:
-            return None
+        if node is None:  # lambdas and comprehensions are functions of no name
+            return 0 if function.startswith("<") and function != _MODULE else None
         builtin = _BUILTIN.fullmatch(called)
         frame = FRAME.fullmatch(called)
         operator = called.partition("::")[2]
