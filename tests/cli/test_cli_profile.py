@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,20 @@ def test_a_path_that_is_not_there_is_one_line(
 ) -> None:
     assert run(["profile", "no.py", "--trace", waiting(program / "t.json")]) == 2
     assert "no.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["profile", "--trace", "t.json"], {"torch", "libcst", "pandas"}),
+        (["check", "--isolated", "--no-cache", "train.py"], {"torch", "numpy", "msgspec"}),
+    ],
+)
+def test_what_reads_traces_is_imported_by_this_command_alone(
+    program: Path, arguments: list[str], absent: set[str]
+) -> None:
+    waiting(program / "t.json")
+    code = "import sys\nfrom torchlint.cli.main import run\nrun(sys.argv[1:])\nprint(*sys.modules)"
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=program, capture_output=True, text=True, check=True)
+    assert absent.isdisjoint(done.stdout.splitlines()[-1].split())
