@@ -324,7 +324,30 @@ PROGRAMS |= {
     ),
 }
 SIZES = "hits, most = (out.argmax(1) == y).sum(), out.abs().max()\n"
+
+
+def epochs(body: str, end: str, before: str = "") -> str:
+    """Return a program that fills a list in two epochs, with code behind each."""
+    return (
+        "import numpy as np\n\n\ndef run():\n    found, kept = [], []\n"
+        + "    for epoch in range(2):\n"
+        + indented(before, 8)
+        + indented(TURN, 8)
+        + indented("found.append(loss.item())\n", 12)
+        + indented(body, 8)
+        + f"    return {end}\n\nprint(run())\n"
+    )
+
+
 PROGRAMS |= {
+    "a list over epochs, looked at behind each": epochs(
+        "print(np.mean(found[-7:]), sum(found) / len(found), min(found), found[-1])\n"
+        "kept.append(found[2:])\n",
+        "found, kept",
+    ),
+    "a list over epochs, printed before each, and emptied": epochs(
+        "if epoch == 0:\n    found.clear()\n", "found, kept", "print(found)\n"
+    ),
     "below each other": function(
         "seen = {}\n",
         "first = loss.item()\nsecond = (out * 2).mean().item()\n\nthird = out.std().item()\n"
@@ -454,6 +477,16 @@ SHOWN |= {
     ),
 }
 LEFT = {
+    "a list over epochs with another name": epochs("kept = found\n", "found, kept"),
+    "a list over epochs that is written to": epochs("found[0] = 1\n", "found"),
+    "a list over epochs, filled in two loops": epochs(
+        "", "found", "for x in range(3):\n    found.append(x)\n"
+    ),
+    "a list over epochs, read in its loop": epochs("", "found").replace(
+        "            found.append",
+        "            if found:\n                print(max(found))\n            found.append",
+    ),
+    "a list over epochs, with an else": epochs("else:\n    print(len(found))\n", "found"),
     "bound, looked at and returned": BACK.replace(
         "return {given}",
         "first = loss.item()\n    if first > 9:\n        first = 9\n    return first",

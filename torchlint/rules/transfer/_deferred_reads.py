@@ -182,8 +182,9 @@ class _Way:
                 if value is node:
                     return self.bound(target, kind)
             case cst.Expr(value=cst.Call(args=[cst.Arg(value=value)]) as append) if value is node:
-                if (loop := gathering_loop(self.module, append)) is not None:
-                    self.edits.append(_numbers_after(self.module, loop, append, f"{kind}(value)"))
+                if (filled := gathering_loop(self.module, append)) is not None:
+                    number = f"{kind}(value)"
+                    self.edits.append(_numbers_after(self.module, filled.loop, append, number))
                     return True
         found = _summed(self.module, node, self._kept)
         if found is not None:
@@ -340,14 +341,15 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     append = module.parent(arg) if isinstance(arg, cst.Arg) else None
     if not isinstance(append, cst.Call) or read.how not in ("item", "float"):
         return None
-    loop = gathering_loop(module, append)
-    if loop is None or not isinstance(append.func, cst.Attribute):
+    found, kind = gathering_loop(module, append), number_kind(module, read)
+    if found is None or (found.again and kind is None):
         return None
     kept: cst.BaseExpression = detached(read.tensor)
     if not (made_in_turn(module, read.tensor) or keeps_its_values(module, kept, append)):
         kept = method_call(kept, "clone")
     number = "float(value)" if read.how == "float" else "value.item()"
-    edits = (Replace(read.node, kept), _numbers_after(module, loop, append, number))
+    number = f"{kind}(value)" if found.again else number
+    edits = (Replace(read.node, kept), _numbers_after(module, found.loop, append, number))
     title = "Collect the tensors and read them after the loop"
     return Deferred(edits, title, _KEPT)
 

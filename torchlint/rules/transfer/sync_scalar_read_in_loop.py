@@ -99,19 +99,19 @@ replaces torch's functions or watches them. Sums of doubles in the same order ar
 computed: the result is equal bit for bit.
 
 Unsafe elsewhere: sums that are also read now and then inside the loop (`float(acc)` is written
-there), scaled terms, lists that only the lines behind the loop read (`acc[:] = [...]` is put behind
-the loop), neighbours, in a tuple or in lines below each other, that become one read of a stacked
-tensor, and arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is done on the
-device, where a division by zero raises nothing. What is computed is the same; until the loop has
-ended the variable holds tensors, and there is no float64 on MPS. There is no fix where more than a
-log looks at the sum or list in each step, where a closure, a global or an exception handler may see
-it, or where it is not known whether numbers are whole. Lines that only log the sum or number in
-each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50 steps, with the loop's
-own counter or one that `enumerate` adds; the note then says so. A number that a name holds, or that
-a function returns to callers which are all in the file, is followed to what uses it, and becomes a
-number there. A meter of the project (`losses.update(loss.item(), n)`) is handed the tensor where
-its class does no more than average, and all that looks at it is known. The progress bar of an
-evaluation is redrawn every 50 steps; what an evaluation prints stays.
+there), scaled terms, lists that only the lines behind the loop, or between two runs of it, read
+(`acc[:] = [...]` is put behind the loop), neighbours, in a tuple or in lines below each other, that
+become one read of a stacked tensor, and arithmetic with several reads (`float(a) / (float(b) +
+1e-6)`) that is done on the device, where a division by zero raises nothing. What is computed is the
+same; until the loop has ended the variable holds tensors, and there is no float64 on MPS. There is
+no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
+exception handler may see it, or where it is not known whether numbers are whole. Lines that only
+log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
+steps, with the loop's own counter or one that `enumerate` adds; the note then says so. A number
+that a name holds, or that a function returns to callers which are all in the file, is followed to
+what uses it, and becomes a number there. A meter of the project (`losses.update(loss.item(), n)`)
+is handed the tensor where its class does no more than average, and all that looks at it is known.
+The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is

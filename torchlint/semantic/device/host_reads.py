@@ -39,6 +39,8 @@ _SCALARS = frozenset(("item", "float", "int"))
 _HOST_LIBRARIES = frozenset(("numpy", "scipy", "sklearn", "math", "builtins", "pandas", "cv2"))
 
 
+_KEEPING = ops.SAME_VALUES | ops.having("method", "keeps-whole") | ops.having("move")
+"""What leaves fractions fractions."""
 _FRACTIONS, _FRACTION_FUNCTIONS = ops.having("method", "gives-float"), ops.dotted("gives-float")
 _KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 
@@ -104,8 +106,9 @@ def _is_fraction(module: Module, tensor: cst.BaseExpression, depth: int = 3) -> 
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner) if depth:
             return _is_fraction(module, inner, depth - 1)
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(method)) as func):
-            kept = method in ops.SAME_VALUES | {"sum", "clamp", "abs", "squeeze", "cpu"}
-            own = method in _FRACTIONS or (kept and _is_fraction(module, inner, depth))
+            own = method in _FRACTIONS or (
+                method in _KEEPING and _is_fraction(module, inner, depth)
+            )
             return own if module.name(func) is None else module.name(func) in _FRACTION_FUNCTIONS
         case cst.Attribute(value=inner, attr=cst.Name("data")):
             return _is_fraction(module, inner, depth)

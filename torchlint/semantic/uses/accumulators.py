@@ -22,7 +22,13 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
-from torchlint.semantic.uses.observers import elsewhere, says, sees_globals, sees_variables
+from torchlint.semantic.uses.observers import (
+    elsewhere,
+    is_stored,
+    says,
+    sees_globals,
+    sees_variables,
+)
 from torchlint.semantic.uses.swallowing import may_be_swallowed
 from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.inferred import inferred
@@ -438,15 +444,72 @@ def gathered_reads(module: Module, append: cst.Call) -> list[cst.Name] | None:
     )
 
 
-@question(yes="the list is filled by the loop `{answer}`", no="no loop is known to fill the list")
-def gathering_loop(module: Module, append: cst.Call) -> cst.For | cst.While | None:
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """A loop that fills a list by ``name.append(…)``, which nothing looks at before its end.
+
+    Args:
+        loop: the loop.
+        again: whether it is entered more than once for one list: numbers of earlier turns are in
+            the list.
+    """
+
+    loop: cst.For | cst.While
+    again: bool
+
+
+@question(yes="a loop fills the list", no="no loop is known to fill the list")
+def gathering_loop(module: Module, append: cst.Call) -> Gathering | None:
     """Return the outermost loop that fills a list by ``name.append(…)``, where all that reads it
-    stands behind that loop; else None."""
+    stands behind that loop, or looks at it between two runs of that loop; else None."""
     func = append.func
-    if gathered_reads(module, append) is None or not isinstance(func, cst.Attribute):
+    if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
         return None
+    loop, binding = _start(module, append, func.value.value)
+    if gathered_reads(module, append) is not None:
+        return Gathering(loop, again=False) if loop is not None else None
+    if loop is None or func.attr.value != "append" or not _fresh_list(module, loop, binding, func):
+        return None
+    reads = [each for each in reads_of(module, loop, func.value.value) if each is not func.value]
+    inner = module.loops(append)
+    inner = inner[: inner.index(loop)]
+    free = [each for each in inner if not any(module.is_within(read, each) for read in reads)]
+    if not free or not all(_only_looks(module, read) for read in reads):
+        return None
+    found = free[-1]
+    plain = isinstance(found, (cst.For, cst.While)) and found.orelse is None
+    return Gathering(found, again=True) if plain else None
+
+
+def _fresh_list(
+    module: Module, loop: cst.For | cst.While, binding: cst.CSTNode | None, func: cst.Attribute
+) -> bool:
+    """Say whether a list starts empty before a loop, which does not bind its name, and has no
+    other one."""
     assert isinstance(func.value, cst.Name)
-    return _start(module, append, func.value.value)[0]
+    name = func.value.value
+    start = _assigned_by(module, binding, name)
+    empty = isinstance(start, cst.List) and not start.elements and _its_own(binding)
+    return empty and not writes_of(module, loop, name) and not _seen_elsewhere(module, loop, name)
+
+
+_LOOKERS = frozenset(f"builtins.{name}" for name in ("sum", "len", "max", "min", "print"))
+
+
+def _only_looks(module: Module, read: cst.Name) -> bool:
+    """Say whether a read of a list takes numbers out of it, asks for their sum or mean, or empties
+    it: no other name for the list comes of it."""
+    above = module.parent(read)
+    match above:
+        case cst.Subscript(value=value) if value is read:
+            return not is_stored(module, above)
+        case cst.Attribute(attr=cst.Name("clear")):
+            return True
+        case cst.Arg():
+            call = module.parent(above)
+            name = module.name(call.func) or "" if isinstance(call, cst.Call) else ""
+            return name in _LOOKERS or name.startswith(("numpy.", "statistics."))
+    return False
 
 
 def _its_own(binding: cst.CSTNode | None) -> bool:
