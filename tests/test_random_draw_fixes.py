@@ -84,3 +84,58 @@ def test_no_fix_where_more_is_done(draw: str) -> None:
 def test_a_draw_is_never_safe() -> None:
     draw = next(iter(DRAWS))
     assert repaired(draw, "safe") == SOURCE.replace("{0}", draw)
+
+
+FLOORED = """\
+import numpy as np
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+kept = []
+
+
+class Picked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        q = self.layer(x)
+        count = q.size(0)
+        at = np.floor(np.random.rand(5000) * count)
+        at = torch.from_numpy(at).type_as(q).long()
+        return q[at], at
+
+
+net = Picked().to(device)
+for step in range(4):
+    y, at = net(torch.ones(50, 4, device=device))
+    y.sum().backward()
+    kept.append(at)
+"""
+
+
+def test_positions_are_floored_on_the_device() -> None:
+    after = fixed(FLOORED, "unsafe", codes=frozenset({"TL114"})).after or FLOORED
+    assert "at = torch.floor(torch.rand(5000, device=q.device) * count)" in after
+    assert "at = at.long()" in after
+    before, behind = execute(FLOORED)[0]["kept"], execute(after)[0]["kept"]
+    for one, two in zip(before, behind, strict=True):
+        assert (one.shape, one.dtype) == (two.shape, two.dtype)
+    drawn = torch.cat(behind)
+    assert sorted(set(drawn.tolist())) == list(range(50)), "all positions, and no others"
+    assert abs(drawn.double().mean() - torch.cat(before).double().mean()) < 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        FLOORED.replace("        at = torch.from", "        old = at\n        at = torch.from"),
+        FLOORED.replace("* count", "* np.arange(5000)"),
+        FLOORED.replace("np.floor", "np.ceil"),
+        FLOORED.replace("rand(5000)", "permutation(5000)"),
+    ],
+)
+def test_what_is_not_a_plain_position_is_left(other: str) -> None:
+    assert "torch.floor" not in (fixed(other, "unsafe", codes=frozenset({"TL114"})).after or other)
