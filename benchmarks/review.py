@@ -9,7 +9,7 @@ findings drawn at random, before the last repairs; an ``author`` read what the n
 Prints, for each rule, findings per 100,000 lines and the verdicts; a rule with five verdicts by
 readers or more, and under 85 % right, is marked.
 
-``benchmarks/devset2_review.jsonl`` holds four readings of code that was in no label set, in the
+``benchmarks/devset2_review.jsonl`` holds five readings of code that was in no label set, in the
 same form: repositories drawn at random, in each reading 100 findings, in the first three also 100
 silent hot lines (code ``silent``: ``right`` to be so, ``arguable`` or ``missed``), before the
 repairs that followed.

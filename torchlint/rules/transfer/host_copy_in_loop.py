@@ -15,7 +15,8 @@ place, as an `info`; a batch straight from a loader does not count. One copy of 
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
 another place for the copy, would spare it. Silent: an action on its way to an environment, what
-a library that knows no GPU works on outside of training, and an array that leaves torch once for
+a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
+which a loop takes part after part, and an array that leaves torch once for
 each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to
 score.
 
@@ -79,11 +80,14 @@ for x, y in loader:
 ```
 
 ## Fix safety
-Safe where a list of its own collects detached 0-dim losses of torch, which no known or unknown code
+Safe where the truth values that a copy brings over are only counted and the count is read as a
+number: it is taken on the device, and whole numbers add up alike. Safe where a list of its own collects detached 0-dim losses of torch, which no known or unknown code
 changes in place, and is only stacked or concatenated after the loop: the stack is copied instead of
 its parts, and what follows computes on the same values on the same device. Unsafe where the result
 is only stored or added up: the values then stay on the device, whose memory fills with the loop,
-and what reads them later gets device tensors. Otherwise there is no fix; nor is there one for what
+and what reads them later gets device tensors. Unsafe where a loop copies part after part of one
+tensor, and does nothing else with it: the copy before the loop holds all parts, also those that the
+loop does not come to, and they share its memory. Otherwise there is no fix; nor is there one for what
 is also used as a mapping, and has no `detach()`.
 
 ## Measure
@@ -104,8 +108,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
-from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
@@ -173,15 +178,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     leaves = not number and _leaves_torch(module, whole)
     if for_environment(module, whole) or (leaves and _once_per_run(module, node, copy)):
         return
-    by_parts = _one_of_many(module, copy.tensor, node)
-    if forced and evaluates and not by_parts:
+    by_parts = parts_of(module, copy.tensor, node) is not None
+    if evaluates and not by_parts and (forced or (batchwise and taken_apart(module, whole))):
         return
     forced = forced or leaves
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
-    fix = _fix(module, copy, whole)
-    graph = fix is not None and inferred(module, copy.tensor).grad is True
+    fix = parts_fix(module, copy) if by_parts else count_fix(module, copy)
+    fix = fix or _fix(module, copy, whole)
+    graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     yield Hit(
         node,
         {"expr": module.code(node)},
@@ -198,30 +204,6 @@ def _message(graph: bool, by_parts: bool, forced: bool) -> str | None:
     if by_parts:
         return BY_PARTS
     return WORKED_ON if forced else None
-
-
-def _one_of_many(module: Module, tensor: cst.BaseExpression, node: cst.CSTNode) -> bool:
-    """Say whether a loop copies ``x[i]`` of a tensor for each of its `i`: one copy of ``x`` before
-    the loop would do."""
-    loop = next(iter(module.loops(node)), None)
-    part = next((p for p in _below(tensor) if isinstance(p, cst.Subscript)), None)
-    if not isinstance(loop, cst.For) or part is None or not isinstance(part.value, cst.Name):
-        return False
-    if on_device(module, part.value) is not True or not inferred(module, part.value).tensor:
-        return False
-    turns = {name.value for name in module.within(loop.target, cst.Name)}
-    if isinstance(loop.target, cst.Name):
-        turns.add(loop.target.value)
-    chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
-    return bool(chosen & turns) and not writes_of(module, loop.body, part.value.value)
-
-
-def _below(tensor: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield an expression and what its methods are called on: ``x[i]`` of ``x[i].detach()``."""
-    yield tensor
-    while isinstance(tensor, (cst.Attribute, cst.Call)):
-        tensor = tensor.func if isinstance(tensor, cst.Call) else tensor.value
-        yield tensor
 
 
 def _once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:

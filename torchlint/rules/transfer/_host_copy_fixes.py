@@ -1,0 +1,171 @@
+"""Repairs of copies to the host that need neither a list nor a join: a count, and the parts of one
+tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from torchlint.rule import Fix, InsertBefore, Module, Replace, Safety
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.reaching import uses_of
+from torchlint.semantic.device.host_reads import HostRead, host_copy
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
+
+_SHAPES = ops.having("view")
+_NUMBER = ("builtins.float", "builtins.int")
+_PARTS_NOTE = (
+    "The whole tensor is copied before the loop, also the parts that the loop does not come to; "
+    "the parts share the memory of that copy."
+)
+
+
+def parts_of(
+    module: Module, tensor: cst.BaseExpression, node: cst.CSTNode
+) -> tuple[cst.For, cst.Name, cst.Subscript] | None:
+    """Return the loop that takes ``x[i]`` of a tensor on the device for each of its `i`, with ``x``
+    and that part; None where one copy of ``x`` before the loop would not do."""
+    loop = next(iter(module.loops(node)), None)
+    part = next((p for p in _below(tensor) if isinstance(p, cst.Subscript)), None)
+    if not isinstance(loop, cst.For) or part is None or not isinstance(part.value, cst.Name):
+        return None
+    if on_device(module, part.value) is not True or not inferred(module, part.value).tensor:
+        return None
+    turns = {name.value for name in module.within(loop.target, cst.Name)}
+    chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
+    if not chosen or not chosen <= turns or writes_of(module, loop.body, part.value.value):
+        return None
+    return (loop, part.value, part) if _only_seen_otherwise(module, tensor, part) else None
+
+
+def _only_seen_otherwise(module: Module, tensor: cst.BaseExpression, part: cst.Subscript) -> bool:
+    """Say whether what is copied is the part itself, in another shape or without its graph: nothing
+    is computed of it."""
+    return all(
+        (each.attr.value in _SHAPES or each.attr.value in ("detach", "data"))
+        and not any(_named(module, arg) for arg in _arguments(module, each))
+        for each in _below(tensor)
+        if isinstance(each, cst.Attribute) and module.is_within(part, each)
+    )
+
+
+def _arguments(module: Module, method: cst.Attribute) -> Sequence[cst.Arg]:
+    above = module.parent(method)
+    return above.args if isinstance(above, cst.Call) and above.func is method else ()
+
+
+def _named(module: Module, arg: cst.Arg) -> bool:
+    return any(True for _ in module.within(arg.value, cst.Name, cst.Call, cst.Attribute))
+
+
+def _below(tensor: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield an expression and what its methods are called on: ``x[i]`` of ``x[i].detach()``."""
+    yield tensor
+    while isinstance(tensor, (cst.Attribute, cst.Call)):
+        tensor = tensor.func if isinstance(tensor, cst.Call) else tensor.value
+        yield tensor
+
+
+def taken_apart(module: Module, copy: cst.CSTNode) -> bool:
+    """Say whether a copy is bound to a name, of which a loop takes part after part: as the repair
+    leaves it."""
+    reads = uses_of(module, copy)
+    return copy not in reads and any(
+        isinstance(part := module.parent(read), cst.Subscript)
+        and part.value is read
+        and module.loops(read)[:1] != module.loops(copy)[:1]
+        for read in reads
+    )
+
+
+def parts_fix(module: Module, copy: HostRead) -> Fix | None:
+    """Return the repair that copies a tensor once before the loop over its parts, where the loop
+    does nothing else with it but to copy parts."""
+    found = parts_of(module, copy.tensor, copy.node)
+    if found is None or module.loops(copy.node)[0] is not found[0]:
+        return None
+    loop, whole, _ = found
+    name = f"{whole.value}_host"
+    if name in module.names_in(module.root) or not _sole_bound(loop):
+        return None
+    edits = []
+    for read in reads_of(module, loop.body, whole.value):
+        edit = _on_the_copy(module, loop, read, name)
+        if edit is None:
+            return None
+        edits.append(edit)
+    before = InsertBefore(loop, f"{name} = {whole.value}.cpu()")
+    return Fix((before, *edits), Safety.UNSAFE, "Copy the tensor before the loop", _PARTS_NOTE)
+
+
+def _sole_bound(loop: cst.For) -> bool:
+    """Say whether a loop is written as a block of its own lines."""
+    return isinstance(loop.body, cst.IndentedBlock) and loop.asynchronous is None
+
+
+def _on_the_copy(module: Module, loop: cst.For, read: cst.Name, name: str) -> Replace | None:
+    """Return the edit that takes a part from the copy instead; None where a read does anything else
+    but to copy one."""
+    part = module.parent(read)
+    if not isinstance(part, cst.Subscript) or part.value is not read:
+        return None
+    call = next((a for a in module.ancestors(part) if _plain_copy(module, a)), None)
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return None
+    if part not in _below(call.func.value) or module.loops(call)[0] is not loop:
+        return None
+    tensor = call.func.value
+    return Replace(call, tensor.deep_replace(read, cst.Name(name)))
+
+
+def _plain_copy(module: Module, node: cst.CSTNode) -> bool:
+    copy = host_copy(module, node) if isinstance(node, cst.Call) else None
+    return copy is not None and copy.how == "cpu" and copy.node is node and _bare(copy)
+
+
+def _bare(copy: HostRead) -> bool:
+    return isinstance(copy.node, cst.Call) and not copy.node.args
+
+
+def count_fix(module: Module, copy: HostRead) -> Fix | None:
+    """Return the repair of ``hits = a.eq(b).cpu().sum()``, of which the number alone is read: the
+    sum is taken on the device, and one number crosses the bus instead of all truth values."""
+    summed = _summed(module, copy)
+    if summed is None or inferred(module, copy.tensor).dtype != "bool":
+        return None
+    bound, home = module.parent(summed), module.function(summed)
+    if not isinstance(bound, cst.Assign) or not isinstance(bound.targets[0].target, cst.Name):
+        return None
+    everywhere = reads_of(module, home or module.root, bound.targets[0].target.value)
+    reads = uses_of(module, summed)
+    if not reads or any(module.function(read) is not home for read in everywhere):
+        return None
+    if not all(_number_read(module, read) for read in reads):
+        return None
+    return Fix((Replace(copy.node, copy.tensor),), Safety.SAFE, "Count on the device")
+
+
+def _summed(module: Module, copy: HostRead) -> cst.Call | None:
+    """Return the ``.sum()`` of all of a copy."""
+    if copy.how != "cpu" or not _bare(copy):
+        return None
+    attribute = module.parent(copy.node)
+    if not isinstance(attribute, cst.Attribute) or attribute.attr.value != "sum":
+        return None
+    call = module.parent(attribute)
+    return call if isinstance(call, cst.Call) and not call.args else None
+
+
+def _number_read(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether a read of a tensor of one number asks for that number."""
+    above = module.parent(read)
+    match above:
+        case cst.Attribute(attr=cst.Name(value="item")):
+            return isinstance(module.parent(above), cst.Call)
+        case cst.Arg():
+            call = module.parent(above)
+            return isinstance(call, cst.Call) and module.name(call.func) in _NUMBER
+    return False
