@@ -11,8 +11,8 @@ readers or more, and under 85 % right, is marked.
 
 ``benchmarks/devset2_review.jsonl`` holds five readings of code that was in no label set, in the
 same form: repositories drawn at random, in each reading 100 findings, in the first three also 100
-silent hot lines (code ``silent``: ``right`` to be so, ``arguable`` or ``missed``), before the
-repairs that followed.
+silent hot lines and in the fifth 60 (code ``silent``: ``right`` to be so, ``arguable`` or
+``missed``), before the repairs that followed.
 """
 
 from __future__ import annotations
