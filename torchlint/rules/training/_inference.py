@@ -4,6 +4,7 @@ speaks against it."""
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import libcst as cst
 
@@ -30,6 +31,7 @@ _GRADIENTS = re.compile(
     re.IGNORECASE,
 )
 _OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
+_GRAPHLESS = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled\(False)")
 _UNIT_TEST = re.compile(r"^test_\w+$")
 
 
@@ -141,6 +143,23 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
         return False
     cls = module.class_of(home)
     return cls is not None and is_network(module, cls)
+
+
+@question(
+    yes="another file that calls a method of its name switches autograd off",
+    no="no other file that calls a method of its name switches autograd off",
+)
+def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
+    """Say whether a place is in a network's own method of which no call is known, as objects of
+    several classes have it, and another file that calls it by name switches autograd off."""
+    home = module.function(node)
+    if home is None or not callers_decide(module, node):
+        return False
+    return said_somewhere(module, partial(_calls_without_graph, home.name.value))
+
+
+def _calls_without_graph(method: str, text: str) -> bool:
+    return f".{method}(" in text and _GRAPHLESS.search(text) is not None
 
 
 @question(yes="the function says volatile=True", no="the function does not say volatile=True")

@@ -112,6 +112,7 @@ from torchlint.rules.training._inference import (
     kept_still,
     matters,
     still_by_project,
+    switched_off_elsewhere,
     trains_nothing,
     volatile,
 )
@@ -208,6 +209,7 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     ):
         return False
     off = is_frozen(module, node.func) or volatile(module, node) or still_by_project(module, node)
+    off = off or switched_off_elsewhere(module, node)
     return not (off or any(proves_no_grad(module, place) for place in around))
 
 
