@@ -76,7 +76,7 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
         return None
     if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
         return None
-    if any(inferred(module, part).device == CPU for part in _parts(module, loop)):
+    if any(_on_host(module, part) for part in _parts(module, loop)):
         return None  # On the host there is no launch to spare.
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     _derived(module, loop, names)
@@ -98,6 +98,12 @@ _ONES = (
     ("clamp", Work.WEIGHTS),
     ("copy", Work.COPY),
 )
+
+
+def _on_host(module: Module, part: cst.BaseExpression) -> bool:
+    """Say whether an expression is a parameter that lives on the host; a number may do so."""
+    value = inferred(module, part)
+    return value.device == CPU and value.origin == "param"
 
 
 def _parts(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
