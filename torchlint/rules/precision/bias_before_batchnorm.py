@@ -50,7 +50,8 @@ net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
 Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made
 afterwards draw other initial weights, and outputs in eval mode differ until the running mean has
 settled. Where the file loads weights or speaks of pretrained ones, the fix is only suggested, and
-where it reads a `.bias` without a test for `None` (to initialise layers, say), there is none.
+where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
+layers, say), there is none.
 
 ## Measure
 A forward and a backward pass in training mode. Little is expected: what is saved is an addition and
@@ -92,6 +93,8 @@ _FROZEN = re.compile(
     ),
     re.IGNORECASE,
 )
+_TAKES = re.compile(r"(?<!self)\.bias\b(?!\s*=[^=])")
+_ASKS = re.compile(r"bias\s+is\s+(not\s+)?None|(has|get)attr\([^)]*bias|if\s+\w+\.bias\s*:")
 _LOADS = re.compile(r"load_state_dict|load_url|torch\.load\(")
 _PUBLISHED = re.compile(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
 _NOTE = (
@@ -188,6 +191,8 @@ def _loads_weights(module: Module, node: cst.Call) -> bool:
 def _fix(module: Module, node: cst.Call) -> Fix | None:
     if any(_needs_bias(module, read) for read in module.nodes(cst.Attribute)):
         return None
+    if module.outside.others_say(_takes_for_granted, near=False) is not False:
+        return None
     bias = _bias(module, node)
     new = with_keyword(node, "bias", cst.Name("False"))
     if bias is not None:
@@ -199,6 +204,12 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
             (edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias"
         )
     return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)
+
+
+def _takes_for_granted(text: str) -> bool:
+    """Say whether a file reads a ``.bias`` that is not of its own class, and never asks whether
+    there is one: what initialises layers by their class, as ``model.apply(init)`` does."""
+    return _TAKES.search(text) is not None and _ASKS.search(text) is None
 
 
 def _needs_bias(module: Module, read: cst.Attribute) -> bool:

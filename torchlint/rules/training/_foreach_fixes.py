@@ -40,6 +40,7 @@ _LENGTHS = "Lists of different lengths raise, where zip stopped at the end of th
 _SHARED = "Tensors of the table that share memory (tied weights) must not be among them."
 _ORDER = "The steps are done for all tensors one after the other, and no longer tensor by tensor."
 _ONE_DTYPE = "lerp demands one dtype."
+_HELD = "A list of gradients keeps them in memory until it is made anew, or its function ends."
 _AT_ONCE = "All results are in memory before the first is stored."
 
 
@@ -133,6 +134,7 @@ def _note(module: Module, loop: _Loop, plan: _Plan, short: bool, guarded: bool) 
         _AT_ONCE if plan.stored is not None else "",
         _ONE_DTYPE if any("lerp" in step.name for step in plan.steps) else "",
         _LENGTHS if zipped else "",
+        _HELD if ".grad" in module.code(loop.node) else "",
         _SHARED if table else "",
         "" if guarded else _EMPTY,
         _PRIVATE,

@@ -73,7 +73,8 @@ for x in loader:
 
 ## Fix safety
 Unsafe: the steps are done for all tensors one after the other, a product and its sum may be rounded
-differently, and `torch._foreach_*` raises for an empty list. Only loops are rewritten whose body is
+differently, and `torch._foreach_*` raises for an empty list; a list of gradients keeps them in
+memory until it is made anew or its function ends. Only loops are rewritten whose body is
 such steps, behind conditions that ask for no values. The lists can also be made once, before the
 training, where nothing replaces the tensors.
 

@@ -1,0 +1,76 @@
+"""A bias before batch norm stays where another file of the program takes it for granted: the
+program runs before and after."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checking import job
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
+
+pytest.importorskip("torch")
+
+NET = """\
+from torch import nn
+
+net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+"""
+FIXED = NET.replace("nn.Conv2d(3, 4, 3)", "nn.Conv2d(3, 4, 3, bias=False)")
+GRANTED = """\
+from torch import nn
+
+from net import net
+
+
+def initialise(module):
+    if isinstance(module, nn.Conv2d):
+        nn.init.xavier_normal_(module.weight)
+        module.bias.data.zero_()
+
+
+net.apply(initialise)
+"""
+ASKED = GRANTED.replace(
+    "        module.bias.data.zero_()\n",
+    "        if module.bias is not None:\n            module.bias.data.zero_()\n",
+)
+OWN = """\
+import torch
+from torch import nn
+
+from net import net
+
+
+class Shift(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return x + self.bias
+
+
+Shift()(net(torch.ones(2, 3, 4, 4)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "after"),
+    [(GRANTED, NET), (ASKED, FIXED), (OWN, FIXED)],
+    ids=["granted", "asked", "own"],
+)
+def test_another_file_may_need_the_bias(train: str, after: str, tmp_path: Path) -> None:
+    forget()
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "train.py").write_text(train)
+    one = job(NET, name="net.py", codes=frozenset({"TL409"}), fix="unsafe", root=str(tmp_path))
+    done = analyse_job(one)
+    assert [finding.code for finding in done.findings] == ([] if after == FIXED else ["TL409"])
+    assert (done.after or NET) == after
+    (tmp_path / "net.py").write_text(after)
+    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=True)
