@@ -11,6 +11,7 @@ from torchlint.rule import Fix, InsertBefore, Module, Replace, Safety
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import uses_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -23,6 +24,10 @@ _PARTS_NOTE = (
 )
 
 
+@question(
+    yes="a loop copies `{0}`, one part of a tensor after the other",
+    no="`{0}` is not copied as one of a tensor's parts",
+)
 def parts_of(
     module: Module, tensor: cst.BaseExpression, node: cst.CSTNode
 ) -> tuple[cst.For, cst.Name, cst.Subscript] | None:
@@ -69,6 +74,7 @@ def _below(tensor: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield tensor
 
 
+@question(yes="a loop takes the copy apart", no="no loop takes the copy apart")
 def taken_apart(module: Module, copy: cst.CSTNode) -> bool:
     """Say whether a copy is bound to a name, of which a loop takes part after part: as the repair
     leaves it."""
