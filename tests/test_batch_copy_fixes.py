@@ -11,7 +11,7 @@ from tests.checking import check, fixed
 
 torch = pytest.importorskip("torch")
 
-from tests.test_fixes_run import differences, execute  # noqa: E402 - it imports torch
+from tests.executed import differences, execute  # noqa: E402 - it imports torch
 
 HEAD = """\
 import torch

@@ -3,8 +3,6 @@ gradients are the same."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from tests.checking import check, fixed
 
 torch = pytest.importorskip("torch")
 
-from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
+from tests.executed import ran  # noqa: E402 - it imports torch
 
 CODES = frozenset({"TL602"})
 HEAD = """\
@@ -83,9 +81,7 @@ KEPT = {
 
 
 def ended(source: str) -> list[Any]:
-    names: dict[str, Any] = {"__name__": "__main__"}
-    with contextlib.redirect_stdout(io.StringIO()), StandIn("cpu"):
-        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
+    names, _ = ran(source)
     return [*names["found"], torch.rand(1)]
 
 

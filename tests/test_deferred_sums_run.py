@@ -6,9 +6,6 @@ The safe fixes among them are held to the same; `tests/test_fixes_run.py` has th
 
 from __future__ import annotations
 
-import contextlib
-import io
-import random
 import warnings
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from torchlint.run.worker import analyse_job
 
 torch = pytest.importorskip("torch")
 
-from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
+from tests.executed import ran  # noqa: E402 - it imports torch
 
 HEAD = """\
 import torch
@@ -696,17 +693,9 @@ LEFT = {
 
 
 def output(source: str) -> str:
-    torch.manual_seed(0)
-    random.seed(0)
-    names = {"__name__": "__main__", "mystery": torch.Tensor.max}
-    with (
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        warnings.catch_warnings(),
-        StandIn("cpu"),
-    ):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
-    return out.getvalue()
+        return ran(source, mystery=torch.Tensor.max)[1]
 
 
 def changed(source: str) -> str:

@@ -3,16 +3,13 @@ keep is the same, in value and in type."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-
 import pytest
 
 from tests.checking import check, fixed
 
 torch = pytest.importorskip("torch")
 
-from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
+from tests.executed import ran  # noqa: E402 - it imports torch
 
 CODES = frozenset({"TL604"})
 HEAD = """\
@@ -63,10 +60,7 @@ KEPT = {
 
 
 def output(source: str) -> str:
-    torch.manual_seed(0)
-    with contextlib.redirect_stdout(io.StringIO()) as out, StandIn("cpu"):
-        exec(compile(source, "program", "exec"), {"__name__": "__main__"})  # noqa: S102
-    return out.getvalue()
+    return ran(source)[1]
 
 
 def changed(source: str) -> str:

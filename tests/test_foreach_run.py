@@ -4,8 +4,6 @@ that the note tells."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 from typing import Any
 
 import pytest
@@ -13,6 +11,8 @@ import pytest
 from tests.checking import check, fixed
 
 torch = pytest.importorskip("torch")
+
+from tests.executed import ran  # noqa: E402 - it imports torch
 
 CODES = frozenset({"TL510"})
 HEAD = """\
@@ -142,12 +142,10 @@ LEFT = {
 
 
 def ended(source: str) -> tuple[str, list[Any]]:
-    names: dict[str, Any] = {"__name__": "__main__"}
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
+    names, out = ran(source)
     kept = [*names["fast"].state_dict().values(), *names["slow"].state_dict().values()]
     grads = [p.grad for p in (*names["fast"].parameters(), *names["slow"].parameters())]
-    return out.getvalue(), [*kept, *grads, *names["aliases"], *names["seen"], torch.rand(1)]
+    return out, [*kept, *grads, *names["aliases"], *names["seen"], torch.rand(1)]
 
 
 def changed(source: str) -> str:

@@ -3,8 +3,6 @@ are executed before and after: everything is the same, to the last bit."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from tests.checking import fixed
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")
 
-from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports torch
+from tests.executed import ran  # noqa: E402 - it imports torch
 
 CODES = frozenset({"TL107", "TL601", "TL602"})
 HEAD = """\
@@ -108,9 +106,7 @@ LEFT = {
 
 
 def ended(source: str) -> list[Any]:
-    names: dict[str, Any] = {"__name__": "__main__"}
-    with contextlib.redirect_stdout(io.StringIO()), StandIn("cpu"):
-        exec(compile(source, "program", "exec"), names)  # noqa: S102 - a program of this file
+    names, _ = ran(source)
     return [*names["found"], torch.rand(1)]
 
 

@@ -3,15 +3,13 @@ what is printed, trained and drawn is the same, to the last digit, before and af
 
 from __future__ import annotations
 
-import contextlib
-import io
-import random
-
 import pytest
 
 from tests.checking import fixed
 
 torch = pytest.importorskip("torch")
+
+from tests.executed import ran  # noqa: E402 - it imports torch
 
 HEAD = """\
 import torch
@@ -88,11 +86,7 @@ LEFT = {
 
 
 def output(source: str) -> str:
-    torch.manual_seed(0)
-    random.seed(0)
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(compile(source, "program", "exec"), {"__name__": "__main__"})  # noqa: S102
-    return out.getvalue()
+    return ran(source)[1]
 
 
 def changed(source: str) -> str:

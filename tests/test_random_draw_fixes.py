@@ -9,7 +9,7 @@ from tests.checking import fixed
 
 torch = pytest.importorskip("torch")
 
-from tests.test_fixes_run import execute  # noqa: E402 - it imports torch
+from tests.executed import execute  # noqa: E402 - it imports torch
 
 SOURCE = """\
 import numpy as np

@@ -331,12 +331,16 @@ def detached(tensor: cst.BaseExpression) -> cst.BaseExpression:
     return method_call(tensor, "detach")
 
 
+def as_receiver(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return an expression with the parentheses that an attribute of it needs."""
+    if node.lpar or isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
 def method_call(receiver: cst.BaseExpression, name: str) -> cst.Call:
     """Return ``receiver.name()``, with parentheses around what needs them."""
-    simple = isinstance(receiver, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-    if not simple and not receiver.lpar:
-        receiver = receiver.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    return cst.Call(cst.Attribute(receiver, cst.Name(name)))
+    return cst.Call(cst.Attribute(as_receiver(receiver), cst.Name(name)))
 
 
 def logged_every(

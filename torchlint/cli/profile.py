@@ -143,7 +143,6 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     from torchlint.profile.report import files_of, report
     from torchlint.profile.waits import waits
     from torchlint.trace.figures import Limits
-    from torchlint.trace.stream import read
 
     if given["output_file"] is not None:
         inputs = {os.path.realpath(path) for path in files_of(given["traces"] + given["against"])}
@@ -151,7 +150,15 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
     command = ctx.find_object(tuple) or ()
     with Status(not given["quiet"]) as status:
-        found = report(given["traces"], limits, command, __version__, status.show)
+        wanted = given["rank"]
+        found = report(
+            given["traces"],
+            limits,
+            command,
+            __version__,
+            status.show,
+            keep=lambda number: wanted in (None, number),
+        )
         older = (
             report(given["against"], limits, command, __version__, status.show)
             if given["against"]
@@ -161,7 +168,9 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        measured = waits(read(found.rank(given["rank"]).path), known.sources, given["top"])
+        found.rank(wanted)  # raises where there is none of this number
+        assert found.trace is not None
+        measured = waits(found.trace, known.sources, given["top"])
     costs = joined(known.findings, measured)
     shown: dict[str, Any] = {
         "rank": given["rank"],

@@ -131,11 +131,11 @@ class Replay:
         """Find out which work each call waits for, what the call takes by itself, and how long
         after the work it comes back."""
         names = trace.columns.name
-        always = np.isin(names[self.calls], _named(trace, _BLOCKS))
-        maybe = np.isin(names[self.calls], _named(trace, _MAY_BLOCK))
+        always = np.isin(names[self.calls], trace.named(_BLOCKS))
+        maybe = np.isin(names[self.calls], trace.named(_MAY_BLOCK))
         took = self._back - self._start
         blocks = always | (maybe & (took > _LONG))
-        reads = np.isin(names[self.work], _named(trace, _READS)) & (self._launch >= 0)
+        reads = np.isin(names[self.work], trace.named(_READS)) & (self._launch >= 0)
         blocks[self._launch[reads]] = True
         started = np.where(self._launch >= 0, self._launch, len(self.calls)).tolist()
         last = (np.searchsorted(self._end, self._back, side="right") - 1).tolist()
@@ -153,7 +153,7 @@ class Replay:
         """Calls that wait for a device, or would where they came earlier."""
         self.waited: Ints = np.where(waited, took, 0)
         """How long each call took that waited for a device, in nanoseconds; else 0."""
-        wide = blocks & np.isin(names[self.calls], _named(trace, _ALL_STREAMS))
+        wide = blocks & np.isin(names[self.calls], trace.named(_ALL_STREAMS))
         self._also = self._other_streams(np.flatnonzero(wide), trace.columns.stream[self.work])
 
     def _other_streams(self, wide: Ints, streams: Ints) -> dict[int, list[tuple[int, int]]]:
@@ -210,7 +210,7 @@ class Replay:
         A trace tells when a stream was made to wait, not which: it is taken to be that of the next
         launch, and to wait for all that was launched before, as far as that had ended.
         """
-        calls = np.isin(trace.columns.name[self.calls], _named(trace, _EVENTS))
+        calls = np.isin(trace.columns.name[self.calls], trace.named(_EVENTS))
         start, streams = trace.columns.ts[self.work], trace.columns.stream[self.work]
         known = np.flatnonzero(self._launch >= 0)
         by_launch = known[np.argsort(self._launch[known], kind="stable")]
@@ -304,10 +304,6 @@ def _usual(times: Ints, otherwise: int) -> int:
     """Return the median of times that are not negative."""
     times = times[times >= 0]
     return int(np.median(times)) if len(times) else otherwise
-
-
-def _named(trace: Trace, pattern: re.Pattern[str]) -> list[int]:
-    return [at for at, name in enumerate(trace.names) if pattern.fullmatch(name)]
 
 
 def _actor(trace: Trace) -> list[int]:

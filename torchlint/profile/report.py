@@ -29,13 +29,17 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All ranks by number, what collectives show, and what is to be known about the traces."""
+    """All ranks by number, what collectives show, and what is to be known about the traces.
+
+    `trace` is that of the rank which `report` was told to keep.
+    """
 
     command: tuple[str, ...]
     version: str
     ranks: tuple[Rank, ...]
     waiting: Waiting
     notes: tuple[str, ...]
+    trace: Trace | None = None
 
     def rank(self, number: int | None) -> Rank:
         """Return the rank of this number, the lowest where None.
@@ -79,8 +83,10 @@ def report(
     command: tuple[str, ...],
     version: str,
     tell: Callable[[str], None] = lambda words: None,
+    keep: Callable[[int], bool] = lambda number: False,
 ) -> Report:
-    """Read traces one after the other and count each; only the figures of all stay in memory.
+    """Read traces one after the other and count each; the figures of all stay in memory, and one
+    trace where it is to be kept.
 
     Args:
         named: files and folders, as the user named them.
@@ -88,12 +94,14 @@ def report(
         command: what the user typed.
         version: torchlint's.
         tell: is told which file is read.
+        keep: says whether the trace of a rank is kept; of those the one of the lowest rank is.
 
     Raises:
         TraceError: a file that was named cannot be read, or no file of a folder can be.
     """
     ranks: list[Rank] = []
     notes: list[str] = []
+    kept: tuple[int, Trace] | None = None
     for at, path in enumerate(files_of(named)):
         tell(f"reading {path}")
         try:
@@ -109,14 +117,18 @@ def report(
         twin = next((other for other in ranks if other.number == rank.number), None)
         if twin is not None:
             notes.append(f"{path}: is of rank {rank.number} as {twin.path} is; left out")
-            continue
-        ranks.append(rank)
+        else:
+            ranks.append(rank)
+            if keep(rank.number) and (kept is None or rank.number < kept[0]):
+                kept = rank.number, trace
+        del trace, part  # before the next one is read
     if not ranks:
         raise TraceError("; ".join(notes) or "no trace was named")
     ranks.sort(key=lambda rank: rank.number)
     notes += _among(ranks)
     together = waiting({rank.number: rank.collectives for rank in ranks})
-    return Report(command, version, tuple(ranks), together, tuple(notes))
+    whole = kept[1] if kept is not None else None
+    return Report(command, version, tuple(ranks), together, tuple(notes), whole)
 
 
 def _rank(trace: Trace, part: Counted, limits: Limits, at: int) -> Rank:
@@ -128,7 +140,7 @@ def _rank(trace: Trace, part: Counted, limits: Limits, at: int) -> Rank:
         trace.path,
         world if isinstance(world, int) else None,
         _device(trace.meta.get("deviceProperties")),
-        figures(trace, limits),
+        figures(trace, limits, part),
         collectives(trace, part.work, part.kind),
     )
 

@@ -3,6 +3,7 @@ say."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,6 +91,10 @@ class Trace:
     def with_columns(self, columns: Columns) -> Trace:
         """Return the trace with other events of the same tables."""
         return replace(self, columns=columns)
+
+    def named(self, pattern: re.Pattern[str]) -> list[int]:
+        """Return the places of the names that a pattern matches as a whole."""
+        return [at for at, name in enumerate(self.names) if pattern.fullmatch(name)]
 
     def of_cat(self, *cats: str) -> Mask:
         """Return which events have one of these categories."""

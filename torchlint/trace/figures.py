@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchlint.trace.bandwidth import Bandwidth, bandwidth
-from torchlint.trace.columns import Columns, Ints, Trace
+from torchlint.trace.columns import Columns, Ints, Mask, Trace
 from torchlint.trace.idle import THRESHOLD, Idle, idle
 from torchlint.trace.intervals import length, union
 from torchlint.trace.kernels import Kernel, kernels
@@ -59,8 +59,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What counts of a trace: the work of devices with its kinds, and the calls of the host."""
+    """What counts of a trace: which of its events, the work of devices with its kinds, and the
+    calls of the host."""
 
+    inside: Mask
     work: Columns
     kind: Ints
     calls: Columns
@@ -72,6 +74,7 @@ def counted(trace: Trace) -> Counted:
     inside = window(trace)
     work = trace.columns.where(trace.device() & inside)
     return Counted(
+        inside,
         work,
         kinds(trace)[work.name],
         trace.columns.where(trace.calls() & inside),
@@ -79,20 +82,19 @@ def counted(trace: Trace) -> Counted:
     )
 
 
-def figures(trace: Trace, limits: Limits | None = None) -> Figures:
+def figures(trace: Trace, limits: Limits | None = None, part: Counted | None = None) -> Figures:
     """Count everything.
 
     Args:
         trace: one rank's.
         limits: those of Holistic Trace Analysis where not given.
+        part: what counts of the trace, where that is known.
     """
-    limits = limits or Limits()
-    inside = window(trace)
-    part = counted(trace)
+    limits, part = limits or Limits(), part or counted(trace)
     work, kind = part.work, part.kind
     device = bool(len(work.ts))
-    events = trace.columns.where(inside)
-    loading = trace.columns.where(of_loaders(trace) & inside)
+    events = trace.columns.where(part.inside)
+    loading = trace.columns.where(of_loaders(trace) & part.inside)
     batches = len(loading.ts)
     return Figures(
         len(trace.columns.ts),

@@ -45,8 +45,7 @@ class LaunchFigures:
 
 def starting_calls(trace: Trace) -> Mask:
     """Return which events are calls that put work into a stream."""
-    places = [at for at, name in enumerate(trace.names) if _STARTS.fullmatch(name)]
-    return trace.calls() & np.isin(trace.columns.name, places)
+    return trace.calls() & np.isin(trace.columns.name, trace.named(_STARTS))
 
 
 def joined(calls: Columns, work: Columns) -> Launched:

@@ -15,8 +15,7 @@ NEXT = re.compile(r"enumerate\(DataLoader\)#.*__next__")
 
 def of_loaders(trace: Trace) -> Mask:
     """Return which events are the wait for the next batch."""
-    places = [at for at, name in enumerate(trace.names) if NEXT.fullmatch(name)]
-    return np.isin(trace.columns.name, places)
+    return np.isin(trace.columns.name, trace.named(NEXT))
 
 
 def waits(trace: Trace) -> Spans:

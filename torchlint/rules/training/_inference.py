@@ -107,12 +107,12 @@ def _assigned(module: Module, attribute: cst.BaseExpression) -> list[cst.BaseExp
 
 
 @question(
-    yes="`{0}` runs a teacher or the like, and a file of the program switches gradients off",
-    no="no file of the program switches off the gradients of what `{0}` runs",
+    yes="`{0}` is a teacher or the like, and a file of the program switches gradients off",
+    no="no file of the program switches off the gradients of `{0}`",
 )
-def still_by_project(module: Module, node: cst.Call, model: cst.BaseExpression) -> bool:
-    """Say whether a call runs a network that is called a teacher or the like, in a program of which
-    a file switches the gradients of parameters off."""
+def still_by_project(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether a network is called a teacher or the like, in a program of which a file switches
+    the gradients of parameters off."""
     return kept_still(module, model) and said_somewhere(module, _switches_off)
 
 

@@ -208,7 +208,7 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     ):
         return False
     off = is_frozen(module, node.func) or volatile(module, node)
-    off = off or still_by_project(module, node, node.func) or switched_off_elsewhere(module, node)
+    off = off or still_by_project(module, node.func) or switched_off_elsewhere(module, node)
     return not (off or any(proves_no_grad(module, place) for place in around))
 
 
@@ -252,7 +252,7 @@ def _unused(module: Module, node: cst.Call) -> bool:
     if isinstance(model, cst.Attribute) and inferred(module, model).kind != "module":
         model = model.value  # ``policy.sample(x)``
     frozen = is_frozen(module, node.func) or freezes_itself(module, model)
-    if frozen or still_by_project(module, node, model) or called_by_framework(module, node):
+    if frozen or still_by_project(module, model) or called_by_framework(module, node):
         return False
     if keeps_what_it_computes(module, model) or callers_decide(module, node):
         return False

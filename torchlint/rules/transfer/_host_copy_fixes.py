@@ -30,9 +30,9 @@ _PARTS_NOTE = (
 )
 def parts_of(
     module: Module, tensor: cst.BaseExpression, node: cst.CSTNode
-) -> tuple[cst.For, cst.Name, cst.Subscript] | None:
-    """Return the loop that takes ``x[i]`` of a tensor on the device for each of its `i`, with ``x``
-    and that part; None where one copy of ``x`` before the loop would not do."""
+) -> tuple[cst.For, cst.Name] | None:
+    """Return the loop that takes ``x[i]`` of a tensor on the device for each of its `i`, with
+    ``x``; None where one copy of ``x`` before the loop would not do."""
     loop = next(iter(module.loops(node)), None)
     part = next((p for p in _below(tensor) if isinstance(p, cst.Subscript)), None)
     if not isinstance(loop, cst.For) or part is None or not isinstance(part.value, cst.Name):
@@ -43,17 +43,17 @@ def parts_of(
     chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
     if not chosen or not chosen <= turns or writes_of(module, loop.body, part.value.value):
         return None
-    return (loop, part.value, part) if _only_seen_otherwise(module, tensor, part) else None
+    return (loop, part.value) if _only_seen_otherwise(module, tensor) else None
 
 
-def _only_seen_otherwise(module: Module, tensor: cst.BaseExpression, part: cst.Subscript) -> bool:
+def _only_seen_otherwise(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether what is copied is the part itself, in another shape or without its graph: nothing
     is computed of it."""
     return all(
         (each.attr.value in _SHAPES or each.attr.value in ("detach", "data"))
         and not any(_named(module, arg) for arg in _arguments(module, each))
         for each in _below(tensor)
-        if isinstance(each, cst.Attribute) and module.is_within(part, each)
+        if isinstance(each, cst.Attribute)
     )
 
 
@@ -91,9 +91,9 @@ def parts_fix(module: Module, copy: HostRead) -> Fix | None:
     """Return the repair that copies a tensor once before the loop over its parts, where the loop
     does nothing else with it but to copy parts."""
     found = parts_of(module, copy.tensor, copy.node)
-    if found is None or module.loops(copy.node)[0] is not found[0]:
+    if found is None:
         return None
-    loop, whole, _ = found
+    loop, whole = found
     name = f"{whole.value}_host"
     if name in module.names_in(module.root) or not _sole_bound(loop):
         return None

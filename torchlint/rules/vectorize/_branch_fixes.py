@@ -45,16 +45,7 @@ def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix
 def _asked(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return what is asked for elements by ``m.any()``, ``torch.any(m)``, ``m.sum()`` and
     ``m.sum() > 0``: a mask, or counts that are more than zero where a mask could be set."""
-    match test:
-        case cst.Comparison(
-            left=left,
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.GreaterThan() | cst.NotEqual(), comparator=cst.Integer("0")
-                )
-            ],
-        ):
-            test = left
+    test = _above_zero(test) or test
     match test:
         case cst.Call(func=cst.Attribute(value=asked, attr=cst.Name(value=ask)), args=[]) if (
             ask in _ASKS
@@ -97,7 +88,13 @@ def _selects(index: cst.BaseExpression, asked: cst.BaseExpression, counted: bool
     """Say whether an index selects nothing where what was asked holds nothing."""
     if not counted:
         return index.deep_equals(asked)
-    match index:
+    counts = _above_zero(index)
+    return counts is not None and counts.deep_equals(asked)
+
+
+def _above_zero(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return what ``x > 0`` and ``x != 0`` compare with zero."""
+    match node:
         case cst.Comparison(
             left=left,
             comparisons=[
@@ -106,8 +103,8 @@ def _selects(index: cst.BaseExpression, asked: cst.BaseExpression, counted: bool
                 )
             ],
         ):
-            return left.deep_equals(asked)
-    return False
+            return left
+    return None
 
 
 def _is_mask(module: Module, node: cst.BaseExpression) -> bool:
@@ -250,6 +247,3 @@ def answers_at_once(module: Module, choice: cst.IfExp) -> Fix | None:
     )
     note = "" if flat else _FLAT
     return Fix(edits, Safety.UNSAFE, "Compare all elements, and read them once", note or _ONCE)
-
-
-__all__ = ["answers_at_once", "given_test", "needless_test"]

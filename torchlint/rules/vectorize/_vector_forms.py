@@ -21,6 +21,7 @@ from torchlint.rule import (
     Remove,
     Replace,
     Safety,
+    as_receiver,
     one_sentence,
 )
 from torchlint.semantic.code.flow import reads_of
@@ -479,7 +480,7 @@ class _Form:
         assert isinstance(func, cst.Attribute)
         if part.at is None:
             raise _UnknownError
-        new = node.with_changes(func=func.with_changes(value=_held(part.node)))
+        new = node.with_changes(func=func.with_changes(value=as_receiver(part.node)))
         if part.masked is not None:
             return self._masked(part, method, node)
         if method in _REDUCTIONS:
@@ -519,14 +520,14 @@ class _Form:
         part = self._of(node.args[0].value)
         last = name.rpartition(".")[2]
         if part.at is not None and name == f"torch.{last}" and last in _REDUCTIONS:
-            method = cst.Call(cst.Attribute(_held(part.node), cst.Name(last)))
+            method = cst.Call(cst.Attribute(as_receiver(part.node), cst.Name(last)))
             if part.masked is not None:
                 return self._masked(part, last, node.with_changes(args=node.args[1:]))
             return self._reduced(method, part, last, node.args[1:])
         if name not in _FUNCTIONS:
             raise _UnknownError
         first = node.args[0].with_changes(value=part.node)
-        rest = self._arguments(node, replace(part, at=part.at), node.args[1:])
+        rest = self._arguments(node, part, node.args[1:])
         assert isinstance(rest.node, cst.Call)
         return replace(rest, node=rest.node.with_changes(args=[first, *rest.node.args]))
 
@@ -602,18 +603,10 @@ class _Form:
         return self._to_numbers(_Part(filled, 0, part.rank), _REDUCTIONS[method])
 
     def _call(self, node: cst.BaseExpression, method: str, args: str) -> cst.Call:
-        code = cst.Module([]).code_for_node(_held(node))
+        code = cst.Module([]).code_for_node(as_receiver(node))
         found = cst.parse_expression(f"({code}.{method}({args}))")
         assert isinstance(found, cst.Call)
         return found.with_changes(lpar=[], rpar=[])
-
-
-def _held(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return an expression with the parentheses that an attribute of it needs."""
-    simple = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-    if simple or node.lpar:
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def _argument(code: str) -> cst.Arg:
@@ -770,6 +763,3 @@ def _floats(module: Module, node: cst.BaseExpression) -> bool:
         if values and len(values) == len(made):
             return all(_floats(module, each) for each in values)
     return (inferred(module, node).dtype or "").startswith(("float", "bfloat"))
-
-
-__all__ = ["vector_form"]

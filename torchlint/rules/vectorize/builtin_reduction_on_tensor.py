@@ -86,7 +86,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity, as_receiver
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.elements import one_tensor
 from torchlint.semantic.values.place import on_device
@@ -99,7 +99,6 @@ _CALLS = {
     "builtins.all": ".all()",
     "builtins.sorted": ".sort().values",
 }
-_SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _NOTE = "Rounding, the integer type of a sum, and what NaN or an empty tensor give may differ."
 
 rule = Rule(
@@ -133,9 +132,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix:
     name = module.name(node.func) or ""
-    held = tensor
-    if not isinstance(tensor, _SIMPLE):
-        held = tensor.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    held = as_receiver(tensor)
     new: cst.BaseExpression
     if name == "builtins.sorted":
         new = cst.Attribute(cst.Call(cst.Attribute(held, cst.Name("sort"))), cst.Name("values"))

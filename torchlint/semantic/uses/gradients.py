@@ -35,6 +35,7 @@ def differentiates(module: Module, place: cst.CSTNode) -> bool:
     return _differentiates(module, place, _CALLEES)
 
 
+@question()
 def _differentiates(module: Module, place: cst.CSTNode, depth: int) -> bool:
     return _asks(module, place) or (
         depth > 0

@@ -238,7 +238,7 @@ def _methods(cls: cst.ClassDef) -> list[cst.FunctionDef]:
 def _me(function: cst.FunctionDef) -> str | None:
     """Return the name of a method's first parameter, which is the object."""
     params = (*function.params.posonly_params, *function.params.params)
-    static = any(isinstance(each.decorator, cst.Name) for each in function.decorators) and any(
+    static = any(
         isinstance(each.decorator, cst.Name)
         and each.decorator.value in ("staticmethod", "classmethod")
         for each in function.decorators
