@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from torchlint.base.declaration import EFFECTS
 from torchlint.base.errors import CatalogError, ConfigError, UsageError
 from torchlint.base.finding import Safety
 from torchlint.catalog.manual import HEADINGS, code_blocks, examples, split_manual
@@ -131,7 +132,7 @@ def test_a_rule_is_read_from_its_file(write: Write) -> None:
     assert info.default
     assert info.message == "`{name}` waits for the device"
     assert (info.triggers, info.yields_to) == ((b"item",), ("TL104",))
-    assert info.equivalence == "rng"
+    assert (info.equivalence, info.effect) == ("rng", "none")
     assert info.fixes == (Safety.SAFE,)
     assert list(info.sections) == ["Why", "Setup", "Bad", "Good", "Leave alone", "Measure"]
     assert code_blocks(info.sections["Bad"]) == ["## not a heading\nx = torch.ones(1).item()\n"]
@@ -238,6 +239,10 @@ BREACHES = {
     "runs": (
         swap("default=True", 'default=True, runs="often"'),
         "must be one of anywhere, once, sample, hot",
+    ),
+    "effect": (
+        swap("default=True", 'default=True, effect="faster"'),
+        "must be one of wait, copy, host",
     ),
     "syntax": (swap("rule = Rule(", "rule = Rule(]"), "line"),
 }
@@ -574,6 +579,17 @@ def test_our_own_rules_are_sound() -> None:
     assert {other for info in catalog.rules for other in info.yields_to} <= catalog.codes
     rules, problems = load_rules(catalog.codes)
     assert ([rule.code for rule in rules], problems) == ([info.code for info in catalog.rules], [])
+
+
+def test_each_of_our_rules_says_what_mending_its_findings_takes_out() -> None:
+    catalog = load_catalog()
+    silent = [
+        info.code
+        for info in catalog.rules
+        if "\n    effect=" not in Path(info.path).read_text(encoding="utf-8")
+    ]
+    assert silent == []
+    assert {info.effect for info in catalog.rules} == set(EFFECTS)
 
 
 def test_split_manual_without_headings() -> None:

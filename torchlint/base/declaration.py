@@ -19,6 +19,8 @@ EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
 """What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
 RUNS = ("anywhere", "once", "sample", "hot", "batch", "step", "train")
 """How often a line has to run for a check to look at it, see `Declaration`."""
+EFFECTS = ("wait", "copy", "host", "launch", "gpu", "loader", "memory", "none")
+"""What mending a finding takes out of a run, see `Declaration`."""
 T = TypeVar("T")
 
 
@@ -61,6 +63,11 @@ def _runs(value: object) -> None:
         raise ValueError(f"runs= must be one of {', '.join(RUNS)}, not {value!r}")
 
 
+def _effect(value: object) -> None:
+    if value not in EFFECTS:
+        raise ValueError(f"effect= must be one of {', '.join(EFFECTS)}, not {value!r}")
+
+
 def _tuple_of(kind: type[T], name: str, value: object) -> tuple[T, ...]:
     if not isinstance(value, tuple) or not all(isinstance(item, kind) for item in value):
         raise ValueError(f"{name}= must be a tuple of {kind.__name__}")
@@ -88,6 +95,13 @@ class Declaration:
             evaluation batch or forward pass), ``"batch"`` (every training step or evaluation
             batch), ``"step"`` (every step that trains, or forward pass) or ``"train"`` (every
             training step).
+        effect: what mending a finding takes out of a run at most, for `torchlint profile`. Of what
+            the finding's statement does: ``"wait"`` (its waits for the device), ``"copy"`` (these
+            and its copies between host and device), ``"host"`` (all time of the host in it, these
+            included), ``"launch"`` (its launches become one, and it waits no more) or ``"gpu"``
+            (all of it, on the host and the device). Elsewhere: ``"loader"`` (the waits for batches)
+            or ``"memory"`` (the allocator's calls of the driver). ``"none"`` is a rule whose
+            findings cost at no place that a trace shows, or cost no time.
     """
 
     code: str
@@ -98,6 +112,7 @@ class Declaration:
     yields_to: tuple[str, ...] = field(default=(), metadata={"check": _yields_to})
     equivalence: str = field(default="close", metadata={"check": _equivalence})
     runs: str = field(default="anywhere", metadata={"check": _runs})
+    effect: str = field(default="none", metadata={"check": _effect})
 
 
 ARGUMENTS = tuple(spec.name for spec in fields(Declaration))

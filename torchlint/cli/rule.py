@@ -26,6 +26,7 @@ def as_json(info: RuleInfo) -> dict[str, object]:
         "default": info.default,
         "fixes": [safety.value for safety in info.fixes],
         "yields_to": list(info.yields_to),
+        "effect": info.effect,
         "package": info.package,
     }
 

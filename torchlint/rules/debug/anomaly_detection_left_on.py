@@ -119,6 +119,7 @@ rule = Rule(
     message="autograd anomaly detection is on for normal training.",
     severity="warning",
     default=True,
+    effect="none",
     triggers=(
         b"detect_anomaly",
         b"gradcheck",

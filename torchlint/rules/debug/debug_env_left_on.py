@@ -98,6 +98,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="none",
     triggers=(
         b"LAUNCH_BLOCKING",
         b"_MEMORY_CACHING",

@@ -112,6 +112,7 @@ rule = Rule(
     message="{name} runs every step; collect memory statistics per epoch or every N steps.",
     severity="info",
     default=False,
+    effect="host",
     triggers=(
         b"memory_",
         b"mem_get_info",

@@ -137,6 +137,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"profiler", b"cProfile", b"tracemalloc"),
     equivalence="bitwise",
 )

@@ -130,6 +130,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
+    effect="none",
     triggers=(b"time", b"default_timer"),
     equivalence="opt-in",
 )

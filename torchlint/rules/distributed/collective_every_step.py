@@ -116,6 +116,7 @@ rule = Rule(
     message="{collective}() on every step only serves logging; do it every N steps.",
     severity="info",
     default=False,
+    effect="gpu",
     triggers=(
         b"barrier",
         b"all_reduce",

@@ -118,6 +118,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"DataParallel", b"data_parallel", b"dp"),
 )
 

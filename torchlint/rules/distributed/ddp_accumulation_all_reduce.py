@@ -116,6 +116,7 @@ rule = Rule(
     "(forward included).",
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"DistributedDataParallel",),
 )
 

@@ -120,6 +120,7 @@ rule = Rule(
     "are unused.",
     severity="info",
     default=False,
+    effect="none",
     triggers=(b"find_unused_parameters",),
 )
 

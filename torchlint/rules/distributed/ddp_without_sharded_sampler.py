@@ -139,6 +139,7 @@ rule = Rule(
     ),
     severity="error",
     default=True,
+    effect="none",
     triggers=(b"DistributedDataParallel",),
     equivalence="opt-in",
 )

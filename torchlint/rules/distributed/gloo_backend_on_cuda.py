@@ -100,6 +100,7 @@ rule = Rule(
     message='backend="gloo" with CUDA tensors; use "nccl".',
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"gloo",),
 )
 

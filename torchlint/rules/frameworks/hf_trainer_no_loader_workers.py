@@ -131,6 +131,7 @@ rule = Rule(
     ),
     severity="info",
     default=False,
+    effect="loader",
     triggers=(b"TrainingArguments",),
     equivalence="rng",
 )

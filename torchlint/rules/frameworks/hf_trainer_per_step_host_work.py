@@ -91,6 +91,7 @@ rule = Rule(
     message="{field}=1 makes the Trainer wait for the GPU and work on the host on every step.",
     severity="info",
     default=True,
+    effect="none",
     triggers=(b"logging_steps", b"eval_accumulation_steps"),
     equivalence="opt-in",
 )

@@ -96,6 +96,7 @@ rule = Rule(
     message="Trainer({flag}) is a debugging aid that slows or truncates training.",
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"Trainer",),
     equivalence="opt-in",
 )

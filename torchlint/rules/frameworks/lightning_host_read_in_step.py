@@ -127,6 +127,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="wait",
     triggers=(b"ightning",),
     runs="hot",
 )

@@ -113,6 +113,7 @@ rule = Rule(
     ),
     severity="info",
     default=False,
+    effect="none",
     triggers=(b"sync_dist", b"prog_bar"),
     equivalence="opt-in",
     runs="hot",

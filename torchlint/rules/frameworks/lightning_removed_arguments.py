@@ -134,6 +134,7 @@ rule = Rule(
     message="Lightning 2 has no Trainer({arg}); use {new}.",
     severity="error",
     default=True,
+    effect="none",
     triggers=(b"Trainer",),
     equivalence="opt-in",
 )

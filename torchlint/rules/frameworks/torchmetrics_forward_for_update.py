@@ -104,6 +104,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
+    effect="gpu",
     triggers=(b"torchmetrics",),
 )
 

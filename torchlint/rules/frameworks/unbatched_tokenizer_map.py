@@ -96,6 +96,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b".map",),
     equivalence="bitwise",
 )

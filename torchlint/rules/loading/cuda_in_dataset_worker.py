@@ -116,6 +116,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="loader",
     triggers=(b"Dataset", b"__getitem__", b"ollat"),
     equivalence="bitwise",
 )

@@ -145,6 +145,7 @@ rule = Rule(
     ),
     severity="info",
     default=False,
+    effect="none",
     triggers=(
         b"uint8",
         b"read_image",

@@ -113,6 +113,7 @@ rule = Rule(
     message="{name} ignores get_worker_info(): {consequence} yields the whole stream.",
     severity="error",
     default=True,
+    effect="none",
     triggers=(b"IterableDataset",),
     equivalence="opt-in",
 )

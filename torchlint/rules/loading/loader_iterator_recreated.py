@@ -105,6 +105,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b"iter(", b"DataLoader"),
     equivalence="opt-in",
 )

@@ -115,6 +115,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
+    effect="none",
     triggers=(b"DataLoader", b"utils.data"),
     equivalence="bitwise",
 )

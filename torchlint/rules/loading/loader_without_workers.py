@@ -183,6 +183,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="loader",
     triggers=(b"DataLoader", b"utils.data"),
     equivalence="rng",
 )

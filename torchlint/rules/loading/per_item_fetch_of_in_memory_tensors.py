@@ -97,6 +97,7 @@ rule = Rule(
     ),
     severity="info",
     default=False,
+    effect="loader",
     triggers=(b"DataLoader",),
     equivalence="rng",
 )

@@ -122,6 +122,7 @@ rule = Rule(
     message="{call} over {what} copies element by element; use {remedy}.",
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b"numpy", b"cv2", b"imageio", b"skimage"),
 )
 

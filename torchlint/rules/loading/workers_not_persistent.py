@@ -114,6 +114,7 @@ rule = Rule(
     message="workers are restarted every epoch; set persistent_workers=True.",
     severity="info",
     default=True,
+    effect="loader",
     triggers=(b"num_workers", b"DataLoader"),
     equivalence="rng",
 )

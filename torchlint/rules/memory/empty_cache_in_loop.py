@@ -108,6 +108,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="memory",
     triggers=(b"empty_cache", b"clear_device_cache"),
     equivalence="bitwise",
     runs="hot",

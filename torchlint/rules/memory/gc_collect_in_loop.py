@@ -97,6 +97,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b"collect",),
     equivalence="bitwise",
     runs="hot",

@@ -117,6 +117,7 @@ rule = Rule(
     ),
     severity="info",
     default=False,
+    effect="memory",
     triggers=(b"pad_sequence", b"padding"),
 )
 

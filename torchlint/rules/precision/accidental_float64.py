@@ -129,6 +129,7 @@ rule = Rule(
     message="{expr} is float64 on the GPU; NumPy's default dtype leaked in. Use float32.",
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"from_numpy", b"tensor(", b"asarray", b"double", b"float64"),
     equivalence="opt-in",
 )

@@ -112,6 +112,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
+    effect="none",
     triggers=(b"BatchNorm",),
     equivalence="opt-in",
 )

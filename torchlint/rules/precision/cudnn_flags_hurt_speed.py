@@ -93,6 +93,7 @@ rule = Rule(
     message="{flag} = False disables cuDNN's fast kernels for convolutions and recurrent layers.",
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"cudnn",),
 )
 

@@ -138,6 +138,7 @@ rule = Rule(
     message="torch.{device}.amp.{name} is deprecated; use torch.amp.{new}.",
     severity="info",
     default=True,
+    effect="none",
     triggers=(b"amp",),
     equivalence="bitwise",
 )

@@ -111,6 +111,7 @@ rule = Rule(
     message="CUDA training in plain float32: neither TF32 nor autocast is enabled.",
     severity="info",
     default=False,
+    effect="none",
     triggers=(b"__main__",),
     equivalence="opt-in",
 )

@@ -99,6 +99,7 @@ rule = Rule(
     message="softmax(QKᵀ/√d)·V written out; F.scaled_dot_product_attention fuses it.",
     severity="info",
     default=True,
+    effect="gpu",
     triggers=(b"softmax", b"Softmax"),
 )
 

@@ -118,6 +118,7 @@ rule = Rule(
     " scaled_dot_product_attention.",
     severity="warning",
     default=True,
+    effect="gpu",
     triggers=(b"MultiheadAttention",),
     equivalence="rng",
 )

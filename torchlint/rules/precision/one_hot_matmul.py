@@ -84,6 +84,7 @@ rule = Rule(
     message="one-hot @ weight is a row lookup; use F.embedding / index_select.",
     severity="warning",
     default=True,
+    effect="gpu",
     triggers=(b"one_hot",),
 )
 

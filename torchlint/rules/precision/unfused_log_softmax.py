@@ -125,6 +125,7 @@ rule = Rule(
     message="{form} → {remedy}: one kernel, no -inf.",
     severity="warning",
     default=True,
+    effect="gpu",
     triggers=(b"log", b"BCELoss", b"cross_entropy", b"CrossEntropyLoss"),
     equivalence="opt-in",
 )

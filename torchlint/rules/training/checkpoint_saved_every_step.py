@@ -117,6 +117,7 @@ rule = Rule(
     message="{name}() runs on every step{ranks}; save every N steps or per epoch.",
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b"save", b"dump"),
     equivalence="bitwise",
     runs="train",

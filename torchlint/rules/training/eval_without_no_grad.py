@@ -163,6 +163,7 @@ rule = Rule(
     message="evaluation loop builds an autograd graph; wrap it in torch.no_grad().",
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"model", b"net", b"val", b"test", b"infer", b"predict", b"detach", b".data", b"nn."),
     runs="once",
 )

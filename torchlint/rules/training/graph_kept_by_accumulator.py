@@ -127,6 +127,7 @@ rule = Rule(
     message="{acc} keeps every step's autograd graph alive; detach the value.",
     severity="warning",
     default=True,
+    effect="memory",
     triggers=(b"+=", b"append", b" + ", b"] ="),
     equivalence="bitwise",
     runs="batch",

@@ -117,6 +117,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="launch",
     triggers=(b".grad",),
     runs="train",
 )

@@ -131,6 +131,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
+    effect="none",
     triggers=(b"optim", b"Optimizer"),
 )
 

@@ -121,6 +121,7 @@ rule = Rule(
     message="{work}",
     severity="warning",
     default=True,
+    effect="launch",
     triggers=(b"param", b"state_dict"),
 )
 

@@ -108,6 +108,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="memory",
     triggers=(b"retain_graph",),
     equivalence="bitwise",
     runs="once",

@@ -115,6 +115,7 @@ rule = Rule(
     message="{construct} is loop-invariant set-up; hoist it out of the step loop.",
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b"torch",),
     equivalence="opt-in",
     runs="hot",

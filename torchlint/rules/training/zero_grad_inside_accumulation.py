@@ -110,6 +110,7 @@ rule = Rule(
     "discarded.",
     severity="error",
     default=True,
+    effect="none",
     triggers=(b"zero_grad",),
     equivalence="opt-in",
     runs="once",

@@ -96,6 +96,7 @@ rule = Rule(
     message="gradients are zeroed in memory; zero_grad() sets them to None since torch 2.0.",
     severity="info",
     default=True,
+    effect="none",
     triggers=(b"zero_grad", b".grad"),
     equivalence="bitwise",
 )

@@ -113,6 +113,7 @@ rule = Rule(
     message="`{expr}` may be read before the copy ends; synchronise first, or drop non_blocking.",
     severity="error",
     default=True,
+    effect="none",
     triggers=(b"non_blocking",),
     equivalence="opt-in",
 )

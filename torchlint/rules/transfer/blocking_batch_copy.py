@@ -152,6 +152,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="copy",
     triggers=(b".to", b".cuda"),
     yields_to=("TL102", "TL104", "TL110", "TL902"),
     equivalence="bitwise",

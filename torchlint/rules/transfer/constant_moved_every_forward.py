@@ -142,6 +142,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="copy",
     triggers=(b".to", b".cuda", b".type", b"ensor", b".new"),
     runs="hot",
 )

@@ -127,6 +127,7 @@ rule = Rule(
     message="{name}() drains the device in every step, so the host cannot run ahead.",
     severity="warning",
     default=True,
+    effect="wait",
     triggers=(b"synchronize",),
     equivalence="bitwise",
     runs="hot",

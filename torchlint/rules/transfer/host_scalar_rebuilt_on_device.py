@@ -164,6 +164,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
+    effect="copy",
     triggers=(b"tensor(",),
     yields_to=("TL106",),
     equivalence="bitwise",

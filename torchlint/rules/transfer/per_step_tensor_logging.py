@@ -142,6 +142,7 @@ rule = Rule(
     message="{sink} formats a GPU tensor every step; log every N steps.",
     severity="warning",
     default=True,
+    effect="host",
     triggers=(
         b"print",
         b"log",

@@ -113,6 +113,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b"pin_memory",),
     equivalence="bitwise",
     runs="sample",

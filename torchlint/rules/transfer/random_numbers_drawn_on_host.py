@@ -122,6 +122,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="host",
     triggers=(b"random",),
     yields_to=("TL104",),
     equivalence="rng",

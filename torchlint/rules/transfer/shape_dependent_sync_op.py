@@ -126,6 +126,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
+    effect="wait",
     triggers=(b"one_hot", b"repeat_interleave", b"[", b"nonzero", b"masked_select", b"where("),
     yields_to=("TL102", "TL104", "TL607"),
     equivalence="bitwise",

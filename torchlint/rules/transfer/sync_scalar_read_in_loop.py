@@ -156,6 +156,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="wait",
     triggers=(b"torch", b"lightning", b"accelerate"),
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",

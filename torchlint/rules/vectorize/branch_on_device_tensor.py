@@ -134,6 +134,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="wait",
     yields_to=("TL505", "TL605", "TL607"),
     triggers=(b"torch", b"lightning"),
     equivalence="bitwise",

@@ -111,6 +111,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="launch",
     triggers=(b"sum(", b"max(", b"min(", b"any(", b"all(", b"sorted("),
     runs="once",
 )

@@ -116,6 +116,7 @@ rule = Rule(
     message="{construct} inside a torch.compile region causes a graph break.",
     severity="warning",
     default=True,
+    effect="none",
     triggers=(b"compile",),
 )
 

@@ -117,6 +117,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="launch",
     triggers=(b".item", b"float(", b"int(", b"bool(", b"map"),
     yields_to=("TL606",),
     equivalence="bitwise",

@@ -166,6 +166,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="launch",
     triggers=(b"for ", b"while "),
     yields_to=("TL604",),
     runs="hot",

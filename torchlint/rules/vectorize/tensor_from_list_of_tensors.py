@@ -106,6 +106,7 @@ rule = Rule(
     message="{factory} of tensors reads each of them back to the host; use torch.stack.",
     severity="warning",
     default=True,
+    effect="launch",
     triggers=(b"ensor(", b"asarray("),
     equivalence="opt-in",
     runs="once",

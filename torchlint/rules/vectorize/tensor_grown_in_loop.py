@@ -129,6 +129,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
+    effect="gpu",
     triggers=(b"cat", b"stack", b"append"),
     equivalence="bitwise",
     runs="once",
