@@ -116,9 +116,9 @@ class Oracle:
         for stream, gaps in idle(calls, self.kernels).items():
             for word, field in IDLE.items():
                 yield ("idle", str(stream), word), getattr(gaps, field) / 1000
-        for names, value in by_kinds(self.work, self.kind).items():
-            words = sorted((TYPES[name] for name in names), key=ORDER.index)
-            yield ("types", " overlapping ".join(words)), value / 1000
+        for each in by_kinds(self.work, self.kind):
+            words = sorted((TYPES[name] for name in each.kinds), key=ORDER.index)
+            yield ("types", " overlapping ".join(words)), each.time / 1000
         share = hidden_communication(self.work, self.kind)
         yield ("overlap",), None if share is None else round(100 * share, 2)
 

@@ -11,7 +11,7 @@ from tests.trace.program import Machine, steps, written
 from torchlint.trace.figures import Figures, figures
 from torchlint.trace.intervals import covered, length, overlap, union
 from torchlint.trace.kinds import COMMUNICATION, COMPUTE, MEMORY, OTHER, kind_of
-from torchlint.trace.ranks import waiting
+from torchlint.trace.ranks import Collectives, waiting
 from torchlint.trace.stream import read
 
 
@@ -98,7 +98,7 @@ def test_communication_is_hidden_by_computation(tmp_path: Path) -> None:
     machine.launch(100_000, 20, "ncclKernel_AllReduce")  # starts 4 us later
     found = of(tmp_path, machine)
     assert found.hidden_communication == pytest.approx(0.96)
-    assert found.by_kinds == {
+    assert {each.kinds: each.time for each in found.by_kinds} == {
         ("compute",): 4_000,
         ("communication", "compute"): 96_000,
         ("communication",): 4_000,
@@ -159,14 +159,14 @@ def test_spans_are_joined_and_cut() -> None:
 
 
 def test_who_comes_last_to_a_collective_lets_the_others_wait() -> None:
-    names = ("a", "b")
+    names, order = ("a", "b"), (0, 1)
     ranks = {
-        0: ((names, np.array([100, 10])),),
-        1: ((names, np.array([40, 30])),),
+        0: (Collectives(names, order, (100, 10)),),
+        1: (Collectives(names, order, (40, 30)),),
     }
     found = waiting(ranks)
     assert found.matched == 2
     assert found.by_rank == {0: 60, 1: 20}
-    other = {**ranks, 1: ((("a", "c"), np.array([40, 30])),)}
+    other = {**ranks, 1: (Collectives(("a", "c"), order, (40, 30)),)}
     assert waiting(other).matched == 1
     assert waiting({0: ranks[0]}).matched == 0

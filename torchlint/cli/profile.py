@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,13 @@ from torchlint.cli.output import check_output_file, complain, emit, write_output
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
 from torchlint.profile.errors import demand
+from torchlint.report.kit.words import pluralise, size, visible
 
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
+    from torchlint.profile.report import Summary
     from torchlint.profile.sites import Sources
+    from torchlint.trace.columns import Trace
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -115,6 +119,12 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
     metavar="FILE|KEY=VALUE",
     help="Use this configuration file, or set one key (TOML). Repeatable.",
 )
+@click.option(
+    "--summary",
+    metavar="FILE",
+    help="Write what was counted, small and mergeable, to FILE instead of a report.",
+)
+@click.option("--merge", is_flag=True, help="Put summaries together: PATHS are files of --summary.")
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what is being read.")
 @click.pass_context
@@ -127,6 +137,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     torchlint profile . --trace trace.json.gz              findings beside what they cost
     torchlint profile --trace traces/                      all ranks of a run
     torchlint profile --trace new.json --against old.json  before and after
+    torchlint profile --merge *.summary.json               many ranks, each reduced with --summary
 
     PATHS are the program's files: of a trace with Python frames (with_stack=True) waits get their
     lines, and findings what was measured there.
@@ -136,42 +147,29 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     Exit code: 0 a report, 2 wrong usage or nothing that can be read, 4 a package is missing,
     130 interrupted.
     """
-    if not given["traces"]:
-        raise UsageError("name a trace: torchlint profile --trace FILE")
     demand()
     from torchlint.profile.join import joined
-    from torchlint.profile.report import files_of, report
+    from torchlint.profile.report import report
     from torchlint.profile.waits import waits
-    from torchlint.trace.figures import Limits
 
-    if given["output_file"] is not None:
-        inputs = {os.path.realpath(path) for path in files_of(given["traces"] + given["against"])}
-        check_output_file(given["output_file"], inputs)
-    limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
+    inputs = _inputs(given)
     command = ctx.find_object(tuple) or ()
     with Status(not given["quiet"]) as status:
-        wanted = given["rank"]
-        found = report(
-            given["traces"],
-            limits,
-            command,
-            __version__,
-            status.show,
-            keep=lambda number: wanted in (None, number),
-        )
-        older = (
-            report(given["against"], limits, command, __version__, status.show)
-            if given["against"]
-            else None
-        )
+        counted, trace = _counted(given, inputs, status.show)
+        if given["summary"] is not None:
+            return _write_summary(given, counted, status)
+        found = report(counted, command, __version__)
+        found.rank(given["rank"])  # raises where there is none of this number
+        older = None
+        if given["against"]:
+            before, _ = _counted(given, given["against"], status.show)
+            older = report(before, command, __version__)
         known = _program(given)
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        found.rank(wanted)  # raises where there is none of this number
-        assert found.trace is not None
-        measured = waits(found.trace, known.sources, given["top"])
-    costs = joined(known.findings, measured)
+        measured = waits(trace, known.sources, given["top"]) if trace is not None else None
+    costs = joined(known.findings, measured) if measured is not None else ()
     shown: dict[str, Any] = {
         "rank": given["rank"],
         "top": given["top"],
@@ -193,6 +191,65 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
     else:
         emit(text)
+    return 0
+
+
+def _inputs(given: Given) -> list[str]:
+    """Return what is to be read, as the user named it.
+
+    Raises:
+        UsageError: nothing is named, or options contradict each other.
+        OutputError: what is to be written is one of the inputs, or cannot be.
+    """
+    if given["merge"]:
+        if given["traces"]:
+            raise UsageError("--merge puts summaries together; name them without --trace")
+        if not given["paths"]:
+            raise UsageError("name the summaries: torchlint profile --merge FILE ...")
+    elif not given["traces"]:
+        raise UsageError("name a trace: torchlint profile --trace FILE")
+    if given["summary"] is not None and (given["output_file"] or given["against"]):
+        raise UsageError("--summary writes a summary alone; leave out -o and --against")
+    inputs = list(given["paths"] if given["merge"] else given["traces"])
+    for option, path in (("", given["output_file"]), ("--summary", given["summary"])):
+        if path is not None:
+            files = _files(given, [*inputs, *given["against"]])
+            words = f"{option} {visible(path)}" if option else ""
+            check_output_file(path, {os.path.realpath(each) for each in files}, words)
+    return inputs
+
+
+def _files(given: Given, named: Sequence[str]) -> list[str]:
+    from torchlint.profile import report, summary
+
+    return summary.files_of(named) if given["merge"] else report.files_of(named)
+
+
+def _counted(
+    given: Given, named: Sequence[str], tell: Callable[[str], None]
+) -> tuple[Summary, Trace | None]:
+    """Return what is counted of traces, or was of those that are merged, and the trace of the rank
+    that is shown."""
+    from torchlint.profile.report import summarised
+    from torchlint.profile.summary import merged
+    from torchlint.trace.figures import Limits
+
+    if given["merge"]:
+        return merged(_files(given, named)), None
+    wanted = given["rank"]
+    limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
+    return summarised(named, limits, tell, keep=lambda number: wanted in (None, number))
+
+
+def _write_summary(given: Given, counted: Summary, status: Status) -> int:
+    from torchlint.profile.summary import encoded
+
+    data = encoded(counted)
+    write_output_file(given["summary"], data)
+    if not given["quiet"]:
+        status.show("")
+        ranks = pluralise(len(counted.ranks), "rank")
+        complain(f"{visible(given['summary'])}: {ranks}, {size(len(data))}")
     return 0
 
 
@@ -218,7 +275,7 @@ def _program(given: Given) -> _Program:
     from torchlint.report.summary import undone
     from torchlint.source.discover import SkipKind
 
-    if not given["paths"]:
+    if given["merge"] or not given["paths"]:
         return _Program(Sources(()), (), "")
     names = ("paths", "configs", "isolated")
     catalog = load_catalog()

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import TraceError
 from torchlint.trace.columns import Trace
-from torchlint.trace.figures import Counted, Figures, Limits, counted, figures
+from torchlint.trace.figures import Figures, Limits, counted, figures
 from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
 from torchlint.trace.stream import read
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One rank's trace, counted; `number` is what the trace says, else its place among the
-    files."""
+    """One rank's trace, counted.
+
+    `number` is what the trace says; where it says nothing `numbered` is false, and it is the
+    trace's place among those that are read together.
+    """
 
     number: int
+    numbered: bool
     path: str
     world: int | None
     device: str
     figures: Figures
-    collectives: Collectives
+    collectives: tuple[Collectives, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is left of traces once they are counted, and what is to be known about them; several
+    make one."""
+
+    ranks: tuple[Rank, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All ranks by number, what collectives show, and what is to be known about the traces.
-
-    `trace` is that of the rank which `report` was told to keep.
-    """
+    """All ranks by number, what collectives show, and what is to be known about the traces."""
 
     command: tuple[str, ...]
     version: str
     ranks: tuple[Rank, ...]
     waiting: Waiting
     notes: tuple[str, ...]
-    trace: Trace | None = None
 
     def rank(self, number: int | None) -> Rank:
         """Return the rank of this number, the lowest where None.
@@ -77,24 +86,22 @@ def files_of(named: Iterable[str]) -> list[str]:
     return found
 
 
-def report(
+def summarised(
     named: Sequence[str],
     limits: Limits,
-    command: tuple[str, ...],
-    version: str,
     tell: Callable[[str], None] = lambda words: None,
     keep: Callable[[int], bool] = lambda number: False,
-) -> Report:
-    """Read traces one after the other and count each; the figures of all stay in memory, and one
-    trace where it is to be kept.
+) -> tuple[Summary, Trace | None]:
+    """Read traces one after the other and count each.
 
     Args:
         named: files and folders, as the user named them.
         limits: what counts as a gap between kernels, a slow call and a long delay.
-        command: what the user typed.
-        version: torchlint's.
         tell: is told which file is read.
         keep: says whether the trace of a rank is kept; of those the one of the lowest rank is.
+
+    Returns:
+        What was counted, and the trace that was kept.
 
     Raises:
         TraceError: a file that was named cannot be read, or no file of a folder can be.
@@ -111,32 +118,45 @@ def report(
                 raise
             notes.append(f"left out: {error}")
             continue
-        part = counted(trace)
-        rank = _rank(trace, part, limits, at)
+        rank = _rank(trace, limits, at)
         notes += _notes(trace, rank)
-        twin = next((other for other in ranks if other.number == rank.number), None)
-        if twin is not None:
-            notes.append(f"{path}: is of rank {rank.number} as {twin.path} is; left out")
-        else:
-            ranks.append(rank)
-            if keep(rank.number) and (kept is None or rank.number < kept[0]):
-                kept = rank.number, trace
-        del trace, part  # before the next one is read
+        ranks.append(rank)
+        if keep(rank.number) and (kept is None or rank.number < kept[0]):
+            kept = rank.number, trace
+        del trace  # before the next one is read
     if not ranks:
         raise TraceError("; ".join(notes) or "no trace was named")
-    ranks.sort(key=lambda rank: rank.number)
-    notes += _among(ranks)
-    together = waiting({rank.number: rank.collectives for rank in ranks})
-    whole = kept[1] if kept is not None else None
-    return Report(command, version, tuple(ranks), together, tuple(notes), whole)
+    return Summary(tuple(ranks), tuple(notes)), kept[1] if kept is not None else None
 
 
-def _rank(trace: Trace, part: Counted, limits: Limits, at: int) -> Rank:
-    number = trace.rank()
+def report(summary: Summary, command: tuple[str, ...], version: str) -> Report:
+    """Put ranks beside each other.
+
+    Args:
+        summary: what was counted of each.
+        command: what the user typed.
+        version: torchlint's.
+    """
+    ranks: dict[int, Rank] = {}
+    notes = list(summary.notes)
+    for at, each in enumerate(summary.ranks):
+        rank = each if each.numbered else replace(each, number=at)
+        twin = ranks.setdefault(rank.number, rank)
+        if twin is not rank:
+            notes.append(f"{rank.path}: is of rank {rank.number} as {twin.path} is; left out")
+    found = [ranks[number] for number in sorted(ranks)]
+    notes += _among(found)
+    together = waiting({rank.number: rank.collectives for rank in found})
+    return Report(command, version, tuple(found), together, tuple(notes))
+
+
+def _rank(trace: Trace, limits: Limits, at: int) -> Rank:
+    number, part = trace.rank(), counted(trace)
     info = trace.meta.get("distributedInfo")
     world = info.get("world_size") if isinstance(info, dict) else None
     return Rank(
         at if number is None else number,
+        number is not None,
         trace.path,
         world if isinstance(world, int) else None,
         _device(trace.meta.get("deviceProperties")),

@@ -20,7 +20,7 @@ from torchlint.trace.launches import (
 from torchlint.trace.loader import of_loaders
 from torchlint.trace.queue import Queue, queue
 from torchlint.trace.steps import Steps, steps
-from torchlint.trace.temporal import Temporal, by_kinds, hidden_communication, temporal
+from torchlint.trace.temporal import Temporal, Together, by_kinds, hidden_communication, temporal
 from torchlint.trace.window import window
 
 
@@ -45,7 +45,7 @@ class Figures:
     counted: int
     span: int
     temporal: Temporal | None
-    by_kinds: dict[tuple[str, ...], int]
+    by_kinds: tuple[Together, ...]
     hidden_communication: float | None
     idle: dict[int, Idle]
     launches: LaunchFigures | None

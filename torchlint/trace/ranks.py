@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,22 @@ import numpy as np
 from torchlint.trace.columns import Columns, Ints, Trace
 from torchlint.trace.kinds import COMMUNICATION
 
-Collectives = tuple[tuple[tuple[str, ...], Ints], ...]
-"""The collectives of a rank, stream by stream: their names, and their nanoseconds."""
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """The collectives of one stream of a rank, one after the other.
+
+    `names` has each name once, `order` the place in it of each collective's, and `took` their
+    nanoseconds.
+    """
+
+    names: tuple[str, ...]
+    order: tuple[int, ...]
+    took: tuple[int, ...]
+
+    def spelled(self) -> Iterator[str]:
+        """Yield the name of each."""
+        return (self.names[at] for at in self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +39,7 @@ class Waiting:
     by_rank: Mapping[int, int]
 
 
-def collectives(trace: Trace, work: Columns, kind: Ints) -> Collectives:
+def collectives(trace: Trace, work: Columns, kind: Ints) -> tuple[Collectives, ...]:
     """Return the collectives of a rank, in the order of its streams and of time.
 
     Args:
@@ -38,11 +52,13 @@ def collectives(trace: Trace, work: Columns, kind: Ints) -> Collectives:
     for stream in np.unique(talk.stream).tolist():
         on = talk.where(talk.stream == stream)
         on = on.where(np.argsort(on.ts, kind="stable"))
-        found.append((tuple(trace.names[name] for name in on.name.tolist()), on.dur))
+        named, order = np.unique(on.name, return_inverse=True)
+        names = tuple(trace.names[name] for name in named.tolist())
+        found.append(Collectives(names, tuple(order.tolist()), tuple(on.dur.tolist())))
     return tuple(found)
 
 
-def waiting(ranks: Mapping[int, Collectives]) -> Waiting:
+def waiting(ranks: Mapping[int, Sequence[Collectives]]) -> Waiting:
     """Match collectives by their order in each stream.
 
     The rank that came last ran the shortest; what the others ran longer they waited. Streams of
@@ -52,16 +68,16 @@ def waiting(ranks: Mapping[int, Collectives]) -> Waiting:
     waited = dict.fromkeys(ranks, 0)
     matched = 0
     for at in range(streams if len(ranks) > 1 else 0):
-        common = _agreed([of[at][0] for of in ranks.values()])
+        common = _agreed([of[at].spelled() for of in ranks.values()])
         if common:
-            took = np.array([of[at][1][:common] for of in ranks.values()])
+            took = np.array([of[at].took[:common] for of in ranks.values()])
             for rank, extra in zip(ranks, (took - took.min(axis=0)).sum(axis=1), strict=True):
                 waited[rank] += int(extra)
             matched += common
     return Waiting(matched, waited)
 
 
-def _agreed(names: Sequence[Sequence[str]]) -> int:
+def _agreed(names: Sequence[Iterable[str]]) -> int:
     """Return how many collectives from the first on all ranks name alike."""
     count = 0
     for together in zip(*names, strict=False):

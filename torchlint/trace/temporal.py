@@ -24,6 +24,14 @@ class Temporal:
     rest: int
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Nanoseconds in which exactly these kinds of work ran."""
+
+    kinds: tuple[str, ...]
+    time: int
+
+
 def temporal(work: Columns, kind: Ints) -> Temporal | None:
     """Divide the time of a device; None where it did nothing.
 
@@ -40,8 +48,8 @@ def temporal(work: Columns, kind: Ints) -> Temporal | None:
     return Temporal(total, total - busy, compute, busy - compute)
 
 
-def by_kinds(work: Columns, kind: Ints) -> dict[tuple[str, ...], int]:
-    """Return the nanoseconds in which exactly these kinds of work ran, by their names."""
+def by_kinds(work: Columns, kind: Ints) -> tuple[Together, ...]:
+    """Return how long which kinds of work ran together."""
     times, steps = [], []
     for number in range(OTHER):
         starts, ends = union(work.ts[kind == number], work.end[kind == number])
@@ -49,16 +57,16 @@ def by_kinds(work: Columns, kind: Ints) -> dict[tuple[str, ...], int]:
         steps += [np.full(len(starts), 1 << number), np.full(len(ends), -(1 << number))]
     moments = np.concatenate(times)
     if not len(moments):
-        return {}
+        return ()
     order = np.argsort(moments, kind="stable")
     moments = moments[order]
     running = np.cumsum(np.concatenate(steps)[order])[:-1]
     spans = np.diff(moments)
-    found = {}
+    found = []
     for together in np.unique(running[(spans > 0) & (running > 0)]).tolist():
         names = tuple(name for at, name in enumerate(KINDS) if together >> at & 1)
-        found[names] = int(spans[running == together].sum())
-    return found
+        found.append(Together(names, int(spans[running == together].sum())))
+    return tuple(found)
 
 
 def hidden_communication(work: Columns, kind: Ints) -> float | None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import FindingCost
 from torchlint.profile.report import Rank, Report, common_steps
 from torchlint.profile.waits import Wait, Waits
@@ -47,6 +48,7 @@ def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
         "window": {"events": of.events, "counted": of.counted, "span_ns": of.span},
         "rank": shown.number,
         "ranks": [_rank(report, each) for each in report.ranks],
+        "spread": {name: dataclasses.asdict(each) for name, each in spreads(table(report)).items()},
         "common_steps": [
             {"number": number, "ns_by_rank": {str(rank): time for rank, time in times.items()}}
             for number, times in common_steps(report.ranks).items()
@@ -132,7 +134,7 @@ def _figures(rank: Rank, top: int) -> dict[str, Any]:
     counted = of.launches
     return {
         "temporal": _temporal(rank),
-        "kinds": [{"kinds": list(names), "ns": time} for names, time in of.by_kinds.items()],
+        "kinds": [{"kinds": list(each.kinds), "ns": each.time} for each in of.by_kinds],
         "hidden_communication": of.hidden_communication,
         "idle": [
             {

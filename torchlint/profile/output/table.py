@@ -73,8 +73,8 @@ def _device(of: Figures) -> Iterator[Row]:
     yield "  idle", f"{span(spent.idle)} ({share(spent.idle, spent.total)})"
     if of.hidden_communication is not None:
         yield "communication hidden", f"{100 * of.hidden_communication:.1f} %"
-    for names, time in sorted(of.by_kinds.items(), key=lambda item: -item[1]):
-        yield f"  {' and '.join(names)}", span(time)
+    for each in sorted(of.by_kinds, key=lambda each: -each.time):
+        yield f"  {' and '.join(each.kinds)}", span(each.time)
 
 
 def _host(of: Figures) -> Iterator[Row]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from torchlint.profile.fleet import LEAST, Spread, spreads, table
 from torchlint.profile.join import FindingCost
 from torchlint.profile.output.table import Row, rows, share, span
 from torchlint.profile.output.waiting import lines
-from torchlint.profile.report import Rank, Report, common_steps
+from torchlint.profile.report import Rank, Report
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.terminal import BOLD, DIM, aligned, paint
 from torchlint.report.kit.words import DASH, clipped, visible
 
 _LONGEST = 72
 """Characters of a kernel's name that are shown: templates have thousands."""
+_FIGURES = {"step": "step", "idle": "GPU idle", "waits": "waits in collectives"}
 
 
 def render(
@@ -47,7 +49,7 @@ def render(
         found += aligned([*_beside(list(rows(shown, top)), list(rows(other, top)))])
     if waits is not None:
         found += lines(waits, costs, top, color)
-    found += _ranks(report, color)
+    found += _ranks(report, top, color)
     notes = (*report.notes, *(against.notes if against is not None else ()))
     found += [paint(f"note: {visible(note)}", DIM, color) for note in notes]
     return "\n".join(found) + "\n"
@@ -71,24 +73,54 @@ def _beside(new: list[Row], old: list[Row]) -> Iterator[tuple[str, str, str]]:
         yield _label(name), visible(now.get(name, DASH)), visible(before.get(name, DASH))
 
 
-def _ranks(report: Report, color: bool) -> Iterator[str]:
-    """Yield the table of ranks, where there are several."""
+def _ranks(report: Report, top: int, color: bool) -> Iterator[str]:
+    """Yield the table of ranks, where there are several, and how far they lie apart."""
     if len(report.ranks) < 2:
         return
-    steps = common_steps(report.ranks)
-    table = [("rank", "step", "GPU idle", "waits in collectives")]
-    for rank in report.ranks:
-        spent = rank.figures.temporal
-        times = sorted(of[rank.number] for of in steps.values())
-        table.append(
+    found = table(report)
+    shown = found[: max(top, 1)]
+    cells = [("rank", "step", "GPU idle", "waits in collectives")]
+    for row in shown if len(shown) < len(found) else sorted(found, key=lambda row: row.rank):
+        cells.append(
             (
-                str(rank.number),
-                span(times[len(times) // 2] if times else None),
-                DASH if spent is None else share(spent.idle, spent.total),
-                span(report.waiting.by_rank[rank.number]) if report.waiting.matched else DASH,
+                str(row.rank),
+                span(row.step),
+                share(row.idle, 1),
+                span(row.waits),
             )
         )
-    first, *others = aligned(table)
+    first, *others = aligned(cells)
+    yield ""
+    yield paint(first, BOLD, color)
+    yield from others
+    if len(shown) < len(found):
+        longer = ", which wait longer for the others" if report.waiting.matched else ""
+        yield f"and {len(found) - len(shown)} more{longer}"
+    yield from _spread(spreads(found), len(found), color)
+    least = found[0].waits
+    waits = [row.waits for row in found if row.waits is not None]
+    middle = sorted(waits)[len(waits) // 2] if waits else 0
+    if least is not None and len(found) >= LEAST and least < middle / 2:
+        yield (
+            f"the others wait for rank {found[0].rank}: it waits {span(least)} in collectives, the "
+            f"median rank {span(middle)}"
+        )
+
+
+def _spread(found: Mapping[str, Spread], ranks: int, color: bool) -> Iterator[str]:
+    """Yield how far ranks lie apart, where there are enough of them."""
+    if not found:
+        return
+    cells = [(f"{ranks} ranks", "median", "5 % to 95 %", "least", "most")]
+    for name, words in _FIGURES.items():
+        if name in found:
+            of = found[name]
+            low, middle, high = (
+                share(value, 1) if name == "idle" else span(value)
+                for value in (of.low, of.median, of.high)
+            )
+            cells.append((words, middle, f"{low} to {high}", f"rank {of.least}", f"rank {of.most}"))
+    first, *others = aligned(cells)
     yield ""
     yield paint(first, BOLD, color)
     yield from others

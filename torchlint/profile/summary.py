@@ -1,0 +1,94 @@
+"""Summaries: what is left of a rank's trace once it is counted, as a small file.
+
+Where the traces of a run are too many or too large for one machine, each is reduced to a summary
+where it lies, and the summaries are put together: ``torchlint profile --merge``. To put summaries
+together in groups, and these again, gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from torchlint.base.errors import TraceError
+from torchlint.profile.report import Summary
+
+VERSION = 1
+_KIND = "torchlint profile summary"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A summary as it is written: what it is first."""
+
+    kind: str
+    version: int
+    summary: Summary
+
+
+def encoded(summary: Summary) -> bytes:
+    """Return a summary as JSON."""
+    return msgspec.json.encode(_File(_KIND, VERSION, summary)) + b"\n"
+
+
+def files_of(named: Iterable[str]) -> list[str]:
+    """Return the summaries to read: folders stand for the ``.json`` files in them.
+
+    Raises:
+        TraceError: a folder has none.
+    """
+    found: list[str] = []
+    for name in named:
+        inside = [name]
+        if Path(name).is_dir():
+            inside = sorted(str(each) for each in Path(name).glob("*.json"))
+        if not inside:
+            raise TraceError(f"{name}: holds no .json file")
+        found += inside
+    return found
+
+
+def merged(paths: Sequence[str]) -> Summary:
+    """Read summaries and put them together.
+
+    Raises:
+        TraceError: one cannot be read, or is no summary of this version.
+    """
+    found = [_read(path) for path in paths]
+    return Summary(
+        tuple(rank for each in found for rank in each.ranks),
+        tuple(note for each in found for note in each.notes),
+    )
+
+
+def _read(path: str) -> Summary:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from None
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        head = _Head()
+    if head.kind != _KIND:
+        raise TraceError(f"{path}: is no summary; torchlint profile --trace … --summary makes them")
+    if head.version != VERSION:
+        raise TraceError(
+            f"{path}: is a summary of version {head.version}, this torchlint reads {VERSION}; "
+            "make it anew from its trace"
+        )
+    try:
+        return msgspec.json.decode(data, type=_File).summary
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"{path}: is a damaged summary: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What a file says it is."""
+
+    kind: str = ""
+    version: int = 0
