@@ -35,8 +35,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchlint.program.machine import host
 from torchlint.verify import statistics
-from torchlint.verify.machine import host
 from torchlint.verify.model import Ratio, Verdict
 
 RESULTS = Path(__file__).with_name("results")

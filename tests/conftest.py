@@ -51,7 +51,7 @@ def live() -> Iterator[Session]:
     if sys.platform == "win32":
         pytest.skip("zygotes fork")
     pytest.importorskip("torch")
-    from torchlint.verify.machine.workspace import Workspace
+    from torchlint.program.machine.workspace import Workspace
     from torchlint.verify.options import Options
     from torchlint.verify.paired.rule_mode import PRELOAD
     from torchlint.verify.paired.sessions import session

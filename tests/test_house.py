@@ -1,4 +1,4 @@
-"""The house stands as designed: imports point down, and nothing but verify meets torch."""
+"""The house stands as designed: imports point down; torch is for what runs inside of programs."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ FLOORS = {
     "report": 2,
     "trace": 2,
     "semantic": 3,
+    "program": 3,
     "rule": 4,
     "catalog": 5,
     "edits": 5,
@@ -49,10 +50,11 @@ DOORS = (
     "torchlint.api.",
     "torchlint.base.",
     "torchlint.report.kit.",
-    "torchlint.trace.",  # what a program did; it knows nothing of the linter
+    "torchlint.program.",  # runs programs; it knows nothing of the linter
+    "torchlint.trace.",  # what a program did; nor does this
     "torchlint.__version__.",
 )
-INSIDE = ROOT / "verify" / "inside"
+INSIDE = tuple(ROOT / name / "inside" for name in ("program", "verify"))
 NO_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "types"}
 FILES = sorted(ROOT.rglob("*.py"))
 RULE_FILES = [
@@ -146,6 +148,22 @@ def test_imports_point_down() -> None:
     assert broken(climbing) == []
 
 
+def of_the_linter(text: str, module: str, package: str) -> list[str]:
+    """Return the imports of what runs programs that are neither errors nor words."""
+    allowed = ("torchlint.program.", "torchlint.base.errors.", "torchlint.report.kit.")
+    return [
+        f"{module}:{line} imports {target}"
+        for line, target in imported(ast.parse(text), package)
+        if target.split(".")[0] == "torchlint" and not f"{target}.".startswith(allowed)
+    ]
+
+
+def test_what_runs_programs_knows_nothing_of_the_linter() -> None:
+    assert broken(of_the_linter, (ROOT / "program").rglob("*.py")) == []
+    finding = "from torchlint.base.finding import Finding"
+    assert of_the_linter(finding, "torchlint.program.command", "torchlint.program")
+
+
 def test_neighbours_come_in_by_the_door() -> None:
     assert (
         broken(
@@ -168,17 +186,22 @@ def test_names_say_something() -> None:
     ] == []
 
 
-def test_torch_is_for_the_inside_of_verify_alone() -> None:
+def is_inside(path: Path) -> bool:
+    """Say whether a file runs in the user's interpreter."""
+    return any(path.is_relative_to(folder) for folder in INSIDE)
+
+
+def test_torch_is_for_the_inside_of_programs_alone() -> None:
     def law(text: str, module: str, package: str) -> list[str]:
         return [f"{module}:{line} imports torch" for line in torch_imports(text)]
 
-    assert broken(law, (path for path in FILES if not path.is_relative_to(INSIDE))) == []
+    assert broken(law, (path for path in FILES if not is_inside(path))) == []
 
 
-def test_the_inside_of_verify_needs_no_torchlint() -> None:
+def test_the_inside_of_programs_needs_no_torchlint() -> None:
     """It runs in the user's interpreter, under another name, so it reaches itself by relative
     imports alone."""
-    inside = dotted(INSIDE / "__init__.py")
+    insides = [dotted(folder / "__init__.py") for folder in INSIDE]
 
     def law(text: str, module: str, package: str) -> list[str]:
         reached = [
@@ -187,12 +210,16 @@ def test_the_inside_of_verify_needs_no_torchlint() -> None:
             if f"{target}.".startswith("torchlint.")
         ]
         outside = [
-            f"{module} imports {name}" for name in reached if not name.startswith(f"{inside}.")
+            f"{module} imports {name}"
+            for name in reached
+            if not any(name.startswith(f"{inside}.") for inside in insides)
         ]
-        absolute = [line for line in text.split("\n") if "import" in line and inside in line]
+        absolute = [
+            line for line in text.split("\n") if re.match(r"\s*(from|import) torchlint\.", line)
+        ]
         return [*outside, *(f"{module}: {line}" for line in absolute)]
 
-    assert broken(law, (path for path in FILES if path.is_relative_to(INSIDE))) == []
+    assert broken(law, filter(is_inside, FILES)) == []
 
 
 def of_reports(text: str, module: str, package: str) -> list[str]:

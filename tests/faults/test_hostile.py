@@ -17,7 +17,7 @@ import pytest
 from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Fault
 from tests.faults.test_processes import listing, tagged, until
 from tests.patience import PATIENCE
-from torchlint.verify.machine.sandbox import landlock_abi
+from torchlint.program.machine.sandbox import landlock_abi
 
 MODULES = (
     "conftest.py setup.py sitecustomize.py usercustomize.py torchlint.py torchlint_inside.py "

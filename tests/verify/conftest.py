@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.verify.projects import MODEL, PROGRAMS, SMALL, Recorded, Verified
-from torchlint.verify.machine.process_tree import Family
-from torchlint.verify.machine.workspace import Workspace
+from torchlint.program.command import Command, parse
+from torchlint.program.machine.process_tree import Family
+from torchlint.program.machine.workspace import Workspace
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
-from torchlint.verify.script.command import Command, parse
 from torchlint.verify.script.runs import Home, Runner
 from torchlint.verify.script.time_pass import TimePass
 from torchlint.verify.session.site import site_in

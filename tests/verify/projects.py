@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from torchlint.program.command import parse
+from torchlint.program.machine import host
+from torchlint.program.machine.doctor import Doctor
+from torchlint.program.machine.process_tree import Process
 from torchlint.source.document import read
 from torchlint.verify.fixes import FixUnit, Replacement, Rows
-from torchlint.verify.machine import host
-from torchlint.verify.machine.doctor import Doctor
-from torchlint.verify.machine.process_tree import Process
 from torchlint.verify.model import Expected, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.script.command import parse
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.runs import RunRecord
 from torchlint.verify.session.times import Times

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.verify.errors import NoTorchError, OriginalFailedError
-from torchlint.verify.inside import probe
-from torchlint.verify.machine import host, interpreter
-from torchlint.verify.machine.doctor import Doctor, Gpu, diagnose, render, require_torch
-from torchlint.verify.machine.host import Host
+from torchlint.program.errors import NoTorchError
+from torchlint.program.inside import probe
+from torchlint.program.machine import host, interpreter
+from torchlint.program.machine.doctor import Doctor, Gpu, diagnose, render, require_torch
+from torchlint.program.machine.host import Host
+from torchlint.verify.errors import OriginalFailedError
 
 pytestmark = pytest.mark.skipif(
     os.name != "posix", reason="the made-up interpreters are shell scripts"
@@ -251,11 +252,11 @@ def test_the_probe_lends_torch_no_modules(tmp_path: Path) -> None:
         tmp_path,
         FAKE_TORCH
         + (
-            "try:\n import snapshot\n threads = 99\nexcept ImportError:\n threads = "
+            "try:\n import imports\n threads = 99\nexcept ImportError:\n threads = "
             "3\nget_num_threads = lambda: threads"
         ),
     )
-    assert Path(interpreter.__file__).parents[1].joinpath("inside", "snapshot.py").exists()
+    assert Path(interpreter.__file__).parents[1].joinpath("inside", "imports.py").exists()
     assert diagnose(python).threads == 3
 
 

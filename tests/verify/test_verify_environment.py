@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment, is_credential
+from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, is_credential
 
 REDIRECTED = [
     "TMPDIR",

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from tests.verify.verify_lab import FAULTY, Lab, doctor, laboratory, left
+from torchlint.program.command import parse
+from torchlint.program.machine.doctor import diagnose
+from torchlint.program.machine.sandbox import landlock_abi
 from torchlint.source.document import read
 from torchlint.verify.fixes import FixUnit, Replacement, Rows
-from torchlint.verify.machine.doctor import diagnose
-from torchlint.verify.machine.sandbox import landlock_abi
 from torchlint.verify.model import Expected, Report, Status
 from torchlint.verify.options import Options
 from torchlint.verify.script import script_mode
-from torchlint.verify.script.command import parse
 from torchlint.verify.script.request import Request
 
 pytestmark = pytest.mark.skipif(
@@ -416,7 +416,7 @@ class TestEnvironment:
         assert ran.message.startswith("--device cuda: torch in ")
 
     def test_no_room_for_the_copies(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("torchlint.verify.machine.workspace.free_bytes", lambda folder: 10)
+        monkeypatch.setattr("torchlint.program.machine.workspace.free_bytes", lambda folder: 10)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 2
@@ -426,7 +426,7 @@ class TestEnvironment:
         def full(source: Path, target: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr("torchlint.verify.machine.copying.copy_file", full)
+        monkeypatch.setattr("torchlint.program.machine.copying.copy_file", full)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 2
@@ -437,7 +437,7 @@ class TestEnvironment:
     ) -> None:
         inner = lab.root / "tmp"
         inner.mkdir()
-        monkeypatch.setattr("torchlint.verify.machine.workspace._base", lambda: inner)
+        monkeypatch.setattr("torchlint.program.machine.workspace._base", lambda: inner)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--", "train.py")
         assert ran.code == 2

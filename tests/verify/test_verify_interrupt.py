@@ -18,8 +18,8 @@ import pytest
 
 import torchlint
 from tests.verify.verify_lab import FAST, FAULTY, fingerprint, left
-from torchlint.verify.machine.process_tree import run_of, table
-from torchlint.verify.machine.processes import sweep
+from torchlint.program.machine.process_tree import run_of, table
+from torchlint.program.machine.processes import sweep
 
 pytestmark = [
     pytest.mark.slow,

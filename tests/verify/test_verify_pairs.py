@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
-from torchlint.verify.errors import NoTorchError
+from torchlint.program.errors import NoTorchError
 from torchlint.verify.model import Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired.sessions import Session, Version

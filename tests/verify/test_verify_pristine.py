@@ -9,8 +9,8 @@ import pytest
 
 from tests.verify.verify_lab import fingerprint
 from torchlint.base.errors import UsageError
+from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.verify.machine.pristine import Pristine
-from torchlint.verify.machine.workspace import Workspace, replace_file
 
 
 def contents(root: Path) -> dict[str, str]:

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from torchlint.base.errors import UsageError
-from torchlint.verify.machine import process_tree, processes
-from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment
-from torchlint.verify.machine.process_tree import PS, Family, Process, from_ps, send, table
-from torchlint.verify.machine.processes import Child, start, stop_run, sweep
-from torchlint.verify.machine.sandbox import landlock_abi
+from torchlint.program.machine import process_tree, processes
+from torchlint.program.machine.environment import RUN_VARIABLE, child_environment
+from torchlint.program.machine.process_tree import PS, Family, Process, from_ps, send, table
+from torchlint.program.machine.processes import Child, start, stop_run, sweep
+from torchlint.program.machine.sandbox import landlock_abi
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
@@ -403,7 +403,7 @@ def test_sweep_finds_what_a_run_left_behind(tmp_path: Path) -> None:
 STARTER = """
 import os, sys, threading, time
 from pathlib import Path
-from torchlint.verify.machine.processes import start
+from torchlint.program.machine.processes import start
 folder = Path(sys.argv[1])
 child = start([sys.executable, "-c", {code!r}], cwd=folder, env=dict(os.environ), log=folder / "log", writable=None)
 (folder / "new").write_text(str(child.pid))

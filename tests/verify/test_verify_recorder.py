@@ -22,11 +22,15 @@ from typing import Any
 
 import pytest
 
-from torchlint.verify.inside import recorder, timing
+from torchlint.program.inside import imports
+from torchlint.program.inside.steps import BACKWARD_FALLBACK, BATCH_FALLBACK, Boundary
+from torchlint.program.machine.workspace import Workspace
+from torchlint.verify import inside
+from torchlint.verify.inside import timing
 from torchlint.verify.inside.marks import Marks
 from torchlint.verify.inside.recorder import Recorder, Stop
-from torchlint.verify.inside.steps import BACKWARD_FALLBACK, BATCH_FALLBACK, Boundary
-from torchlint.verify.machine.workspace import Workspace
+
+VERIFY = Path(inside.__file__).parent
 
 # Marks
 
@@ -195,7 +199,7 @@ def test_import_is_seen_whoever_finds_the_module(
     file = tmp_path / "torch_of_a_test.py"
     file.write_text("ready = True\n")
     seen: list[Any] = []
-    waiting = recorder._AfterImport(file.stem, lambda module: seen.append(module.ready))
+    waiting = imports._AfterImport(file.stem, lambda module: seen.append(module.ready))
     monkeypatch.setattr(sys, "meta_path", [waiting, *sys.meta_path, Elsewhere(file)])
     with pytest.raises(ImportError):
         importlib.import_module("another_of_a_test")
@@ -254,8 +258,9 @@ def started(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program under the injected ``sitecustomize``."""
     with Workspace(base=folder) as workspace:
-        path = os.pathsep.join(map(str, (workspace.inject(), *shadowed)))
-        env = {**os.environ, "PYTHONPATH": path, "TORCHLINT_RECORD": settings}
+        path = os.pathsep.join(map(str, (workspace.inject(VERIFY), *shadowed)))
+        own = {"TORCHLINT_RECORDER": "verify.inside.recorder", "TORCHLINT_RECORD": settings}
+        env = {**os.environ, "PYTHONPATH": path, **own}
         return subprocess.run(
             [sys.executable, "-c", code],
             cwd=folder,

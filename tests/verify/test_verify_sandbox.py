@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.verify.machine import sandbox
+from torchlint.program.machine import sandbox
 
 ABI = sandbox.landlock_abi()
 needs_landlock = pytest.mark.skipif(ABI == 0, reason="this system has no Landlock")

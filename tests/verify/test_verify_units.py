@@ -16,6 +16,7 @@ from torchlint.base.errors import UsageError
 from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rules import load_catalog
+from torchlint.program.command import free_port, parse
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
 from torchlint.verify.fixes import (
@@ -32,7 +33,6 @@ from torchlint.verify.model import CountLine, Equality, Expected, Level, Status,
 from torchlint.verify.options import Options
 from torchlint.verify.script import count_pass, reference, time_pass, verdicts
 from torchlint.verify.script.check_pass import Checked
-from torchlint.verify.script.command import free_port, parse
 from torchlint.verify.script.course import Course, tried
 from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.runs import NOTHING, Home, RunRecord, compared_runs, record_in

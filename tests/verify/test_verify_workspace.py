@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from torchlint.base.errors import UsageError
-from torchlint.verify.machine import copying, workspace
-from torchlint.verify.machine.environment import child_environment
-from torchlint.verify.machine.manifest import changes, manifest
-from torchlint.verify.machine.process_tree import table
-from torchlint.verify.machine.processes import start
-from torchlint.verify.machine.workspace import Workspace
+from torchlint.program.machine import copying, workspace
+from torchlint.program.machine.environment import child_environment
+from torchlint.program.machine.manifest import changes, manifest
+from torchlint.program.machine.process_tree import table
+from torchlint.program.machine.processes import start
+from torchlint.program.machine.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 FOREVER = "import time\nopen('up', 'w')\nwhile True: time.sleep(1)\n"
@@ -251,7 +251,7 @@ def test_a_file_that_vanishes_while_looking_is_not_there(
     entries = list(copying.walk(project, []))
     (project / "train.py").unlink()
     for module in ("copying", "manifest"):
-        monkeypatch.setattr(f"torchlint.verify.machine.{module}.walk", lambda *_: iter(entries))
+        monkeypatch.setattr(f"torchlint.program.machine.{module}.walk", lambda *_: iter(entries))
     assert "train.py" not in dict(copying.survey(project).files)
     assert "train.py" not in manifest(project)
     assert "run.sh" in manifest(project)
@@ -303,15 +303,20 @@ def test_injected_code_is_found_by_another_python(base: Path) -> None:
 def test_the_injected_hook_lies_at_the_top(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "inside/__init__.py").write_text("")
-    (tmp_path / "inside/sitecustomize.py").write_text("hook")
-    monkeypatch.setattr(workspace, "_INSIDE", tmp_path / "inside")
+    for name, file in {"program": "sitecustomize.py", "verify": "recorder.py"}.items():
+        (tmp_path / name / "inside").mkdir(parents=True)
+        (tmp_path / name / "inside" / file).write_text("")
+    monkeypatch.setattr(workspace, "_INSIDE", tmp_path / "program/inside")
     with Workspace(base=base) as work:
-        assert names(work.inject()) == {
+        assert names(work.inject(tmp_path / "verify/inside")) == {
             "sitecustomize.py",
             "torchlint_inside",
             "torchlint_inside/__init__.py",
+            "torchlint_inside/program",
+            "torchlint_inside/program/inside",
+            "torchlint_inside/verify",
+            "torchlint_inside/verify/inside",
+            "torchlint_inside/verify/inside/recorder.py",
         }
 
 
@@ -370,9 +375,9 @@ def test_it_can_be_kept(project: Path, base: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from torchlint.verify.machine.environment import child_environment
-from torchlint.verify.machine.processes import start
-from torchlint.verify.machine.workspace import Workspace
+from torchlint.program.machine.environment import child_environment
+from torchlint.program.machine.processes import start
+from torchlint.program.machine.workspace import Workspace
 base = Path(sys.argv[1])
 with Workspace(base=base) as work:
     env = child_environment(os.environ, work.path, threads=1, extra={})

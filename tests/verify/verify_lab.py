@@ -17,9 +17,9 @@ import pytest
 
 from torchlint.catalog.rules import load_catalog, load_rules
 from torchlint.cli.main import run
-from torchlint.verify.machine.doctor import Doctor
-from torchlint.verify.machine.host import look
-from torchlint.verify.machine.process_tree import run_of, table
+from torchlint.program.machine.doctor import Doctor
+from torchlint.program.machine.host import look
+from torchlint.program.machine.process_tree import run_of, table
 
 FAST = (
     "--pairs",

@@ -24,13 +24,14 @@ from torchlint.cli.session import BROKEN, Session
 from torchlint.cli.terminal import is_terminal
 from torchlint.cli.verify_apply import Applying, asked, proving
 from torchlint.cli.verify_options import options, verify_options
+from torchlint.program.errors import NoTorchError
+from torchlint.program.machine.doctor import Doctor, diagnose, render, require_torch
 from torchlint.report.kit.words import visible
 from torchlint.report.summary import undone
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, read
-from torchlint.verify.errors import NoTorchError, OriginalFailedError
+from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit, offered
-from torchlint.verify.machine.doctor import Doctor, diagnose, render, require_torch
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.proof import held
@@ -125,8 +126,8 @@ def _report(
 def _script(
     typed: list[str], chosen: Options, given: Given, applying: Applying | None
 ) -> Report | None:
+    from torchlint.program.command import parse
     from torchlint.verify.script import script_mode
-    from torchlint.verify.script.command import parse
     from torchlint.verify.script.request import Request
 
     found = _scope(given, given["targets"])

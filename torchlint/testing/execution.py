@@ -27,7 +27,7 @@ def difference(info: RuleInfo) -> str:
     """
     if find_spec("torch") is None:
         raise SkipTest("torch is not installed, so the examples are not executed")
-    from torchlint.verify.machine.workspace import Workspace
+    from torchlint.program.machine.workspace import Workspace
     from torchlint.verify.options import Options
     from torchlint.verify.paired.rule_mode import PRELOAD, TIMEOUT
     from torchlint.verify.paired.sessions import session

@@ -2,7 +2,7 @@
 child processes.
 
 `model` holds the values, `fixes` and `variants` what is compared, `statistics` what a difference
-means; ``machine`` where it runs, ``session`` the engine that talks to processes, times them in
-turns and judges results, ``script`` whole programs, ``paired`` functions and rules, ``inside`` what
-the user's interpreter runs, ``output`` the reports.
+means; ``session`` the engine that talks to processes, times them in turns and judges results,
+``script`` whole programs, ``paired`` functions and rules, ``inside`` what the user's interpreter
+runs, ``output`` the reports. Where programs run is `torchlint.program`'s.
 """

@@ -16,10 +16,3 @@ class OriginalFailedError(TorchlintError):
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message)
         self.log = log
-
-
-class NoTorchError(TorchlintError):
-    """The interpreter that is to run the program is missing, is no Python, or has no usable
-    torch."""
-
-    exit_code = 4

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from .imports import Run, executed_by, found_behind
+from ...program.inside.imports import Run, executed_by, found_behind
 
 Mark = tuple[str, str, int, int]
 """(name, file, first line, last line); the file as `os.path.realpath` gives it."""

@@ -15,22 +15,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib.abc
 import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
+from ...program.inside.imports import after_import
+from ...program.inside.steps import Boundary
 from . import record
-from .imports import Run, executed_by, found_behind
 from .marks import Marks
 from .schedule import EVALUATION, TRAIN, Schedule
-from .steps import Boundary
 from .stopping import StoppingPoint
 from .timing import Timing
 from .writes import Writes
@@ -54,38 +52,12 @@ def install(settings_path: str) -> None:
     if settings.get("writes"):
         recorder.writes = Writes(settings["writes"], os.path.join(settings["out"], "writes"))
         recorder.writes.start()
-    _after_import("torch", recorder.torch_imported)
+    after_import("torch", recorder.torch_imported)
 
 
 def _compile_deterministically(config: Any) -> None:
     if hasattr(config, "deterministic"):  # older versions of torch have no such setting
         config.deterministic = True
-
-
-def _after_import(name: str, after: Callable[[Any], None]) -> None:
-    """Call a function with a module: now, or once it has been imported."""
-    if name in sys.modules:
-        after(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _AfterImport(name, after))
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function once a module has been imported."""
-
-    def __init__(self, name: str, after: Callable[[Any], None]) -> None:
-        self.name = name
-        self.after = after
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        spec = found_behind(self, name, path, target) if name == self.name else None
-        return executed_by(self._execute, spec) if spec is not None else None
-
-    def _execute(self, run: Run, module: ModuleType) -> None:
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        run(module)
-        self.after(module)
 
 
 class Recorder:
@@ -133,7 +105,7 @@ class Recorder:
         of which most compile nothing.
         """
         self.torch.set_deterministic_debug_mode("warn")
-        _after_import("torch._inductor.config", _compile_deterministically)
+        after_import("torch._inductor.config", _compile_deterministically)
 
     def _hook(self) -> None:
         torch = self.torch

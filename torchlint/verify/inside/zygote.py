@@ -1,5 +1,5 @@
 """Imports torch once, then forks a worker for every program to be measured: ``python -m
-torchlint_inside.zygote``.
+torchlint_inside.verify.inside.zygote``.
 
 An import takes seconds, a fork a tenth of one. The zygote computes nothing: it forks before any
 parallel operation, whose thread pool a fork would break, and never asks for CUDA devices, as a

@@ -1,2 +1,1 @@
-"""Where it runs, and what keeps it there: the interpreter, copies, processes, and the sandbox
-around them."""
+"""What comparing asks of the machine: how even its times are, and copies as they were."""

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from torchlint.verify.machine.copying import copy_file
-from torchlint.verify.machine.manifest import manifest
+from torchlint.program.machine.copying import copy_file
+from torchlint.program.machine.manifest import manifest
 
 
 class Pristine:

@@ -12,11 +12,11 @@ from pathlib import Path
 from torchlint import __version__
 from torchlint.api import Document
 from torchlint.base.errors import UsageError
+from torchlint.program.machine.manifest import manifest, warnings
+from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.report.kit.words import pluralise
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit, applied, diff
-from torchlint.verify.machine.manifest import manifest, warnings
-from torchlint.verify.machine.workspace import Workspace, replace_file
 from torchlint.verify.model import (
     Equality,
     Expected,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import torchlint
 from torchlint.api import RuleInfo, load_catalog
 from torchlint.base.errors import UsageError
+from torchlint.program.machine.workspace import Workspace
 from torchlint.verify import statistics
-from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import NullControl, Report, Speed, Status, VariantResult, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchlint.program.machine.workspace import Workspace
 from torchlint.verify import statistics
-from torchlint.verify.machine.workspace import Workspace
 from torchlint.verify.model import Machine, NullControl, Plan, Speed, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.session.site import Site, site_in

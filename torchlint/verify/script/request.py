@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.api import Document
+from torchlint.program.command import Command
+from torchlint.program.machine.doctor import Doctor
 from torchlint.verify.fixes import FixUnit
-from torchlint.verify.machine.doctor import Doctor
 from torchlint.verify.options import Options
-from torchlint.verify.script.command import Command
 
 
 @dataclass(frozen=True, slots=True)

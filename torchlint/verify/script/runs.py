@@ -14,11 +14,11 @@ from typing import Any
 
 from torchlint.api import ledger_rows
 from torchlint.base.errors import TorchlintError
-from torchlint.verify.machine.environment import RUN_VARIABLE, child_environment
+from torchlint.program.command import Command, free_port
+from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
+from torchlint.program.machine.processes import Child, signal_name
 from torchlint.verify.machine.pristine import Pristine
-from torchlint.verify.machine.processes import Child, signal_name
 from torchlint.verify.model import Level, Status
-from torchlint.verify.script.command import Command, free_port
 from torchlint.verify.session.promise import Comparison, comparison
 from torchlint.verify.session.site import Site
 from torchlint.verify.session.wire import ProgramError
@@ -154,16 +154,12 @@ class Runner:
         return child, out
 
     def _environment(self, home: Home, settings: Path, phase: str, ledger: bool) -> dict[str, str]:
-        own = [str(self.site.inject), str(home.copy)]
-        if (home.copy / "src").is_dir():
-            own.append(str(home.copy / "src"))
-        for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-            moved = Path(entry).resolve() if entry else None
-            if moved is not None and moved.is_relative_to(self.original):
-                own.append(str(home.copy / moved.relative_to(self.original)))
-            elif entry:
-                own.append(entry)
-        extra = {"PYTHONPATH": os.pathsep.join(own), "TORCHLINT_RECORD": str(settings)}
+        path = python_path(os.environ, self.site.inject, self.original, home.copy)
+        extra = {
+            "PYTHONPATH": path,
+            "TORCHLINT_RECORDER": "verify.inside.recorder",
+            "TORCHLINT_RECORD": str(settings),
+        }
         if "MASTER_PORT" in os.environ:
             extra["MASTER_PORT"] = str(free_port())
         if phase == "check":

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from torchlint import __version__
+from torchlint.program.machine.manifest import manifest, warnings
+from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.verify.fixes import applied, diff
 from torchlint.verify.machine import unrest
-from torchlint.verify.machine.manifest import manifest, warnings
 from torchlint.verify.machine.pristine import Pristine
-from torchlint.verify.machine.workspace import Workspace, replace_file
 from torchlint.verify.model import Counts, Judged, Proof, Report, Status, VariantResult
 from torchlint.verify.proof import Grounds, judged
 from torchlint.verify.script import check_pass, count_pass, reference

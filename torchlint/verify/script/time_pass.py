@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from torchlint.program.machine.processes import Child
 from torchlint.verify import statistics
-from torchlint.verify.machine.processes import Child
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
 from torchlint.verify.script import lockstep

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchlint.verify.machine import host
-from torchlint.verify.machine.processes import Child, start
-from torchlint.verify.machine.workspace import Workspace
+from torchlint.program.machine import host
+from torchlint.program.machine.processes import Child, start
+from torchlint.program.machine.workspace import Workspace
+from torchlint.verify import inside
 from torchlint.verify.model import Machine, Plan
 from torchlint.verify.options import Options
 
@@ -89,4 +90,5 @@ class Site:
 
 def site_in(workspace: Workspace, options: Options, machine: host.Host | None = None) -> Site:
     """Prepare a workspace for the processes of a verification."""
-    return Site(workspace.path, workspace.inject(), options, machine or host.look(workspace.path))
+    inject = workspace.inject(Path(inside.__file__).parent)
+    return Site(workspace.path, inject, options, machine or host.look(workspace.path))

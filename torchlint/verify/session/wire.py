@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from torchlint.program.machine.processes import signal_name
 from torchlint.verify.inside.channel import POLL, Channel
-from torchlint.verify.machine.processes import signal_name
 from torchlint.verify.model import Status
 
 _STATUSES = {"memory": Status.OUT_OF_MEMORY, "timeout": Status.TIMEOUT, "done": Status.OK}

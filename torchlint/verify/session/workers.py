@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any
 
 from torchlint.base.errors import UsageError
-from torchlint.verify.errors import NoTorchError
+from torchlint.program.errors import NoTorchError
+from torchlint.program.machine.environment import child_environment
+from torchlint.program.machine.processes import Child
 from torchlint.verify.inside.channel import Channel
-from torchlint.verify.machine.environment import child_environment
-from torchlint.verify.machine.processes import Child
 from torchlint.verify.session.site import Site
 from torchlint.verify.session.wire import Listener, ProgramError, asked, ending
 
@@ -134,7 +134,12 @@ class Zygote:
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if options.device in ("cpu", "virtual-cuda") else {}
         extra = {"PYTHONPATH": os.pathsep.join(path), **hidden, **options.env}
         return site.start(
-            ["-m", "torchlint_inside.zygote", str(self._listener.path), json.dumps(list(preload))],
+            [
+                "-m",
+                "torchlint_inside.verify.inside.zygote",
+                str(self._listener.path),
+                json.dumps(list(preload)),
+            ],
             cwd=self.cwd,
             env=child_environment(os.environ, site.folder, threads=options.threads, extra=extra),
             log=site.folder / f"z{self.number}.log",

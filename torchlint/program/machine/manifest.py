@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.verify.machine.copying import walk
+from torchlint.program.machine.copying import walk
 
 
 @dataclass(frozen=True, slots=True)

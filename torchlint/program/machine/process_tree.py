@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.verify.machine.environment import RUN_VARIABLE
+from torchlint.program.machine.environment import RUN_VARIABLE
 
 PS = ("ps", "-axo", "pid=,ppid=,pgid=,stat=,lstart=")
 _PROC = Path("/proc")

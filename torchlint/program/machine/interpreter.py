@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from torchlint.program import inside
+from torchlint.program.machine.processes import signal_name
 from torchlint.report.kit.words import visible
-from torchlint.verify import inside
-from torchlint.verify.machine.processes import signal_name
 
 _END_S = 5.0
 """How long the output of a killed interpreter may take to end."""

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 
 from torchlint.base.errors import UsageError
-from torchlint.verify.machine.environment import RUN_VARIABLE
-from torchlint.verify.machine.process_tree import Family, send
-from torchlint.verify.machine.sandbox import landlock_abi
+from torchlint.program.machine.environment import RUN_VARIABLE
+from torchlint.program.machine.process_tree import Family, send
+from torchlint.program.machine.sandbox import landlock_abi
 
 _SANDBOX = Path(__file__).with_name("sandbox.py")
 _TAIL_BYTES = 1 << 16

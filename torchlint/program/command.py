@@ -68,7 +68,7 @@ class Command:
         return found
 
 
-def parse(typed: Sequence[str], cwd: Path, root: Path) -> Command:
+def parse(typed: Sequence[str], cwd: Path, root: Path, asked: str = "verify") -> Command:
     """Understand a command.
 
     Args:
@@ -76,6 +76,7 @@ def parse(typed: Sequence[str], cwd: Path, root: Path) -> Command:
             ``["python", …]``.
         cwd: where it would be run.
         root: the project that is copied.
+        asked: the command of torchlint, for its examples.
 
     Raises:
         UsageError: there is none, it names no such file, it lies outside the project, or it is no
@@ -85,10 +86,10 @@ def parse(typed: Sequence[str], cwd: Path, root: Path) -> Command:
     if words and _is_python(words[0]):
         words = words[1:]
     if not words:
-        raise UsageError("name the program behind --: torchlint verify . -- train.py --epochs 1")
+        raise UsageError(f"name the program behind --: torchlint {asked} . -- train.py --epochs 1")
     if words[0] == "-m":
         if len(words) < 2:
-            raise UsageError("-- -m needs a module: torchlint verify . -- -m pkg.train")
+            raise UsageError(f"-- -m needs a module: torchlint {asked} . -- -m pkg.train")
         return Command(tuple(typed), tuple(words), None)
     if words[0] in LAUNCHERS:
         return Command(tuple(typed), ("-m", LAUNCHERS[words[0]], *words[1:]), None)

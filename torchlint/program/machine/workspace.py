@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from torchlint.base.errors import UsageError
-from torchlint.verify.machine import processes
-from torchlint.verify.machine.copying import Survey, free_bytes, survey, write_copy
+from torchlint.program.machine import processes
+from torchlint.program.machine.copying import Survey, free_bytes, survey, write_copy
 
 if sys.platform != "win32":
     import fcntl
@@ -111,21 +111,28 @@ class Workspace:
         self.notes += [note for note in write_copy(found, target) if note not in self.notes]
         return target
 
-    def inject(self) -> Path:
+    def inject(self, *more: Path) -> Path:
         """Copy the code that works inside the user's interpreter; return the folder for its
         ``PYTHONPATH``.
 
-        It holds ``torchlint_inside/`` and, at its top, the ``sitecustomize.py`` that starts it.
+        It holds ``torchlint_inside/`` and, at its top, the ``sitecustomize.py`` that starts a
+        recorder. Below the former, folders lie as they do below ``torchlint/``, so that one reaches
+        the other in both places.
+
+        Args:
+            more: further folders named ``inside``, besides that of this part of the house.
         """
         target = self.path / "inject"
-        shutil.copytree(
-            _INSIDE,
-            target / "torchlint_inside",
-            ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
-        )
-        hook = target / "torchlint_inside" / "sitecustomize.py"
-        if hook.is_file():
-            shutil.move(hook, target / "sitecustomize.py")
+        package = target / "torchlint_inside"
+        for inside in (_INSIDE, *more):
+            shutil.copytree(
+                inside,
+                package / inside.parent.name / inside.name,
+                ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
+            )
+        (package / "__init__.py").touch()
+        hook = package / _INSIDE.parent.name / _INSIDE.name / "sitecustomize.py"
+        shutil.move(hook, target / "sitecustomize.py")
         return target
 
     def _check_room(self, found: Survey) -> None:

@@ -6,6 +6,7 @@ the program under one, keeps ``__main__``, argv, ``-m``, torchrun and spawned wo
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -28,9 +29,8 @@ def _install_recorder() -> None:
     if not settings:
         return
     try:
-        from torchlint_inside.recorder import install
-
-        install(settings)
+        recorder = importlib.import_module(f"torchlint_inside.{os.environ['TORCHLINT_RECORDER']}")
+        recorder.install(settings)
     except Exception as error:
         with open(f"{settings}.disabled", "a", encoding="utf-8") as note:  # noqa: PTH123 - before anything else
             note.write(f"recorder disabled: {type(error).__name__}: {error}\n")

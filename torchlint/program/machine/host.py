@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.verify.machine.sandbox import landlock_abi
+from torchlint.program.machine.sandbox import landlock_abi
 
 _CGROUP = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")

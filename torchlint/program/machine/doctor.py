@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchlint.program.errors import NoTorchError
+from torchlint.program.machine.host import Host, look
+from torchlint.program.machine.interpreter import ask
 from torchlint.report.kit.terminal import aligned
 from torchlint.report.kit.words import visible
-from torchlint.verify.errors import NoTorchError
-from torchlint.verify.machine.host import Host, look
-from torchlint.verify.machine.interpreter import ask
 
 TIMEOUT_S = 60.0
 """A cold import of torch takes seconds; one that takes a minute hangs."""

@@ -37,3 +37,29 @@ def executed_by(execute: Callable[[Run, ModuleType], object], spec: ModuleSpec) 
 
         spec.loader.exec_module = executed  # type: ignore[method-assign]
     return spec
+
+
+def after_import(name: str, after: Callable[[Any], None]) -> None:
+    """Call a function with a module: now, or once it has been imported."""
+    if name in sys.modules:
+        after(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, after))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function once a module has been imported."""
+
+    def __init__(self, name: str, after: Callable[[Any], None]) -> None:
+        self.name = name
+        self.after = after
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        spec = found_behind(self, name, path, target) if name == self.name else None
+        return executed_by(self._execute, spec) if spec is not None else None
+
+    def _execute(self, run: Run, module: ModuleType) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        run(module)
+        self.after(module)

@@ -9,6 +9,7 @@ own.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -153,6 +154,27 @@ def child_environment(
     environment |= extra
     environment[RUN_VARIABLE] = str(workspace)
     return environment
+
+
+def python_path(parent: Mapping[str, str], inject: Path, original: Path, copy: Path) -> str:
+    """Return the ``PYTHONPATH`` of a program that runs in a copy of its project.
+
+    Args:
+        parent: the user's variables; entries that lie in the project are those of the copy.
+        inject: the folder of what is started first.
+        original: the project.
+        copy: of it; its folder and its ``src`` come before what is installed.
+    """
+    own = [str(inject), str(copy)]
+    if (copy / "src").is_dir():
+        own.append(str(copy / "src"))
+    for entry in parent.get("PYTHONPATH", "").split(os.pathsep):
+        moved = Path(entry).resolve() if entry else None
+        if moved is not None and moved.is_relative_to(original):
+            own.append(str(copy / moved.relative_to(original)))
+        elif entry:
+            own.append(entry)
+    return os.pathsep.join(own)
 
 
 def _libraries(parent: Mapping[str, str]) -> dict[str, str]:
