@@ -16,6 +16,7 @@ from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.engine.job import Job
 from torchlint.engine.overlaps import independent
 from torchlint.engine.syntax import syntax_fault
+from torchlint.report.patch import changes as fix_changes
 from torchlint.run.run import RunOptions, run
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.source.document import Document, decode, encode, fixable
@@ -26,6 +27,7 @@ __all__ = [
     "RuleInfo",
     "code_blocks",
     "encode",
+    "fix_changes",
     "fixable",
     "independent",
     "ledger_rows",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,10 @@ from torchlint.report.kit.words import pluralise, size, visible
 
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
-    from torchlint.profile.report import Summary
+    from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
+    from torchlint.profile.timeline import Timeline
+    from torchlint.profile.waits import Waits
     from torchlint.trace.columns import Trace
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
@@ -98,7 +100,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--output-format",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", "html"]),
     default="text",
     show_default=True,
     help="The form of the report.",
@@ -169,6 +171,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
             status.show("")
             complain(known.left_out)
         measured = waits(trace, known.sources, given["top"]) if trace is not None else None
+        step = _step(given, found, trace, measured)
     costs = joined(known.findings, measured) if measured is not None else ()
     shown: dict[str, Any] = {
         "rank": given["rank"],
@@ -182,6 +185,10 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         from torchlint.profile.output import json_report
 
         text = json_report.render(found, **shown)
+    elif given["output_format"] == "html":
+        from torchlint.profile.output import html
+
+        text = html.render(found, **shown, step=step, texts=known.texts)
     else:
         from torchlint.profile.output.text import render
 
@@ -241,6 +248,17 @@ def _counted(
     return summarised(named, limits, tell, keep=lambda number: wanted in (None, number))
 
 
+def _step(
+    given: Given, found: Report, trace: Trace | None, measured: Waits | None
+) -> Timeline | None:
+    """Return the drawing of the median step, where a page shows it."""
+    if given["output_format"] != "html" or trace is None or measured is None:
+        return None
+    from torchlint.profile.timeline import timeline
+
+    return timeline(trace, found.rank(given["rank"]), measured.rows)
+
+
 def _write_summary(given: Given, counted: Summary, status: Status) -> int:
     from torchlint.profile.summary import encoded
 
@@ -258,6 +276,7 @@ class _Program:
     """The files of the program and what is found in them; in words what was left out."""
 
     sources: Sources
+    texts: Mapping[str, str]
     findings: tuple[Finding, ...]
     left_out: str
 
@@ -276,7 +295,7 @@ def _program(given: Given) -> _Program:
     from torchlint.source.discover import SkipKind
 
     if given["merge"] or not given["paths"]:
-        return _Program(Sources(()), (), "")
+        return _Program(Sources(()), {}, (), "")
     names = ("paths", "configs", "isolated")
     catalog = load_catalog()
     found = scope({**{name: given[name] for name in names}, "stdin_filename": None}, catalog)
@@ -289,4 +308,5 @@ def _program(given: Given) -> _Program:
         for each in (target.found for target in found.targets)
         if each.path.endswith(".py")
     ]
-    return _Program(Sources(sources), tuple(run.findings()), undone(run))
+    texts = {source.name: source.text for source in sources}
+    return _Program(Sources(sources), texts, tuple(run.findings()), undone(run))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.profile.sites import FRAME, Site, Sources
-from torchlint.trace.columns import NONE, OPERATOR, PYTHON, Trace
+from torchlint.trace.columns import NONE, OPERATOR, PYTHON, Ints, Trace
 from torchlint.trace.nest import parents
 
 _LIBRARY = ("torch/", "<", "threading.py", "contextlib.py", "runpy.py")
@@ -32,13 +32,14 @@ class Waits:
     """All places that wait, the most saving first, then the longest.
 
     `joint` is what taking out all waits saves at most, `span` the time from the first event to the
-    last; `frames` says whether the trace has Python frames.
+    last; `frames` says whether the trace has Python frames, `rows` which of its events wait.
     """
 
     each: tuple[Wait, ...]
     joint: int
     span: int
     frames: bool
+    rows: Ints
 
 
 def waits(trace: Trace, sources: Sources, played: int) -> Waits:
@@ -64,7 +65,8 @@ def waits(trace: Trace, sources: Sources, played: int) -> Waits:
     ]
     each.sort(key=lambda wait: (-(wait.alone or 0), -wait.waited))
     joint = _saved(replay, replay.blocking.tolist()) if each else 0
-    return Waits(tuple(each), joint, replay.span, frames)
+    rows = replay.calls[replay.blocking[replay.waited[replay.blocking] > 0]]
+    return Waits(tuple(each), joint, replay.span, frames, rows)
 
 
 def _saved(replay: Replay, calls: Sequence[int]) -> int:

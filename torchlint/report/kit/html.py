@@ -33,20 +33,24 @@ class Markup(str):
         return str(self)
 
 
-def rendered(package: str, template: str, *, style: str, script: str = "", **values: Any) -> str:
+def rendered(
+    package: str, template: str, *, style: str, shared: str = "", script: str = "", **values: Any
+) -> str:
     """Return a page with a final newline.
 
     Args:
         package: where the template, the style sheet and the script lie.
         template: name of the file.
         style: name of the style sheet.
+        shared: name of a style sheet beside this file that goes before it; empty for none.
         script: name of the script; empty for a page without one.
         values: what the template shows.
 
     Raises:
         UsageError: jinja2 is not installed.
     """
-    css, js = _read(package, style), _read(package, script) if script else ""
+    css = (_read(__package__, shared) if shared else "") + _read(package, style)
+    js = _read(package, script) if script else ""
     page = _environment(package).get_template(template)
     inside = {"style": Markup(css), "script": Markup(js)}
     digests = {"style_digest": _digest(css), "script_digest": _digest(js)}

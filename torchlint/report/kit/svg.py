@@ -28,6 +28,7 @@ _STRIP = 30
 _AXIS = 24
 _BLOCKS = 150
 _BARS = 44
+_LANE = 22
 _WIDEST_BAR = 70.0
 """Per cent of the width that the longest bar takes; the rest is for its number."""
 
@@ -198,6 +199,75 @@ def bars(
         marks.append(f'<rect class="bar {kind}" x="0" y="{y}" width="{width}" height="16"/>')
         marks.append(_anchored(share, f'<text x="6" y="{y + 12.5}">{html.escape(text)}</text>'))
     return _drawing(key, title, f"{shown[0]} before, {shown[1]} after", _BARS, marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A bar of a lane: where it begins and ends as shares of the width, its class, what it says
+    when pointed at, and how much of its colour it takes."""
+
+    begin: float
+    end: float
+    kind: str
+    title: str
+    weight: float = 1.0
+
+
+def lane(marks: Sequence[Mark], *, key: str, title: str, said: str) -> Markup:
+    """Return one row of bars over time; later ones lie over earlier ones.
+
+    Args:
+        marks: the bars.
+        key: makes ids unique on the page.
+        title: what the row is of.
+        said: what it shows, in words.
+    """
+    drawn = [
+        f'<rect class="{mark.kind}" x="{_share(mark.begin)}" y="0" height="{_LANE}" '
+        f'width="{_share(mark.end - mark.begin)}"{_opacity(mark.weight)}>'
+        f"<title>{html.escape(visible(mark.title))}</title></rect>"
+        for mark in marks
+    ]
+    return _drawing(key, title, said, _LANE, drawn)
+
+
+def _opacity(weight: float) -> str:
+    return "" if weight > 0.95 else f' fill-opacity="{max(weight, 0.15):.2g}"'
+
+
+def levels(values: Sequence[float], *, key: str, title: str, said: str) -> Markup:
+    """Return a level over time as a filled line; the highest value reaches the top.
+
+    Args:
+        values: the level in each of equal parts of the time, not negative.
+        key: makes ids unique on the page.
+        title: what the level is of.
+        said: what it shows, in words.
+    """
+    most = max(values, default=0) or 1
+    steps = "".join(
+        f"V{_LANE - _LANE * value / most:.4g}H{at + 1}" for at, value in enumerate(values)
+    )
+    path = f'<path class="level" d="M0 {_LANE}{steps}V{_LANE}Z"/>'
+    box = f'viewBox="0 0 {max(len(values), 1)} {_LANE}" preserveAspectRatio="none"'
+    inner = f'<svg {box} width="100%" height="{_LANE}">{path}</svg>'
+    return _drawing(key, title, said, _LANE, [inner])
+
+
+def ruler(ticks: Sequence[tuple[float, str]], *, key: str, title: str) -> Markup:
+    """Return the axis below lanes.
+
+    Args:
+        ticks: where each stands, as a share of the width, and what it says.
+        key: makes ids unique on the page.
+        title: what the axis is of.
+    """
+    marks = []
+    for share, words in ticks:
+        anchor = "start" if share < 0.05 else "end" if share > 0.95 else "middle"
+        text = f'<text y="18" text-anchor="{anchor}">{html.escape(words)}</text>'
+        marks.append(_anchored(share, f'<line class="grid" y1="0" y2="5"/>{text}'))
+    return _drawing(key, title, ", ".join(words for _, words in ticks), _AXIS, marks)
 
 
 def _drawing(key: str, title: str, description: str, height: float, marks: Sequence[str]) -> Markup:

@@ -34,7 +34,13 @@ def render(report: Report, *, color: bool = False) -> str:
     Raises:
         UsageError: jinja2 is not installed.
     """
-    return html.rendered(__package__, "report.html.jinja", style="report.css", page=_page(report))
+    return html.rendered(
+        __package__,
+        "report.html.jinja",
+        shared="measured.css",
+        style="report.css",
+        page=_page(report),
+    )
 
 
 def _page(report: Report) -> dict[str, Any]:

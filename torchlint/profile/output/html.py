@@ -1,0 +1,289 @@
+"""A profile as one HTML file: no script, nothing from the network, light and dark."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from torchlint.api import fix_changes
+from torchlint.base.finding import Finding
+from torchlint.profile.fleet import table
+from torchlint.profile.join import FindingCost
+from torchlint.profile.output.sentences import headline
+from torchlint.profile.output.table import rows, share, span
+from torchlint.profile.output.waiting import place
+from torchlint.profile.report import Rank, Report
+from torchlint.profile.timeline import Bar, Timeline
+from torchlint.profile.waits import Waits
+from torchlint.report.kit import html, svg
+from torchlint.report.kit.words import DASH, clipped, pluralise
+
+_OPEN = 3
+"""So many findings are shown unfolded."""
+_AROUND = 2
+"""Rows of code before and after a finding."""
+_NAME = 120
+"""Characters of a kernel's name that are shown."""
+_TICKS = 5
+_SIGNS = {"+": "added", "-": "removed"}
+_KINDS = {
+    "operators": "operators",
+    "launches": "launches",
+    "waits": "waits for the GPU",
+    "data": "waits for data",
+    "compute": "computing",
+    "memory": "copies",
+    "communication": "communication",
+    "other": "other",
+}
+
+
+def render(
+    report: Report,
+    *,
+    rank: int | None,
+    top: int,
+    against: Report | None = None,
+    waits: Waits | None = None,
+    costs: Sequence[FindingCost] = (),
+    step: Timeline | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> str:
+    """Return the report as one HTML document, in ASCII; arguments as of the text.
+
+    Args:
+        step: what is drawn of the median step.
+        texts: the files of the program by their names, for the code of findings.
+
+    Raises:
+        UsageError: jinja2 is not installed.
+    """
+    shown = report.rank(rank)
+    page = {
+        "command": shlex.join(("torchlint", *report.command)),
+        "headline": headline(shown, waits),
+        "device": shown.device or "no GPU in the trace",
+        "of": _of(shown),
+        "findings": _findings(costs, waits, top, texts or {}),
+        "others": _others(costs, top),
+        "waits": _waits(waits, top),
+        "rows": _rows(shown, against.rank(rank) if against is not None else None),
+        "against": against is not None,
+        "ranks": list(_ranks(report)),
+        "kernels": _kernels(shown, top),
+        "notes": [*report.notes, *(against.notes if against is not None else ())],
+        "version": report.version,
+        **_timeline(step),
+    }
+    text = html.rendered(
+        __package__, "report.html.jinja", shared="measured.css", style="report.css", page=page
+    )
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _of(rank: Rank) -> str:
+    world = f" of {rank.world}" if rank.world else ""
+    return f"rank {rank.number}{world}, {rank.path}"
+
+
+def _rows(rank: Rank, other: Rank | None) -> list[tuple[str, str, str]]:
+    """Return the figures but the kernels, which have a table of their own."""
+    found = dict(rows(rank, 0))
+    before = dict(rows(other, 0)) if other is not None else {}
+    names = {**found, **before}
+    return [(name.strip(), found.get(name, DASH), before.get(name, DASH)) for name in names]
+
+
+def _findings(
+    costs: Sequence[FindingCost], waits: Waits | None, top: int, texts: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the findings at which something was measured, the most saving first."""
+    measured = [cost for cost in costs if cost.wait is not None]
+    return [
+        {
+            **_words(cost.finding),
+            "saves": _saves(cost, waits),
+            "open": at < _OPEN,
+            "code_rows": list(_code(cost.finding, texts)),
+            "diff": list(_diff(cost.finding, texts)),
+            "fix": _fix(cost.finding),
+        }
+        for at, cost in enumerate(measured[:top])
+    ]
+
+
+def _words(finding: Finding) -> dict[str, str]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "where": f"{finding.filename}:{finding.start.row}",
+        "message": finding.message,
+    }
+
+
+def _saves(cost: FindingCost, waits: Waits | None) -> dict[str, str]:
+    wait = cost.wait
+    assert wait is not None
+    assert waits is not None
+    return {
+        "alone": "not played" if wait.alone is None else f"at most {span(wait.alone)}",
+        "share": share(wait.alone, waits.span),
+        "basis": f"waits {span(wait.waited)} in {pluralise(wait.calls, 'call')}; at most "
+        f"{span(waits.joint)} ({share(waits.joint, waits.span)}) with all other waits gone",
+    }
+
+
+def _others(costs: Sequence[FindingCost], top: int) -> dict[str, Any]:
+    """Return the findings at which nothing was measured."""
+    found = [cost.finding for cost in costs if cost.wait is None]
+    shown = [_words(finding) for finding in found[:top]]
+    return {"all": len(found), "shown": shown, "more": len(found) - len(shown)}
+
+
+def _numbered(finding: Finding, texts: Mapping[str, str]) -> Mapping[int, str]:
+    """Return the rows of a finding's file by number."""
+    if finding.cell is not None:
+        return {}
+    return dict(enumerate(texts.get(finding.filename, "").splitlines(), 1))
+
+
+def _code(finding: Finding, texts: Mapping[str, str]) -> Iterator[tuple[int, str, bool]]:
+    """Yield the rows around a finding: number, text, and whether the finding is there."""
+    found = _numbered(finding, texts)
+    first, last = finding.start.row, finding.end.row
+    for row in range(first - _AROUND, min(last, first + 10) + _AROUND + 1):
+        if row in found:
+            yield row, found[row], first <= row <= last
+
+
+def _diff(finding: Finding, texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a fix: what becomes of each, and its text."""
+    found = _numbered(finding, texts)
+    if finding.fix is None or not found:
+        return
+    for _, changed in fix_changes(finding.fix, found):
+        yield "hunk", f"@@ line {changed[0][1]} @@"
+        for sign, _, text in changed:
+            yield _SIGNS.get(sign, ""), f"{sign}{text}"
+
+
+def _fix(finding: Finding) -> dict[str, str]:
+    fix = finding.fix
+    if fix is None:
+        return {}
+    return {
+        "title": fix.title,
+        "safety": fix.safety.value,
+        "note": fix.note,
+    }
+
+
+def _waits(waits: Waits | None, top: int) -> dict[str, Any]:
+    if waits is None:
+        return {}
+    return {
+        "joint": f"{span(waits.joint)} ({share(waits.joint, waits.span)})",
+        "rows": [
+            (
+                _of_whole(wait.alone, waits.span),
+                _of_whole(wait.waited, waits.span),
+                f"{wait.calls:,}",
+                place(wait.site),
+            )
+            for wait in waits.each[:top]
+        ],
+    }
+
+
+def _of_whole(time: int | None, whole: int) -> str:
+    return DASH if time is None else f"{span(time)} ({share(time, whole)})"
+
+
+def _timeline(step: Timeline | None) -> dict[str, Any]:
+    """Return the drawing of the median step."""
+    if step is None or not step.time or not step.tracks:
+        return {"lanes": [], "kinds": [], "axis": "", "step": ""}
+    lanes = []
+    for number, track in enumerate(step.tracks):
+        said = ", ".join(
+            f"{_KINDS[kind]} {share(_covered(track.bars, kind), step.time)}"
+            for kind in _KINDS
+            if any(bar.kind == kind for bar in track.bars)
+        )
+        drawing = svg.lane(
+            [_mark(bar, step.time) for bar in track.bars],
+            key=f"lane-{number}",
+            title=track.name,
+            said=said,
+        )
+        lanes.append({"name": track.name, "drawing": drawing})
+    for number, level in enumerate(step.queues):
+        drawing = svg.levels(
+            level.most, key=f"queue-{number}", title=level.name, said=f"at most {max(level.most)}"
+        )
+        lanes.append({"name": f"{level.name}, up to {max(level.most):,}", "drawing": drawing})
+    kinds = [kind for kind in _KINDS if any(b.kind == kind for t in step.tracks for b in t.bars)]
+    ticks = [(at / _TICKS, span(step.time * at / _TICKS)) for at in range(_TICKS + 1)]
+    return {
+        "lanes": lanes,
+        "kinds": [(kind, _KINDS[kind]) for kind in kinds],
+        "axis": svg.ruler(ticks, key="axis", title="Time"),
+        "step": "All that was recorded"
+        if step.step is None
+        else f"Step {step.step}, {span(step.time)}: the median one",
+    }
+
+
+def _covered(bars: Sequence[Bar], kind: str) -> int:
+    return sum(bar.busy for bar in bars if bar.kind == kind)
+
+
+def _mark(bar: Bar, whole: int) -> svg.Mark:
+    name = clipped(bar.name, _NAME)
+    words = name if bar.count == 1 else f"{bar.count:,}, the longest {name}"
+    return svg.Mark(
+        bar.start / whole,
+        (bar.start + bar.time) / whole,
+        bar.kind,
+        f"{words}: {span(bar.busy)}",
+        bar.busy / bar.time if bar.time else 1.0,
+    )
+
+
+def _ranks(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield a bar for each rank's device: computing, other work alone, idle."""
+    waiting = {row.rank: row for row in table(report)}
+    for rank in report.ranks:
+        spent = rank.figures.temporal
+        if spent is None or not spent.total:
+            continue
+        ends = [0.0, spent.compute / spent.total, (spent.compute + spent.rest) / spent.total, 1.0]
+        parts = {"compute": spent.compute, "rest": spent.rest, "idle": spent.idle}
+        said = ", ".join(f"{name} {share(time, spent.total)}" for name, time in parts.items())
+        marks = [
+            svg.Mark(low, high, name, f"{name}: {span(time)}")
+            for low, high, (name, time) in zip(ends, ends[1:], parts.items(), strict=False)
+        ]
+        row = waiting[rank.number]
+        yield {
+            "name": f"rank {rank.number}",
+            "drawing": svg.lane(marks, key=f"rank-{rank.number}", title="device", said=said),
+            "idle": share(spent.idle, spent.total),
+            "step": span(row.step),
+            "waits": span(row.waits),
+        }
+
+
+def _kernels(rank: Rank, top: int) -> list[tuple[str, str, str, str]]:
+    of = rank.figures
+    whole = sum(kernel.total for kernel in of.kernels)
+    return [
+        (
+            clipped(kernel.name, _NAME),
+            kernel.kind,
+            f"{kernel.count:,}",
+            f"{span(kernel.total)} ({share(kernel.total, whole)})",
+        )
+        for kernel in of.kernels[:top]
+    ]

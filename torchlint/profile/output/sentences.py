@@ -1,0 +1,32 @@
+"""What a report says in one sentence."""
+
+from __future__ import annotations
+
+from torchlint.profile.output.table import share, span
+from torchlint.profile.report import Rank
+from torchlint.profile.waits import Waits
+
+
+def headline(rank: Rank, waits: Waits | None) -> str:
+    """Return what a reader should know first: how long a step takes, what the device does in it,
+    and what all waits for it cost."""
+    of, parts = rank.figures, []
+    if of.steps.median is not None:
+        parts.append(f"A step takes {span(of.steps.median)}")
+    else:
+        parts.append(f"The trace spans {span(of.span)}")
+    spent = of.temporal
+    if spent is None:
+        parts.append("no GPU worked")
+    else:
+        parts.append(
+            f"the GPU computes for {share(spent.compute, spent.total)} of the time and is idle for "
+            f"{share(spent.idle, spent.total)}"
+        )
+    if of.loading and of.span and of.loading >= of.span / 100:
+        parts.append(f"{share(of.loading, of.span)} is waiting for data")
+    first = f"{'; '.join(parts)}."
+    if waits is None or not waits.each:
+        return first
+    joint = share(waits.joint, waits.span)
+    return f"{first} Without all waits for the device the run would be at most {joint} shorter."
