@@ -474,6 +474,10 @@ SHOWN |= {
     ),
 }
 LEFT = {
+    "a score of NumPy that is chosen elsewhere": "import numpy as np\n\n"
+    "CHOSEN = {'mean': lambda out, y: np.float64(out.mean().item())}\n"
+    "eval_criterion = CHOSEN['mean']\n\n"
+    + function("total = 0.0\n", "total += eval_criterion(out, y).item()\n", "return total\n"),
     "a list over epochs with another name": epochs("kept = found\n", "found, kept"),
     "a list over epochs that is written to": epochs("found[0] = 1\n", "found"),
     "a list over epochs, filled in two loops": epochs(

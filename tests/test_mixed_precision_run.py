@@ -9,6 +9,7 @@ import os
 import runpy
 import sys
 import textwrap
+import types
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,22 @@ from torch.cpu.amp import autocast
 def run():
     with autocast(False):
         print(torch.ones(1, 2).mm(torch.ones(2, 1)).dtype)
+"""
+
+LIBRARY = f"""
+import torch
+def call(function):
+    with {HALF}:
+        function()
+class Base:
+    def go(self):
+        call(self.run)
+def decorated():
+    return lambda function: lambda: call(function)
+def context():
+    return {HALF}
+def value(x):
+    return float(x)
 """
 
 # Each is what `main.py` holds, and what the other files do.
@@ -79,6 +96,21 @@ WRITTEN_OUT: dict[str, Mapping[str, str]] = {
             f"{HEAD}{RUN}\nset_it = getattr(torch, 'set_auto' + "
             "'cast_dtype')\nset_it('cpu', torch.half)\nrun()"
         )
+    },
+    "a library that is handed a function": {
+        "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import call\ncall(run)",
+    },
+    "a library whose class is a base class": {
+        "main.py": f"{HEAD}{RUN}\nimport statistics_of_nobody\n"
+        "class Step(statistics_of_nobody.Base):\n    def run(self):\n        run()\nStep().go()",
+    },
+    "a library whose decorator wraps the step": {
+        "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import decorated\n"
+        "@decorated()\ndef main():\n    run()\nmain()",
+    },
+    "a library whose context is entered": {
+        "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import context\n"
+        "with context():\n    run()",
     },
     "an old autocast with other defaults": {
         "main.py": (
@@ -200,6 +232,10 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
     },
 }
 PLAIN: dict[str, Mapping[str, str]] = {
+    "a library that is handed values": {
+        "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import value\nrun()\n"
+        "for metric in [value]:\n    print(value(x.sum()), metric(x.sum()))"
+    },
     "a script": {"main.py": f"{HEAD}{RUN}\nrun()"},
     "a script with an import": {"main.py": f"{IMPORT}\nrun()"},
     "an import that no other file uses": {
@@ -214,6 +250,14 @@ PLAIN: dict[str, Mapping[str, str]] = {
         "steps.py": IMPORT,
     },
 }
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let programs import a library that torchlint does not know."""
+    module = types.ModuleType("statistics_of_nobody")
+    exec(LIBRARY, module.__dict__)  # noqa: S102 - our own text
+    monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
 def fixes(folder: Path, files: Mapping[str, str]) -> dict[str, FileReport]:

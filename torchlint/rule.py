@@ -46,6 +46,7 @@ from torchlint.semantic.uses.accumulators import made_in_turn
 from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
 from torchlint.semantic.uses.observers import hooks_operations, replaced, speaks_of_mps
+from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -401,6 +402,8 @@ def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) 
         above = module.parent(above)
     kind = number_kind(module, read)
     if not isinstance(above, cst.Call) or kind != "float" or read.how not in ("item", "float"):
+        return None
+    if not detachable(module, read.tensor):
         return None
     found, value = meter_reads(module, above, read.node), inferred(module, read.tensor)
     if found is None or (found.filled_in and value.rank != 0 and value.origin != "loss"):

@@ -20,6 +20,10 @@ CASES = {
         "model netG student_net self_model encoder_q",
         "model_path unwrap_model is_model models get_net",
     ),
+    "CLASS": (
+        "model_class optimizer_cls cls block_class",
+        "num_class classes class_name per_class",
+    ),
     "HELD_OUT": (
         "val_dataset dataset_val testset test_data valSet valid",
         "value validate train_val dataset lastly evaluator",

@@ -157,6 +157,15 @@ def test_the_nearest_list_holds_for_a_file(tmp_path: Path) -> None:
     assert in_folder(settings, str(tmp_path.parent), {}) is settings
 
 
+def test_a_folder_without_lists_asks_those_above_it(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==1.8.0")
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    settings = load_settings(None, start=str(tmp_path / "src" / "deep"))
+    assert (settings.target_torch, settings.root) == ((1, 8), str(tmp_path / "src" / "deep"))
+    (tmp_path / "src" / "requirements.txt").write_text("numpy")
+    assert load_settings(None, start=str(tmp_path / "src" / "deep")).target_torch == (2, 4)
+
+
 def test_what_is_configured_holds_everywhere(tmp_path: Path) -> None:
     (tmp_path / "torchlint.toml").write_text("target-torch = '2.6'\n")
     (tmp_path / "old").mkdir()

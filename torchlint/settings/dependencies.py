@@ -73,6 +73,17 @@ def declared_above(folder: str, root: str, memory: dict[str, Declared | None]) -
     return memory[folder]
 
 
+def declared_over(folder: str) -> Declared | None:
+    """Return what the lists of dependencies in a folder say, or in the nearest one above it that
+    has any, up to the top of its git repository."""
+    while not (lists_in(folder) or os.path.lexists(os.path.join(folder, ".git"))):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return declared_in(folder)
+
+
 def lists_in(folder: str) -> list[str]:
     """Return the lists of dependencies in a folder and in its folder ``requirements``, no more than
     `_MOST_FILES`."""

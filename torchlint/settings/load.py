@@ -16,7 +16,12 @@ from torchlint.base.errors import ConfigError, TorchlintError, UsageError
 from torchlint.base.finding import Severity
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.settings import values
-from torchlint.settings.dependencies import Declared, declared_above, declared_in
+from torchlint.settings.dependencies import (
+    Declared,
+    declared_above,
+    declared_in,
+    declared_over,
+)
 from torchlint.settings.files import Layer, read_chain
 from torchlint.settings.keys import CONFIGURED, FIELDS, KEYS, TARGET_TORCH, Settings, checked
 from torchlint.settings.line_length import declared_length
@@ -199,14 +204,14 @@ def _check_rules(
 
 def _declared_torch(config: str | None, root: str) -> Declared | None:
     """Return the lower bound of torch in our pyproject.toml where it lies elsewhere, or in the
-    root's dependencies."""
+    root's dependencies; where the root is but a folder that was named, in those above it."""
     folder = os.path.dirname(os.path.realpath(config)) if config else root
     elsewhere = (
         declared_in(folder)
         if folder != root and os.path.basename(config or "") == "pyproject.toml"
         else None
     )
-    return elsewhere or declared_in(root)
+    return elsewhere or (declared_in(root) if config else declared_over(root))
 
 
 def in_folder(settings: Settings, folder: str, memory: dict[str, Declared | None]) -> Settings:

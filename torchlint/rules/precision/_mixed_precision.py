@@ -17,12 +17,13 @@ import libcst as cst
 
 from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.imports import import_of
+from torchlint.semantic.code.imports import import_of, import_reads
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import sees_itself
+from torchlint.semantic.values.inferred import inferred
 
 _BOUND = re.compile(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+[\w., \t]+$", re.MULTILINE)
 _RENAMED = re.compile(r"\bas\b")
@@ -41,8 +42,13 @@ _TYPED = re.compile(
     r"|\b(?:[sg]et_autocast_(?:cpu_|gpu_)?dtype|is_autocast_(?:cache_)?enabled)\b"
 )
 """Uses of autocast that say nothing of the cache."""
+_PARTS_ONLY = (
+    r"(?!monai\.(?:networks|losses|metrics|transforms|data|utils)\b"
+    r"|transformers(?:\.models[\w.]*)?\s+import\s+(?![^\n]*Trainer)\w[\w., \t]*$)"
+)
+"""What of two libraries holds layers, losses and tokenizers alone."""
 _CALLS_US = re.compile(
-    r"^[^\S\n]*(?:import|from)\s+(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
+    rf"^[^\S\n]*(?:import|from)\s+{_PARTS_ONLY}(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
     r"|catalyst|apex|mmengine|mmcv|fairseq|detectron2|diffusers|peft|trl|torchtnt|monai"
     r"|ultralytics)\b"
     r"|\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\(",
@@ -102,7 +108,7 @@ def _without_imports(text: str) -> str:
 @question(ground=True)
 def only_known_callers(module: Module) -> bool:
     """Say whether all that the file imports is its own project's, or calls no code of ours inside
-    an autocast."""
+    an autocast: a library that is not known is handed no code of ours."""
     for node in module.nodes(cst.Import, cst.ImportFrom):
         if isinstance(node, cst.ImportFrom):
             names = ["." * len(node.relative) + (dotted_text(node.module) or "")]
@@ -110,9 +116,45 @@ def only_known_callers(module: Module) -> bool:
             assert isinstance(node, cst.Import)
             names = [dotted_text(item.name) or "" for item in node.names]
         for name in names:
-            if name.partition(".")[0] not in _KNOWN and not module.outside.is_ours(name):
+            known = name.partition(".")[0] in _KNOWN or module.outside.is_ours(name)
+            if not known and not _takes_values_only(module, node):
                 return False
     return True
+
+
+_CODE = frozenset(("function", "class", "module", "object"))
+
+
+def _takes_values_only(module: Module, home: cst.Import | cst.ImportFrom) -> bool:
+    """Say whether a file hands what it imports nothing but values, as ``dc(prediction, label)``:
+    nothing that the file defines is called from there."""
+    if isinstance(home.names, cst.ImportStar):
+        return False
+    return not any(_may_call_us(module, read) for read in import_reads(module, home))
+
+
+_ENTERED = (cst.WithItem, cst.Decorator)
+
+
+def _may_call_us(module: Module, read: cst.Name) -> bool:
+    """Say whether what a library defines may call code of ours: it is a base class, a decorator or
+    a context, or is handed a function or an object of ours."""
+    whole: cst.CSTNode = read
+    while isinstance(above := module.parent(whole), cst.Attribute):
+        whole = above
+    if isinstance(above, cst.Arg) and isinstance(module.parent(above), cst.ClassDef):
+        return True
+    if isinstance(above, cst.Call) and above.func is whole:
+        entered = isinstance(module.parent(above), _ENTERED)
+        return entered or any(_holds_code(module, arg.value) for arg in above.args)
+    return isinstance(above, _ENTERED)
+
+
+def _holds_code(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an argument may be code of ours, or an object of a class of ours."""
+    if isinstance(node, cst.Lambda) or (isinstance(node, cst.Name) and node.value == "self"):
+        return True
+    return inferred(module, node).kind in _CODE
 
 
 def only_entered(module: Module, use: cst.BaseExpression) -> bool:

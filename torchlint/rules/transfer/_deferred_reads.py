@@ -49,6 +49,7 @@ from torchlint.semantic.uses.observers import (
     scripted,
     speaks_of_mps,
 )
+from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CUDA
 
@@ -127,6 +128,8 @@ def _summed(
         return None
     terms = tuple(term for each in found.steps for term in _terms(module, found, each, kept))
     if node not in [term.read.node for term in terms]:
+        return None
+    if not all(detachable(module, term.read.tensor) for term in terms):
         return None
     kinds = {term.kind for term in terms}
     total = "float" if found.start == "float" or "float" in kinds else "int"
@@ -298,6 +301,8 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
     kind = number_kind(module, read)
     if kind is None or read.how not in ("item", "float", "int"):
         return None
+    if not detachable(module, read.tensor):
+        return None
     kept: cst.BaseExpression = detached(read.tensor)
     if not made_in_turn(module, read.tensor):
         kept = method_call(kept, "clone")
@@ -340,6 +345,8 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     arg = module.parent(read.node)
     append = module.parent(arg) if isinstance(arg, cst.Arg) else None
     if not isinstance(append, cst.Call) or read.how not in ("item", "float"):
+        return None
+    if not detachable(module, read.tensor):
         return None
     found, kind = gathering_loop(module, append), number_kind(module, read)
     if found is None or (found.again and kind is None):
@@ -499,7 +506,7 @@ def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]
     """Yield the read that an expression is: ``x.item()`` of one number, which nothing else looks at
     in it."""
     for read in scalar_reads(module, node):
-        scalar = inferred(module, read.tensor).rank == 0
+        scalar = inferred(module, read.tensor).rank == 0 and detachable(module, read.tensor)
         if read.node is node and read.how == "item" and scalar:
             yield read
 
@@ -585,6 +592,7 @@ def _operations(node: cst.BaseExpression) -> Iterator[cst.BinaryOperation]:
 
 def _is_number(module: Module, read: HostRead) -> bool:
     known = number_kind(module, read) is not None and inferred(module, read.tensor).rank == 0
+    known = known and detachable(module, read.tensor)
     return known and read.how in ("item", "float")
 
 

@@ -121,6 +121,7 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import made_in_turn, uses_of_number
+from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _METER = (
@@ -223,6 +224,8 @@ def _kept(module: Module, read: HostRead) -> Fix | None:
         return found
     if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
         return None
+    if not detachable(module, read.tensor):
+        return None
     new = detached(read.tensor)
     return Fix((Replace(read.node, new),), Safety.SUGGESTION, "Pass the detached tensor")
 
@@ -237,6 +240,8 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     uses = uses_of_number(module, target) if isinstance(target, cst.Name) else None
     kind = number_kind(module, read)
     if uses is None or kind is None or read.how not in ("item", "float", "int"):
+        return None
+    if not detachable(module, read.tensor):
         return None
     logs = logged_seldom(module, _EVERY, dict.fromkeys(uses.each_step, kind))
     if logs is None:

@@ -15,7 +15,7 @@ from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import OPTIONS, SPECIAL_TOKEN, called
+from torchlint.semantic.torch.spelling import CLASS, OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -93,16 +93,20 @@ class Parameters:
         far = [each[name] for each in self._elsewhere if name in each]
         return any(each.tensor and each.host for each in (*near, *far))
 
+    def _declared(self, param: cst.Param) -> Value:
+        """Return what the annotation says, if any: ``model_class: Net`` means the class."""
+        if param.annotation is None:
+            return UNKNOWN
+        declared = self._values.annotation(param.annotation.annotation)
+        is_class = declared.kind == "module" and called(param.name.value, CLASS)
+        return UNKNOWN if is_class else declared
+
     def _value(self, param: cst.Param, fuel: int) -> Value:
         name = param.name.value
         host = self._on_host(param, fuel)
         if host is not None:
             return host
-        declared = (
-            self._values.annotation(param.annotation.annotation)
-            if param.annotation is not None
-            else UNKNOWN
-        )
+        declared = self._declared(param)
         if declared.kind == "?" and name == self._framework_batch:
             return Value("batch", device=ACCEL, origin="forward", loose=True)
         site = self._from_sites(name, fuel)

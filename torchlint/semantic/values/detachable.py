@@ -1,0 +1,126 @@
+"""Whether what has ``.item()`` has the other methods of a tensor too.
+
+What a program chooses by its configuration, ``criterion = get_metric(config)``, may give a NumPy
+scalar, which has ``.item()`` and no ``.detach()``. `inferred` takes its name for what it most
+likely is, which is right for a finding: the read waits if it is a tensor. A fix that calls other
+methods needs to know.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.inferred import inferred
+
+_DEPTH = 6
+_OWN = ops.TENSOR_ONLY_METHODS
+
+
+@question(
+    yes="`{0}` is a tensor: by what made it, or by what is done with it",
+    no="`{0}` may be a NumPy scalar: what gives it is chosen elsewhere",
+)
+def detachable(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a thing that has ``.item()`` is no NumPy scalar, which has no ``.detach()``: no
+    callable gives it of which the program shows neither what it is nor that its results are
+    back-propagated."""
+    return not _doubtful(module, node, _DEPTH)
+
+
+def _doubtful(module: Module, node: cst.CSTNode, depth: int) -> bool:
+    if depth == 0:
+        return False
+    match node:
+        case cst.Name():
+            return not _used_as_tensor(module, node) and any(
+                _doubtful_binding(module, each, depth) for each in definitions_of(module, node)
+            )
+        case cst.Call():
+            return _doubtful_call(module, node, depth)
+        case cst.Subscript(value=inner) | cst.UnaryOperation(expression=inner):
+            return _doubtful(module, inner, depth - 1)
+        case cst.Attribute(value=inner, attr=cst.Name("data")):
+            return _doubtful(module, inner, depth - 1)
+        case cst.IfExp(body=body, orelse=other):
+            return any(_doubtful(module, each, depth - 1) for each in (body, other))
+        case cst.BinaryOperation(left=left, right=right):
+            sides = [left, right]
+            doubtful = [_doubtful(module, each, depth - 1) for each in sides]
+            sure = (
+                inferred(module, each).tensor and not doubt
+                for each, doubt in zip(sides, doubtful, strict=True)
+            )
+            return any(doubtful) and not any(sure)
+    return False
+
+
+def _doubtful_binding(module: Module, definition: cst.CSTNode, depth: int) -> bool:
+    """Say whether what binds a name is doubtful; what a loop or a parameter binds is not."""
+    if not isinstance(definition, (cst.Assign, cst.AnnAssign)) or definition.value is None:
+        return False
+    return _doubtful(module, definition.value, depth - 1)
+
+
+def _used_as_tensor(module: Module, name: cst.Name) -> bool:
+    """Say whether the function around a name back-propagates what it holds, or calls on it what
+    tensors alone have; ``.item()`` and a name prove nothing."""
+    use = values(module).uses(module.tree.owners[name]).get(name.value)
+    return use is not None and (use.grad is True or use.origin != "loss")
+
+
+def _doubtful_call(module: Module, call: cst.Call, depth: int) -> bool:
+    func, name = call.func, module.name(call.func)
+    if name is not None and name.startswith("torch."):
+        return False
+    callees = [each for each in callees_of(module, call) if isinstance(each, cst.FunctionDef)]
+    if callees:
+        given = [one for each in callees for one in module.within(each.body, cst.Return)]
+        return any(_doubtful_return(module, each.value, depth) for each in given)
+    what = inferred(module, func)
+    if what.kind == "module":
+        # Of a network, the name is enough: it gives no number.
+        return what.origin == "name" and what.name == "loss" and not _trained(module, func)
+    if isinstance(func, cst.Attribute) and func.attr.value in _OWN:
+        return False
+    if inferred(module, call).kind == "?":
+        return not _trained(module, func)
+    return isinstance(func, cst.Attribute) and _doubtful(module, func.value, depth - 1)
+
+
+def _doubtful_return(module: Module, value: cst.BaseExpression | None, depth: int) -> bool:
+    parts = [each.value for each in value.elements] if isinstance(value, cst.Tuple) else [value]
+    return any(each is not None and _doubtful(module, each, depth - 1) for each in parts)
+
+
+@question(
+    yes="what `{0}` gives is back-propagated",
+    no="nothing that `{0}` gives is known to be back-propagated",
+)
+def _trained(module: Module, func: cst.BaseExpression) -> bool:
+    """Say whether the file back-propagates what a callable of this name gives, in any function."""
+    text = dotted_text(func)
+    return text is not None and text in _trainers(module)
+
+
+@question(ground=True)
+def _trainers(module: Module) -> frozenset[str]:
+    """Return the names of the callables whose results a function of the file back-propagates."""
+    out: set[str] = set()
+    for call in module.nodes(cst.Call):
+        text = dotted_text(call.func)
+        binding = module.small_statement(call) if text is not None else None
+        if text is None or not isinstance(binding, cst.Assign):
+            continue
+        target = binding.targets[0].target
+        if isinstance(target, cst.Name):
+            use = values(module).uses(module.tree.owners[binding]).get(target.value)
+            if use is not None and (use.grad is True or use.origin == "model"):
+                out.add(text)
+    return frozenset(out)
