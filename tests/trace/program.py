@@ -7,7 +7,8 @@ Times are nanoseconds; what is written are microseconds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,18 @@ class Machine:
     dropped: frozenset[str] = frozenset()
     calls: dict[str, list[int]] = field(default_factory=dict)
     """When the calls of each place in the program that waits began."""
+    ready: list[int] = field(default_factory=list)
+    """When each batch so far was there."""
+    taken: list[int] = field(default_factory=list)
+    """When each batch so far was taken."""
+
+    @contextmanager
+    def operator(self, name: str) -> Iterator[None]:
+        """Write down an operator that holds what is done meanwhile."""
+        begun, at = self.now, len(self.events)
+        yield
+        self.event("cpu_op", name, begun, self.now - begun)
+        self.events.insert(at, self.events.pop())
 
     def event(self, cat: str, name: str, ts: int, dur: int, **args: Any) -> None:
         """Write down what took time."""
@@ -84,6 +97,42 @@ class Machine:
         self.calls.setdefault(place, []).append(self.now)
         self.launch(1_500, stream, "Memcpy DtoH (Device -> Pinned)", "gpu_memcpy")
         self.sync(place, stream)
+
+    def upload(self, time: int, stream: int = 7) -> None:
+        """Copy from pageable memory to the device, and wait for it."""
+        self.correlation += 1
+        begun = self.now
+        start = max(begun + CALL + LATENCY, self.streams.get(stream, 0))
+        self.streams[stream] = start + time
+        self.now = start + time + 1_000
+        args = {"correlation": self.correlation}
+        self.event("cuda_runtime", "cudaMemcpyAsync", begun, self.now - begun, **args)
+        name = "Memcpy HtoD (Pageable -> Device)"
+        self.event("gpu_memcpy", name, start, time, stream=stream, device=0, **args)
+
+    def batch(self, time: int, own: int, workers: int = 4) -> None:
+        """Take a batch of worker processes, each of which makes one in `time` nanoseconds, and at
+        most two ahead; unpacking it takes `own`."""
+        begun, number = self.now, len(self.ready)
+        before = self.ready[number - workers] if number >= workers else BEGIN
+        ahead = 2 * workers
+        room = self.taken[number - ahead] if number >= ahead else BEGIN
+        self.ready.append(max(before, room) + time)
+        self.now = max(begun, self.ready[-1]) + own
+        self.taken.append(self.now)
+        name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        self.event("user_annotation", name, begun, self.now - begun)
+
+    def allocate(self, time: int) -> None:
+        """Take memory from the driver."""
+        self.event("cuda_runtime", "cudaMalloc", self.now, time)
+        self.now += time
+
+    def free(self, time: int) -> None:
+        """Give memory back to the driver, once the device is done with it."""
+        self.sync("free")
+        self.event("cuda_runtime", "cudaFree", self.now, time)
+        self.now += time
 
     def depend(self, stream: int, on: int) -> None:
         """Let a stream wait for what another one has to do so far."""

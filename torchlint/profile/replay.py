@@ -8,10 +8,12 @@ in which they happened. Each is as late as what it waited for, plus what it took
   training thread and autograd's threads, which take turns, are one actor;
 - work ends after its launch, the work before it in its stream, and work of another stream that it
   visibly followed;
-- a call that blocks comes back after the work that it waited for.
+- a call that blocks comes back after the work that it waited for;
+- a batch that worker processes had not ready is ready no sooner: they go their own pace.
 
-So nothing changes where nothing is dropped, and dropping makes items earlier, never later.
-Waiting for data and for other ranks is host work here, and collectives are work like any other.
+So nothing changes where nothing is dropped, and dropping makes items earlier, never later. Waiting
+for other ranks is work of a device here, like any other, and loading in the program's own process
+is work of the host.
 """
 
 from __future__ import annotations
@@ -22,25 +24,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from torchlint.trace.columns import ANNOTATION, NONE, Columns, Ints, Trace
+from torchlint.trace.columns import ANNOTATION, NONE, Columns, Ints, Mask, Trace
 from torchlint.trace.intervals import Spans, covered
 from torchlint.trace.launches import joined
 from torchlint.trace.window import STEP
 
-_BLOCKS = re.compile(r".*Synchronize|(?:cuda|hip)Memcpy")
+_BLOCKS = re.compile(r".*Synchronize|(?:cuda|hip)(?:Memcpy|Free)")
 """Names of calls that wait for a device however short they are."""
 _MAY_BLOCK = re.compile(
     r"(?:cuda|hip|cu)(?:Mem|Malloc|Free|Host(?:Alloc|Free)|(?:Graph)?Launch|Ext|ModuleLaunch).*"
 )
 """Names of calls that wait where they are long: copies, allocations, and launches into a full
 queue."""
+_BATCHES = re.compile(r"enumerate\(DataLoader\)#_MultiProcessing.*__next__")
+"""Waits for batches that other processes make."""
 _ALL_STREAMS = re.compile(r".*(?:Device|Ctx|Context)Synchronize")
+_ONE_STREAM = re.compile(r".*StreamSynchronize")
+_COPIES = re.compile(r"(?:cuda|hip)Memcpy.*")
 _EVENTS = re.compile(r"(?:cu|cuda|hip)StreamWaitEvent")
 _READS = re.compile(r".*DtoH.*Pageable.*")
 """Names of copies for which the call that starts them waits."""
 _LONG = 20_000
 _OWN = 5_000
 """Nanoseconds of a call that blocks which are not waiting, at most."""
+_UNPACKS, _WAITS = 1_000_000, 3
+"""A batch was not ready where taking it took longer than so many nanoseconds, and longer than so
+many times what the quickest one took."""
 _RETURN = 1_000
 """Nanoseconds from the end of work to the return of a call that would have to wait for it now."""
 _LAG = 6_000
@@ -67,14 +76,18 @@ class Dropped:
 class Replay:
     """A trace, ready to be played again.
 
-    `calls` and `work` are rows of the trace's columns: the calls of drivers of which none lies in
-    another one, and what devices did, by end. Numbers of calls and of work are places in them.
+    `calls` and `work` are rows of the trace's columns: the calls of drivers and of loaders of which
+    none lies in another one, and what devices did, by end. Numbers of calls and of work are places
+    in them.
     """
 
     def __init__(self, trace: Trace) -> None:
         columns = trace.columns
-        found = np.flatnonzero(trace.calls())
+        loads = np.isin(columns.name, trace.named(_BATCHES)) & ~trace.device()
+        found = np.flatnonzero(trace.calls() | loads)
         self.calls, inside = _outermost(columns, found)
+        self.loads: Mask = loads[self.calls]
+        """Which of the calls are no driver's, but wait for a batch from worker processes."""
         work = np.flatnonzero(trace.device())
         self.work = work[np.argsort(columns.end[work], kind="stable")]
         self._launch = np.full(len(self.work), NONE)
@@ -88,6 +101,7 @@ class Replay:
         self._training = np.isin(columns.thread[self.calls], actor)
         self._before, self._own = self._callers(columns.thread[self.calls])
         self._awaits(trace)
+        self._ready()
         self._follows(trace)
         self.launched = self._launch
         """The call that started each piece of work, `NONE` where the trace does not show it."""
@@ -143,11 +157,17 @@ class Replay:
             while last[at] >= 0 and started[last[at]] > at:
                 last[at] -= 1
         awaited = np.where(blocks, np.array(last, dtype=np.int64), NONE)
+        awaited = self._of_streams(trace, awaited)
         ended = self._end[np.maximum(awaited, 0)] if len(self._end) else self._back
-        waited = (awaited >= 0) & (ended > self._start)
         after = self._back - ended
-        self._awaited = awaited.tolist()
-        self._alone = np.where(waited, np.minimum(_OWN, took), took)
+        soon = always | (after <= np.maximum(_OWN, took // 10))
+        waited = (awaited >= 0) & (ended > self._start) & soon
+        # Allocations and launches wait now and then: what did not is not taken to.
+        sure = always | waited | np.isin(names[self.calls], trace.named(_COPIES))
+        awaited = np.where(sure, awaited, NONE)
+        self.awaited: Ints = awaited
+        """The work that each call waits for, or would where it came earlier; `NONE` for none."""
+        self._alone = np.where(waited, np.minimum(np.maximum(_OWN, after), took), took)
         self._tail = np.where(waited, after, np.minimum(after, _RETURN)).tolist()
         self.blocking: Ints = np.flatnonzero(awaited >= 0)
         """Calls that wait for a device, or would where they came earlier."""
@@ -155,6 +175,50 @@ class Replay:
         """How long each call took that waited for a device, in nanoseconds; else 0."""
         wide = blocks & np.isin(names[self.calls], trace.named(_ALL_STREAMS))
         self._also = self._other_streams(np.flatnonzero(wide), trace.columns.stream[self.work])
+
+    def _ready(self) -> None:
+        """Find out before which time a call cannot come back: of a wait for a batch the one at
+        which the batch was there.
+
+        What each call takes, the shortest too, is no waiting but work of the host.
+        """
+        took = self._back - self._start
+        usual = int(took[self.loads].min()) if self.loads.any() else 0
+        late = self.loads & (took > max(_UNPACKS, _WAITS * usual))
+        self._alone = np.where(late, usual, self._alone)
+        self._until = np.where(late, self._back, _NEVER).tolist()
+        self.waited = np.where(late, took, self.waited)
+
+    def _of_streams(self, trace: Trace, awaited: Ints) -> Ints:
+        """Return what calls wait for, those that wait for one stream for work of it.
+
+        The stream is the one that the profiler wrote beside the call, else that of the copy that
+        was started just before; where a call visibly waited, that of what it waited for; else that
+        in which the most work runs.
+        """
+        names, streams = trace.columns.name, trace.columns.stream[self.work]
+        one = np.isin(names[self.calls], trace.named(_ONE_STREAM)) & (awaited >= 0)
+        if not one.any():
+            return awaited
+        told = _told_streams(trace)
+        copies = np.isin(names[self.calls], trace.named(_COPIES))
+        stream_of = np.full(len(self.calls), NONE)
+        known = self._launch >= 0
+        stream_of[self._launch[known]] = streams[known]
+        numbers, counts = np.unique(streams, return_counts=True)
+        main = int(numbers[np.argmax(counts)])
+        found: Ints = awaited.copy()
+        for at in np.flatnonzero(one).tolist():
+            last, before = int(awaited[at]), self._own[at]
+            stream = told.get(int(trace.columns.corr[self.calls[at]]), NONE)
+            if stream == NONE and before >= 0 and copies[before]:
+                stream = int(stream_of[before])
+            if stream == NONE:
+                stream = int(streams[last]) if self._end[last] > self._start[at] else main
+            while last >= 0 and (streams[last] != stream or self._launch[last] > at):
+                last -= 1
+            found[at] = last
+        return found
 
     def _other_streams(self, wide: Ints, streams: Ints) -> dict[int, list[tuple[int, int]]]:
         """Return for calls that wait for all streams the last work of each, and how long after it
@@ -244,12 +308,13 @@ class Replay:
         """Return the nanoseconds from the first event to the last without what is dropped."""
         gap, alone, gap_end = self._host(dropped)
         calls = len(self.calls)
+        awaited = self.awaited.tolist()
         waits, freed = frozenset(dropped.waits), frozenset(dropped.work)
         start, back, end = [0] * calls, [0] * calls, [0] * len(self.work)
-        before, own, awaited, tail = self._before, self._own, self._awaited, self._tail
+        before, own, tail = self._before, self._own, self._tail
         launch, previous, other = self._after
         lag, pause, following, alone_at = self._since
-        took, also, held = self._took, self._also, self._held
+        took, also, held, until = self._took, self._also, self._held, self._until
         for item in self._items:
             if item < calls:
                 last = before[item]
@@ -261,22 +326,23 @@ class Replay:
                     back[at] = start[at]
                 else:
                     on = awaited[at]
-                    time = start[at] + alone[at]
+                    time = max(start[at] + alone[at], until[at])
                     back[at] = max(time, end[on] + tail[at]) if on >= 0 else time
                     for on, after in also.get(at, ()):
                         back[at] = max(back[at], end[on] + after)
             else:
                 at = item - 2 * calls
+                gone = at in freed
                 time = alone_at[at]
-                if launch[at] >= 0:
+                if launch[at] >= 0 and not gone:
                     time = start[launch[at]] + lag[at]
                 if previous[at] >= 0:
-                    time = max(time, end[previous[at]] + pause[at])
+                    time = max(time, end[previous[at]] + (0 if gone else pause[at]))
                 if other[at] >= 0:
                     time = max(time, end[other[at]] + following[at])
                 for on, after in held.get(at, ()):
                     time = max(time, end[on] + after)
-                end[at] = time if at in freed else time + took[at]
+                end[at] = time if gone else time + took[at]
         host: int = gap_end + (back[self._last] if self._last >= 0 else 0)
         return max([host, *back, *end]) - self.begin
 
@@ -298,6 +364,13 @@ class Replay:
             ends = covered(spans, np.array([since_last, self.host_end]))
             gap_end -= int(ends[1] - ends[0])
         return gap.tolist(), alone.tolist(), gap_end
+
+
+def _told_streams(trace: Trace) -> dict[int, int]:
+    """Return the stream that each call waited for, by correlation, where the profiler wrote it."""
+    columns = trace.columns
+    rows = np.flatnonzero(trace.of_cat("cuda_sync") & (columns.stream >= 0) & (columns.corr >= 0))
+    return dict(zip(columns.corr[rows].tolist(), columns.stream[rows].tolist(), strict=True))
 
 
 def _usual(times: Ints, otherwise: int) -> int:

@@ -1,0 +1,240 @@
+"""What mending a finding saves at most: the trace played again without what its rule's effect takes
+out.
+
+Effects are those of `torchlint.base.declaration.Declaration`. Where more is taken out than mending
+could, the bound is higher, and still one: ``"host"`` takes out all that the host does in the
+statement, although something will stand in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from torchlint.profile.replay import Dropped, Replay
+from torchlint.trace.columns import Ints, Mask, Trace
+from torchlint.trace.intervals import Spans, covered, union
+from torchlint.trace.loader import of_loaders
+from torchlint.trace.window import step_marks
+
+NEGLIGIBLE = 0.005
+"""Share of the time below which a bound is not worth a line."""
+_SMALL = 5_000
+"""Nanoseconds of a kernel that are mostly its start and its end: fewer launches have fewer."""
+_WAIT = re.compile(r".*Synchronize|(?:cu|cuda|hip)Mem(?:cpy|set).*")
+"""Names of calls whose waiting is the program's doing: not that for memory, or for room in a queue.
+"""
+_COPY = re.compile(r"Memcpy.*|.*CopyDeviceTo.*|.*CopyHostTo.*|dma.*")
+_READ = re.compile(r"Memcpy DtoH.*|.*CopyDeviceToHost.*")
+_ALLOCATION = re.compile(
+    r"(?:cuda|hip)(?:Malloc|Free)(?:Async|Managed|Pitch|FromPoolAsync)?|"
+    r"(?:cu|hip)Mem(?:Create|Map|Unmap|Release|SetAccess|Address(?:Reserve|Free))"
+)
+"""Names of calls by which PyTorch's allocator takes memory from the driver and gives it back."""
+_FREE = re.compile(r"(?:cuda|hip)Free|(?:cu|hip)Mem(?:Unmap|Release)")
+_SYNCHRONISE = re.compile(r".*Synchronize")
+_AT_ONCE = 5_000
+"""Nanoseconds from a synchronisation to the call that it was made for, at most."""
+_NOTHING: Spans = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What mending a finding saves at most, in nanoseconds of the trace.
+
+    Args:
+        alone_ns: where it is the only one that is mended.
+        joint_ns: where all the others are mended already: what one finding covers, another one may
+            uncover.
+        basis: what was taken out of the trace, the effect of the rule.
+    """
+
+    alone_ns: int
+    joint_ns: int
+    basis: str
+
+
+class Effects:
+    """Takes out of a trace what mending statements would."""
+
+    def __init__(self, trace: Trace, replay: Replay) -> None:
+        self._trace = trace
+        self._replay = replay
+        columns = trace.columns
+        names = columns.name[replay.work]
+        self._copy = np.isin(names, trace.named(_COPY))
+        self._read = np.isin(names, trace.named(_READ))
+        self._small = columns.dur[replay.work] <= _SMALL
+        self._waits = np.zeros(len(replay.calls), dtype=np.bool_)
+        self._waits[replay.blocking] = True
+        self._waits &= np.isin(columns.name[replay.calls], trace.named(_WAIT))
+        self._atens = [at for at, name in enumerate(trace.names) if name.startswith("aten::")]
+
+    def without(self, effect: str, rows: Ints) -> Dropped:
+        """Return what an effect takes out.
+
+        Args:
+            effect: of a rule.
+            rows: events of the host that are the statement's; what runs inside of them is too.
+        """
+        match effect:
+            case "wait":
+                return self._moved(rows, self._read)
+            case "copy":
+                return self._moved(rows, self._copy)
+            case "host":
+                taken = self._moved(rows, self._copy)
+                return Dropped(taken.waits, taken.work, self._spans(rows))
+            case "launch":
+                return self._launched_once(rows)
+            case "gpu":
+                calls = self._calls(rows)
+                return Dropped(_numbers(calls), _numbers(self._started(calls)), self._spans(rows))
+            case "loader":
+                return self._loader
+            case "memory":
+                return self._memory
+        return Dropped()
+
+    def _moved(self, rows: Ints, work: Mask) -> Dropped:
+        """Drop waits, copies of a mask with the calls that start them, and the operators of torch
+        that do both."""
+        calls = self._calls(rows)
+        copies = self._started(calls) & work
+        launches = np.zeros(len(calls), dtype=np.bool_)
+        launches[self._replay.launched[copies]] = True
+        gone = (calls & self._waits) | launches
+        return Dropped(_numbers(gone), _numbers(copies), self._operators(rows, gone))
+
+    def _operators(self, rows: Ints, gone: Mask) -> Spans:
+        """Return the time of torch's outermost operators among rows that make some calls."""
+        columns = self._trace.columns
+        operators = rows[np.isin(columns.name[rows], self._atens)]
+        begun = np.sort(columns.ts[self._replay.calls[gone]])
+        first = np.searchsorted(begun, columns.ts[operators])
+        holds = np.searchsorted(begun, columns.end[operators]) > first
+        found = operators[holds]
+        return union(columns.ts[found], columns.end[found])
+
+    def _launched_once(self, rows: Ints) -> Dropped:
+        """Drop all but the first launch of each step: with it goes what the host did behind it, and
+        what was started in vain."""
+        replay, columns = self._replay, self._trace.columns
+        calls = self._calls(rows)
+        started = self._started(calls)
+        launches = np.zeros(len(calls), dtype=np.bool_)
+        launches[replay.launched[started]] = True
+        numbers = np.flatnonzero(launches)
+        spans = self._spans(rows)
+        if not len(numbers):
+            return Dropped(_numbers(calls & self._waits), (), spans)
+        begun, back = columns.ts[replay.calls[numbers]], columns.end[replay.calls[numbers]]
+        _, first = np.unique(np.searchsorted(self._steps, begun, side="right"), return_index=True)
+        kept = numbers[first]
+        # From the return of the first launch of a step to the step's end.
+        ends = np.searchsorted(self._steps, begun[first], side="right")
+        until = np.append(self._steps, 2**62)[ends]
+        behind = _common(spans, (back[first], until))
+        gone = calls & (launches | self._waits)
+        gone[kept] = False
+        work = started & self._small & ~np.isin(replay.launched, kept)
+        return Dropped(_numbers(gone), _numbers(work | (started & self._read)), behind)
+
+    @cached_property
+    def _loader(self) -> Dropped:
+        """Drop the waits for batches."""
+        rows = np.flatnonzero(of_loaders(self._trace))
+        return Dropped(_numbers(self._calls(rows)), (), self._spans(rows))
+
+    @cached_property
+    def _memory(self) -> Dropped:
+        """Drop the allocator's calls of the driver, and the synchronisations before memory is given
+        back."""
+        trace, calls = self._trace, self._replay.calls
+        columns = trace.columns.where(calls)
+        gone = np.isin(columns.name, trace.named(_ALLOCATION))
+        frees = np.isin(columns.name, trace.named(_FREE))
+        waits = np.isin(columns.name, trace.named(_SYNCHRONISE))
+        for thread in np.unique(columns.thread[frees]).tolist():
+            on = np.flatnonzero(columns.thread == thread)
+            at_once = columns.ts[on[1:]] - columns.end[on[:-1]] <= _AT_ONCE
+            gone[on[:-1]] |= waits[on[:-1]] & frees[on[1:]] & at_once
+        return Dropped(_numbers(gone), (), None)
+
+    @cached_property
+    def _steps(self) -> Ints:
+        """When the marked steps begin."""
+        return np.array([start for _, start, _ in step_marks(self._trace)], dtype=np.int64)
+
+    def _calls(self, rows: Ints) -> Mask:
+        """Return which calls of the replay run inside of rows."""
+        columns, calls = self._trace.columns, self._replay.calls
+        found = np.zeros(len(calls), dtype=np.bool_)
+        threads = columns.thread[calls]
+        for thread in np.unique(columns.thread[rows]).tolist():
+            of = rows[columns.thread[rows] == thread]
+            starts, ends = union(columns.ts[of], columns.end[of])
+            at = np.searchsorted(starts, columns.ts[calls], side="right") - 1
+            inside = (at >= 0) & (columns.ts[calls] < ends[np.maximum(at, 0)])
+            found |= inside & (threads == thread)
+        return found
+
+    def _started(self, calls: Mask) -> Mask:
+        """Return which work some calls started."""
+        launched = self._replay.launched
+        if not len(calls):
+            return np.zeros(len(launched), dtype=np.bool_)
+        found: Mask = (launched >= 0) & calls[np.maximum(launched, 0)]
+        return found
+
+    def _spans(self, rows: Ints) -> Spans:
+        columns = self._trace.columns
+        return union(columns.ts[rows], columns.end[rows])
+
+
+def together(each: Iterable[Dropped]) -> Dropped:
+    """Return what is taken out by any of several."""
+    waits: set[int] = set()
+    work: set[int] = set()
+    starts, ends = [_NOTHING[0]], [_NOTHING[1]]
+    for one in each:
+        waits.update(one.waits)
+        work.update(one.work)
+        if one.host is not None:
+            starts.append(one.host[0])
+            ends.append(one.host[1])
+    return Dropped(waits, work, union(np.concatenate(starts), np.concatenate(ends)))
+
+
+def saved(replay: Replay, dropped: Dropped) -> int:
+    """Return how much shorter the run would be at most, in nanoseconds."""
+    return replay.span - replay.play(dropped)
+
+
+def bounds(replay: Replay, each: Sequence[tuple[str, Dropped]]) -> list[Bound]:
+    """Return the bound of each of some findings, (effect, what it takes out)."""
+    whole = saved(replay, together(dropped for _, dropped in each))
+    found = []
+    for at, (effect, dropped) in enumerate(each):
+        others = together(other for place, (_, other) in enumerate(each) if place != at)
+        found.append(Bound(saved(replay, dropped), whole - saved(replay, others), effect))
+    return found
+
+
+def _numbers(chosen: Mask) -> list[int]:
+    numbers: list[int] = np.flatnonzero(chosen).tolist()
+    return numbers
+
+
+def _common(one: Spans, other: Spans) -> Spans:
+    """Return the times that two sets of spans, each apart, have in common."""
+    times = np.unique(np.concatenate((*one, *other)))
+    if len(times) < 2:
+        return _NOTHING
+    inside = [covered(spans, times[1:]) > covered(spans, times[:-1]) for spans in (one, other)]
+    both = inside[0] & inside[1]
+    return union(times[:-1][both], times[1:][both])
