@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from tests.profile import test_replay
+from torchlint.profile.places import Places
 from torchlint.profile.sites import Source, Sources
-from torchlint.profile.waits import Places
-from torchlint.trace.columns import NONE, OPERATOR, PYTHON, Trace
+from torchlint.trace.columns import NONE, OPERATOR, PYTHON, Ints, Trace
 from torchlint.trace.figures import figures
+from torchlint.trace.nest import parents
 from torchlint.trace.stream import read
 
 PROGRAM = Path(__file__).with_name("recorded.py")
@@ -45,7 +46,7 @@ def test_a_recorded_trace_is_read_whole(trace: Trace) -> None:
     assert {OPERATOR, PYTHON} <= set(trace.cats)
 
 
-def marked(trace: Trace, around: np.ndarray, row: int) -> int:
+def marked(trace: Trace, around: Ints, row: int) -> int:
     """Return the line of the statement around an operator: the one below its mark."""
     while row != NONE:
         name = trace.names[trace.columns.name[row]]
@@ -60,8 +61,9 @@ def test_lines_that_are_told_are_right(trace: Trace) -> None:
     source = Source(str(PROGRAM), "recorded.py", PROGRAM.read_text(encoding="utf-8"))
     places = Places(trace, Sources([source]))
     told: Counter[str] = Counter()
+    around = parents(trace, np.ones(len(trace.columns.ts), np.bool_))
     for row in np.flatnonzero(trace.of_cat(OPERATOR)).tolist():
-        site, truth = places.of(row), marked(trace, places.around, row)
+        site, truth = places.of(row), marked(trace, around, row)
         if truth:
             told[site.certainty] += 1
             assert site.certainty != "unique" or site.line == truth, site

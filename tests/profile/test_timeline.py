@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.trace.program import Machine, steps, written
+from torchlint.profile.places import Places
+from torchlint.profile.replay import Replay
 from torchlint.profile.report import report, summarised
 from torchlint.profile.sites import Sources
 from torchlint.profile.timeline import DATA, LAUNCHES, MOST, OPERATORS, WAITS, Timeline, timeline
@@ -20,7 +22,7 @@ def drawn(folder: Path, machine: Machine) -> Timeline:
     counted, trace = summarised([path], Limits(), keep=lambda number: True)
     assert trace is not None
     rank = report(counted, (), "").ranks[0]
-    return timeline(trace, rank, waits(trace, Sources(()), 0).rows)
+    return timeline(trace, rank, waits(Replay(trace), Places(trace, Sources(())), 0).rows)
 
 
 def test_a_step_shows_what_ran_where(tmp_path: Path) -> None:

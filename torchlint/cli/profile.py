@@ -23,6 +23,7 @@ from torchlint.report.kit.words import pluralise, size, visible
 
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
+    from torchlint.profile.lines import LineCost
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.timeline import Timeline
@@ -151,6 +152,9 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     """
     demand()
     from torchlint.profile.join import joined
+    from torchlint.profile.lines import Lines
+    from torchlint.profile.places import Places
+    from torchlint.profile.replay import Replay
     from torchlint.profile.report import report
     from torchlint.profile.waits import waits
 
@@ -170,7 +174,11 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        measured = waits(trace, known.sources, given["top"]) if trace is not None else None
+        measured: Waits | None = None
+        lines: tuple[LineCost, ...] | None = None
+        if trace is not None:
+            replay, places = Replay(trace), Places(trace, known.sources)
+            measured, lines = waits(replay, places, given["top"]), Lines(places, replay).each
         step = _step(given, found, trace, measured)
     costs = joined(known.findings, measured) if measured is not None else ()
     shown: dict[str, Any] = {
@@ -184,7 +192,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     if given["output_format"] == "json":
         from torchlint.profile.output import json_report
 
-        text = json_report.render(found, **shown)
+        text = json_report.render(found, **shown, lines=lines)
     elif given["output_format"] == "html":
         from torchlint.profile.output import html
 
@@ -193,7 +201,8 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         from torchlint.profile.output.text import render
 
         color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
-        text = render(found, **shown, color=color)
+        checked = bool(given["paths"])
+        text = render(found, **shown, color=color, lines=lines or (), checked=checked)
     if to_file:
         write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
     else:

@@ -24,7 +24,7 @@ def joined(findings: Sequence[Finding], found: Waits) -> tuple[FindingCost, ...]
         findings: what the linter says of the program.
         found: the waits.
     """
-    known = [wait for wait in found.each if wait.site.certainty == "unique"]
+    known = [wait for wait in found.each if wait.site.has_line]
     costs = [FindingCost(finding, _at(finding, known)) for finding in findings]
     return tuple(sorted(costs, key=_rank))
 

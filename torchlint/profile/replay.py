@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from torchlint.trace.columns import ANNOTATION, NONE, Columns, Ints, Mask, Trace
+from torchlint.trace.columns import NONE, Columns, Ints, Mask, Trace
 from torchlint.trace.intervals import Spans, covered
 from torchlint.trace.launches import joined
-from torchlint.trace.window import STEP
+from torchlint.trace.threads import together
 
 _BLOCKS = re.compile(r".*Synchronize|(?:cuda|hip)(?:Memcpy|Free)")
 """Names of calls that wait for a device however short they are."""
@@ -61,7 +61,6 @@ _FAR = 200
 """Launches before an event among which the last one of each other stream is looked for."""
 _FOLLOWS = 10_000
 """Nanoseconds after the end of other work in which work starts that waited for it."""
-_AUTOGRAD = "autograd::engine::evaluate_function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class Replay:
         self._end = columns.end[self.work]
         self._took = columns.dur[self.work].tolist()
         self._order()
-        actor = _actor(trace)
+        actor = together(trace)
         self._training = np.isin(columns.thread[self.calls], actor)
         self._before, self._own = self._callers(columns.thread[self.calls])
         self._awaits(trace)
@@ -377,22 +376,6 @@ def _usual(times: Ints, otherwise: int) -> int:
     """Return the median of times that are not negative."""
     times = times[times >= 0]
     return int(np.median(times)) if len(times) else otherwise
-
-
-def _actor(trace: Trace) -> list[int]:
-    """Return the training thread, which marks steps or calls most, and autograd's threads."""
-    columns = trace.columns
-    backward = [at for at, name in enumerate(trace.names) if name.startswith(_AUTOGRAD)]
-    autograd = np.unique(columns.thread[np.isin(columns.name, backward)]).tolist()
-    marks = [at for at, name in enumerate(trace.names) if STEP.match(name)]
-    marked = columns.thread[np.isin(columns.name, marks) & trace.of_cat(ANNOTATION)]
-    callers = columns.thread[trace.calls()]
-    for threads in (marked, callers[~np.isin(callers, autograd)], callers):
-        if len(threads):
-            names, counts = np.unique(threads, return_counts=True)
-            return sorted({int(names[np.argmax(counts)]), *autograd})
-    host = columns.thread[~trace.device()]
-    return sorted({*np.unique(host).tolist(), *autograd})
 
 
 def _outermost(columns: Columns, rows: Ints) -> tuple[Ints, Ints]:

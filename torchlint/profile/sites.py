@@ -21,6 +21,8 @@ _UNSPOKEN = re.compile(r"__\w+__|<\w+>|forward|_call_impl|_wrapped_call_impl")
 _READS = frozenset({"item", "_local_scalar_dense", "is_nonzero"})
 """Operators that ``float(t)``, ``if t:`` and their like come down to."""
 _READERS = frozenset({"float", "int", "bool", "complex", "item"})
+_KNOWN = frozenset({"marked", "unique", "aligned"})
+"""Certainties of sites whose line is known."""
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -32,8 +34,9 @@ class Site:
         file: the name of the source, else the path that the trace has; empty for an operator.
         line: of the call, or the first one of the function; 0 where there is none.
         function: its name, or what was called where there are no frames.
-        certainty: ``"unique"`` (the one place in the function that makes this call), ``"function"``
-            (somewhere in it) or ``"call"`` (there are no frames).
+        certainty: ``"marked"`` (the trace names the statement), ``"unique"`` (the one place in the
+            function that makes this call), ``"function"`` (somewhere in it) or ``"call"`` (there
+            are no frames).
         differs: whether there is a source, and no such function in it.
     """
 
@@ -42,6 +45,11 @@ class Site:
     function: str
     certainty: str
     differs: bool = False
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the line is that of a call, and not of a function's beginning."""
+        return self.certainty in _KNOWN
 
 
 class Source:
@@ -66,14 +74,19 @@ class Source:
                 found[node.name, first] = node
         return found
 
+    def function(self, name: str, first: int) -> ast.AST | None:
+        """Return the function of a name and a first line; None where there is none. Lambdas and
+        comprehensions have no name, and are not found."""
+        # Python 3.10 counts a module from its first statement.
+        return self.functions.get((name, 1 if name == _MODULE else first))
+
     def line(self, function: str, first: int, called: str) -> int | None:
         """Return the line of the one place in a function that can have made a call.
 
         Returns:
             None where there is no such function; 0 where no place or several can have made it.
         """
-        first = 1 if function == _MODULE else first  # Python 3.10 counts from the first statement
-        node = self.functions.get((function, first))
+        node = self.function(function, first)
         if node is None:  # lambdas and comprehensions are functions of no name
             return 0 if function.startswith("<") and function != _MODULE else None
         builtin = _BUILTIN.fullmatch(called)
@@ -125,7 +138,10 @@ class Sources:
 
         A path of a trace is absolute, or begins below a folder that Python searches.
         """
-        parts = path.replace("\\", "/").split("/")
+        path = path.replace("\\", "/")
+        if "-packages/" in path:  # of what is installed there no two files have one path
+            path = path.rpartition("-packages/")[2]
+        parts = path.split("/")
         scored = [
             (_common(parts, source.path.replace(os.sep, "/").split("/")), source)
             for source in self.by_name.get(parts[-1], ())

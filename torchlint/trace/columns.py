@@ -17,10 +17,13 @@ NONE = -1
 """Stands in a column of integers for what an event does not say."""
 DEVICE_CATS = frozenset({"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
 """Categories of what a device does; old traces write them with capitals."""
+COPY_CATS = frozenset({"gpu_memcpy", "Memcpy"})
+"""Those of them that are copies."""
 CALL_CATS = frozenset({"cuda_runtime", "cuda_driver", "Runtime", "hip_runtime", "hip_driver"})
 """Categories of calls to the driver of a device."""
 PYTHON = "python_function"
 ANNOTATION = "user_annotation"
+DEVICE_ANNOTATION = "gpu_user_annotation"
 OPERATOR = "cpu_op"
 
 
@@ -30,7 +33,8 @@ class Columns:
 
     `name`, `cat`, `thread` and `stack` are places in the tables of `Trace`. The others are as the
     profiler wrote them, `NONE` where it did not: `corr` the correlation of a call with what it
-    started on the device, `seq` the sequence number of an operator and its backward, `pyid` and
+    started on the device, `seq` the sequence number of an operator and its backward, `forward` the
+    number of the thread that an operator's backward comes from (0 in forward), `pyid` and
     `parent` the number of a Python frame and of the one that called it, `bw` GB/s.
     """
 
@@ -42,6 +46,7 @@ class Columns:
     corr: Ints
     stream: Ints
     seq: Ints
+    forward: Ints
     pyid: Ints
     parent: Ints
     nbytes: Ints
@@ -56,6 +61,17 @@ class Columns:
     def where(self, chosen: Mask | Ints) -> Columns:
         """Return the events of a mask, or those with these numbers."""
         return Columns(**{name: getattr(self, name)[chosen] for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Changes of memory, as ``profile_memory=True`` records them: when, on which thread, how many
+    bytes (negative where they were freed), and of which kind of device (0 is the host's)."""
+
+    ts: Ints
+    thread: Ints
+    nbytes: Ints
+    device: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,7 @@ class Trace:
         mended: how many could be read although they are no JSON.
         cut_off: why the file ends before its end; empty where it does not.
         thread_names: what threads are called, by their place in `threads`.
+        memory: changes of memory; None where none was recorded.
     """
 
     path: str
@@ -87,6 +104,7 @@ class Trace:
     mended: int = 0
     cut_off: str = ""
     thread_names: dict[int, str] = field(default_factory=dict)
+    memory: Memory | None = None
 
     def with_columns(self, columns: Columns) -> Trace:
         """Return the trace with other events of the same tables."""

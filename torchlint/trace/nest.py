@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchlint.trace.columns import NONE, Ints, Mask, Trace
+from torchlint.trace.columns import NONE, Columns, Ints, Mask, Trace
 
 _CLOCKS = 1_000
 """Nanoseconds by which an event may end after the one around it."""
@@ -41,4 +41,38 @@ def parents(trace: Trace, host: Mask) -> Ints:
         )
         open_.append((ends[at], row))
     found[order] = around
+    return found
+
+
+def nearest(around: Ints, chosen: Mask) -> Ints:
+    """Return for each event the innermost one of a mask around it, or itself; `NONE` where there is
+    none.
+
+    Args:
+        around: the row of the event around each one.
+        chosen: the mask.
+    """
+    rows = np.arange(len(around))
+    up = np.append(np.where(chosen, rows, around), NONE)
+    up[up == NONE] = len(around)
+    while True:
+        further = up[up]
+        if np.array_equal(further, up):
+            break
+        up = further
+    found: Ints = np.where(up == len(around), NONE, up)[:-1]
+    return found
+
+
+def exclusive(columns: Columns, around: Ints) -> Ints:
+    """Return how much of each event's time no event in it explains, in nanoseconds.
+
+    Args:
+        columns: the events.
+        around: the row of the event around each one.
+    """
+    left = columns.dur.copy()
+    inner = np.flatnonzero(around >= 0)
+    np.subtract.at(left, around[inner], columns.dur[inner])
+    found: Ints = np.maximum(left, 0)
     return found

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from torchlint.trace.columns import NONE, Columns, Floats, Ints, Trace
+from torchlint.trace.columns import NONE, Columns, Floats, Ints, Memory, Trace
 
 Number = int | float | str | None
 T = TypeVar("T")
@@ -25,12 +25,15 @@ class Args(
     gc=False,
     rename={
         "seq": "Sequence number",
+        "forward": "Fwd thread id",
         "pyid": "Python id",
         "parent": "Python parent id",
         "bw": "memory bandwidth (GB/s)",
         "stack": "Call stack",
         "nbytes": "bytes",
         "corr": "correlation",
+        "changed": "Bytes",
+        "kind": "Device Type",
     },
 ):
     """What is read of the arguments of an event; the rest is stepped over."""
@@ -38,12 +41,15 @@ class Args(
     corr: Number = NONE
     stream: Number = NONE
     seq: Number = NONE
+    forward: Number = NONE
     pyid: Number = NONE
     parent: Number = NONE
     nbytes: Number = NONE
     bw: Number = None
     stack: str | None = None
     name: Number = None
+    changed: Number = NONE
+    kind: Number = NONE
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +68,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 EVENTS = msgspec.json.Decoder(list[Event])
 EVENT = msgspec.json.Decoder(Event)
 _NO_ARGS = Args()
+_MEMORY = "[memory]"
+"""What the profiler calls a change of memory."""
 
 
 def converted(value: object) -> Event:
@@ -83,6 +91,7 @@ class Tables:
         self.stacks: dict[str, int] = {}
         self.thread_names: dict[int, str] = {}
         self.parts: list[Columns] = []
+        self.memory: list[Memory] = []
 
     def add(self, events: Sequence[Event]) -> int:
         """Take up events; return how many of them say impossible things, and are left out."""
@@ -90,6 +99,9 @@ class Tables:
         for event in events:
             if event.ph == "M" and event.name == "thread_name":
                 self._thread_name(event)
+        changes = [event for event in events if event.ph == "i" and event.name == _MEMORY]
+        if changes:
+            self.memory.append(self._changes(changes))
         sound = [event for event in timed if _possible(event.ts, event.dur)]
         if sound:
             self.parts.append(self._columns(sound))
@@ -100,6 +112,16 @@ class Tables:
         if isinstance(name, str):
             place = _placed([(event.pid, event.tid)], self.threads)[0]
             self.thread_names[int(place)] = name
+
+    def _changes(self, events: Sequence[Event]) -> Memory:
+        sound = [event for event in events if _possible(event.ts, 0)]
+        args = [event.args or _NO_ARGS for event in sound]
+        return Memory(
+            _nanoseconds([event.ts for event in sound]),
+            _placed([(event.pid, event.tid) for event in sound], self.threads),
+            _integers([each.changed for each in args]),
+            _integers([each.kind for each in args]),
+        )
 
     def _columns(self, events: Sequence[Event]) -> Columns:
         args = [event.args or _NO_ARGS for event in events]
@@ -115,6 +137,7 @@ class Tables:
             corr=_integers([each.corr for each in args]),
             stream=_integers([each.stream for each in args]),
             seq=_integers([each.seq for each in args]),
+            forward=_integers([each.forward for each in args]),
             pyid=_integers([each.pyid for each in args]),
             parent=_integers([NONE if each.parent is None else each.parent for each in args]),
             nbytes=_integers([each.nbytes for each in args]),
@@ -128,14 +151,9 @@ class Tables:
         self, path: str, meta: dict[str, Any], *, lost: int, mended: int, cut_off: str
     ) -> Trace:
         """Return all that was taken up."""
-        parts = self.parts or [self._columns([])]
-        columns = Columns(
-            **{
-                name: np.concatenate([getattr(part, name) for part in parts])
-                for name in Columns.__slots__
-            }
-        )
-        self.parts = []
+        columns = _together(Columns, self.parts or [self._columns([])])
+        memory = _together(Memory, self.memory) if self.memory else None
+        self.parts, self.memory = [], []
         return Trace(
             path,
             meta,
@@ -148,7 +166,14 @@ class Tables:
             mended,
             cut_off,
             self.thread_names,
+            memory,
         )
+
+
+def _together(kind: type[T], parts: Sequence[T]) -> T:
+    """Return columns behind each other."""
+    slots: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]
+    return kind(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in slots})
 
 
 def _possible(ts: float | None, dur: float | None) -> bool:

@@ -12,7 +12,9 @@ from typing import Any
 
 from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import FindingCost
+from torchlint.profile.lines import LineCost
 from torchlint.profile.report import Rank, Report, common_steps
+from torchlint.profile.sites import Site
 from torchlint.profile.waits import Wait, Waits
 from torchlint.report.kit import ascii_json
 
@@ -27,11 +29,13 @@ def render(
     against: Report | None = None,
     waits: Waits | None = None,
     costs: Sequence[FindingCost] = (),
+    lines: Sequence[LineCost] | None = None,
 ) -> str:
     """Return the report as JSON, ASCII only, with a final newline; arguments as of the text."""
     found = document(report, rank, top)
     found["waits"] = None if waits is None else _waits(waits)
     found["findings"] = [_finding(cost) for cost in costs]
+    found["lines"] = None if lines is None else [_line(cost) for cost in lines]
     if against is not None:
         found["against"] = document(against, rank, top)
     return ascii_json.dump(found)
@@ -76,17 +80,35 @@ def _waits(waits: Waits) -> dict[str, Any]:
     }
 
 
-def _wait(wait: Wait) -> dict[str, Any]:
-    site = wait.site
+def _site(site: Site) -> dict[str, Any]:
     return {
         "file": site.file or None,
         "line": site.line or None,
         "function": site.function,
         "certainty": site.certainty,
         "source_differs": site.differs,
+    }
+
+
+def _wait(wait: Wait) -> dict[str, Any]:
+    return {
+        **_site(wait.site),
         "calls": wait.calls,
         "waited_ns": wait.waited,
         "alone_ns": wait.alone,
+    }
+
+
+def _line(cost: LineCost) -> dict[str, Any]:
+    return {
+        **_site(cost.site),
+        "calls": cost.calls,
+        "host_ns": cost.host_ns,
+        "backward_ns": cost.backward_ns,
+        "gpu_ns": cost.gpu_ns,
+        "wait_ns": cost.wait_ns,
+        "copied_bytes": cost.copied_bytes,
+        "alloc_bytes": cost.alloc_bytes,
     }
 
 

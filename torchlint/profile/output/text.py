@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchlint.profile.fleet import LEAST, Spread, spreads, table
 from torchlint.profile.join import FindingCost
+from torchlint.profile.lines import LineCost, unruled
+from torchlint.profile.output.hot import hot
 from torchlint.profile.output.table import Row, rows, share, span
-from torchlint.profile.output.waiting import lines
+from torchlint.profile.output.waiting import waits_and_findings
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.terminal import BOLD, DIM, aligned, paint
@@ -27,6 +29,8 @@ def render(
     color: bool = False,
     waits: Waits | None = None,
     costs: Sequence[FindingCost] = (),
+    lines: Sequence[LineCost] = (),
+    checked: bool = False,
 ) -> str:
     """Return the report.
 
@@ -38,6 +42,8 @@ def render(
         color: whether a terminal takes colours.
         waits: where the program waits.
         costs: findings, with what was measured at their places.
+        lines: what places of the program cost.
+        checked: whether the program's files were checked.
     """
     shown = report.rank(rank)
     found = [paint(visible(_title(shown)), BOLD, color)]
@@ -48,7 +54,9 @@ def render(
         found[0] += paint(f", against {visible(other.path)}", DIM, color)
         found += aligned([*_beside(list(rows(shown, top)), list(rows(other, top)))])
     if waits is not None:
-        found += lines(waits, costs, top, color)
+        found += waits_and_findings(waits, costs, top, color)
+        rest = unruled(lines, (cost.finding for cost in costs), waits.span)
+        found += hot(list(rest), waits.span, top, color, checked=checked)
     found += _ranks(report, top, color)
     notes = (*report.notes, *(against.notes if against is not None else ()))
     found += [paint(f"note: {visible(note)}", DIM, color) for note in notes]

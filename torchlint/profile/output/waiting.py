@@ -15,7 +15,9 @@ _LONGEST = 100
 """Characters of a finding's message that are shown."""
 
 
-def lines(found: Waits, costs: Sequence[FindingCost], top: int, color: bool) -> Iterator[str]:
+def waits_and_findings(
+    found: Waits, costs: Sequence[FindingCost], top: int, color: bool
+) -> Iterator[str]:
     """Yield the section on waits, and that on findings where there are any.
 
     Args:
@@ -51,8 +53,9 @@ def place(site: Site) -> str:
     """Return where a call came from, as surely as that is known."""
     if site.certainty == "call":
         return site.function
-    if site.certainty == "unique":
-        return f"{site.file}:{site.line}, in {site.function}"
+    if site.has_line:
+        probably = "probably " if site.certainty == "aligned" else ""
+        return f"{probably}{site.file}:{site.line}, in {site.function}"
     if site.differs:
         return f"{site.file}, in {site.function} (source differs from the trace)"
     return f"{site.file}, in {site.function} (from line {site.line} on)"

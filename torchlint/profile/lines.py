@@ -1,0 +1,237 @@
+"""What each place of the program cost in a trace: on the host, on the device, in waiting and in
+bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchlint.base.finding import Finding
+from torchlint.profile.places import Places
+from torchlint.profile.replay import Replay
+from torchlint.profile.sites import Site
+from torchlint.trace.columns import COPY_CATS, NONE, Ints, Memory
+from torchlint.trace.intervals import Spans, union
+from torchlint.trace.nest import exclusive
+from torchlint.trace.threads import training
+
+HOT = 0.03
+"""Share of the run from which on a line is hot."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """What a place cost; times in nanoseconds, None where it was not measured.
+
+    The parts overlap, and are never added up: while the host waits for the line the device may work
+    for it.
+
+    Args:
+        site: the place.
+        calls: how often the program called from there; 0 where only backward ran for it.
+        host_ns: time of the training thread in what the place calls, functions of the program left
+            out, which are places themselves.
+        backward_ns: time of autograd in the backward of what the place calls.
+        gpu_ns: time in which a device worked for the place, forward or backward.
+        wait_ns: time in which its calls waited for a device.
+        copied_bytes: what was copied to, from or on a device.
+        alloc_bytes: memory that was allocated, of devices where there is one.
+    """
+
+    site: Site
+    calls: int
+    host_ns: int
+    backward_ns: int
+    gpu_ns: int | None
+    wait_ns: int | None
+    copied_bytes: int | None
+    alloc_bytes: int | None
+
+    @property
+    def most_ns(self) -> int:
+        """Return the greatest of its times."""
+        return max(self.host_ns, self.backward_ns, self.gpu_ns or 0, self.wait_ns or 0)
+
+
+class Lines:
+    """The costs of all places, the most costly first, and what of a trace belongs to each.
+
+    Numbers of calls and of work are those of the replay.
+    """
+
+    def __init__(self, places: Places, replay: Replay) -> None:
+        self._places = places
+        self._columns = places.trace.columns
+        self._replay = replay
+        of_site, sites = _merged(places)
+        self._of_row: Ints = np.where(places.at >= 0, of_site[np.maximum(places.at, 0)], NONE)
+        launched = replay.launched
+        self._of_call: Ints = self._of_row[replay.calls]
+        known = np.maximum(launched, 0)
+        self._of_work: Ints = (
+            np.where(launched >= 0, self._of_call[known], NONE)
+            if len(self._of_call)
+            else np.full(len(launched), NONE)
+        )
+        costs = self._costs(sites)
+        order = sorted(range(len(costs)), key=lambda at: (-costs[at].most_ns, at))
+        self._numbers = order
+        self.each: tuple[LineCost, ...] = tuple(costs[at] for at in order)
+
+    def rows(self, place: int) -> Ints:
+        """Return the rows of the host's events that belong to a place, by its number in `each`."""
+        return np.flatnonzero(self._of_row == self._numbers[place])
+
+    def calls(self, place: int) -> Ints:
+        """Return the numbers of a place's calls of drivers."""
+        return np.flatnonzero(self._of_call == self._numbers[place])
+
+    def work(self, place: int) -> Ints:
+        """Return the numbers of the work that a place's calls started."""
+        return np.flatnonzero(self._of_work == self._numbers[place])
+
+    def host(self, place: int) -> Spans:
+        """Return when the host worked for a place, on any thread: its events without those in them
+        that belong to others."""
+        columns, around = self._columns, self._places.around
+        mine = self._of_row == self._numbers[place]
+        above = np.maximum(around, 0)
+        begun = np.flatnonzero(mine & ~((around >= 0) & mine[above]))
+        others = np.flatnonzero(~mine & (around >= 0) & mine[above])
+        # At each moment: how many of its outermost events are open, less those of others in them.
+        times = np.concatenate(
+            (columns.ts[begun], columns.end[begun], columns.ts[others], columns.end[others])
+        )
+        change = np.repeat(
+            np.array([1, -1, -1, 1]), [len(begun), len(begun), len(others), len(others)]
+        )
+        order = np.argsort(times, kind="stable")
+        open_ = np.cumsum(change[order])[:-1]
+        starts, ends = times[order][:-1][open_ > 0], times[order][1:][open_ > 0]
+        return union(starts, ends)
+
+    def _costs(self, sites: list[Site]) -> list[LineCost]:
+        trace, columns, count = self._places.trace, self._columns, len(sites)
+        own = exclusive(columns, self._places.around)
+        backward = self._places.backward
+        main = columns.thread == training(trace)
+        forward = self._of_row[main & ~backward], own[main & ~backward]
+        heads = self._of_row[self._places.heads[~backward[self._places.heads]]]
+        calls = _summed(heads, np.ones(len(heads), np.int64), count)
+        host = _summed(*forward, count)
+        behind = _summed(self._of_row[backward], own[backward], count)
+        work = self._replay.work
+        device = bool(len(work))
+        copies = trace.of_cat(*COPY_CATS)[work] & (columns.nbytes[work] >= 0)
+        gpu = _covered(self._of_work, columns.ts[work], columns.end[work], count)
+        wait = _summed(self._of_call, self._replay.waited, count)
+        copied = _summed(self._of_work[copies], columns.nbytes[work[copies]], count)
+        allocated = None if trace.memory is None else self._allocated(trace.memory, count)
+        return [
+            LineCost(
+                site,
+                calls[at],
+                host[at],
+                behind[at],
+                gpu[at] if device else None,
+                wait[at] if device else None,
+                copied[at] if device else None,
+                None if allocated is None else allocated[at],
+            )
+            for at, site in enumerate(sites)
+        ]
+
+    def _allocated(self, memory: Memory, count: int) -> list[int]:
+        """Return the bytes that each place allocated: on devices, or on the host where there is no
+        other."""
+        chosen = memory.nbytes > 0
+        if (memory.device > 0).any():
+            chosen &= memory.device > 0
+        rows = _innermost(self._places, memory.thread[chosen], memory.ts[chosen])
+        of = np.where(rows >= 0, self._of_row[np.maximum(rows, 0)], NONE)
+        return _summed(of, memory.nbytes[chosen], count)
+
+
+def unruled(
+    lines: Iterable[LineCost], findings: Iterable[Finding], span: int
+) -> Iterator[LineCost]:
+    """Yield the places that take more than 3 % of a run, by the host, backward, a device or
+    waiting, in whose statements no rule found anything.
+
+    Args:
+        lines: all places.
+        findings: what the linter says of the program.
+        span: the time of the run in nanoseconds.
+    """
+    known = {
+        (one.filename, line)
+        for one in findings
+        if one.cell is None
+        for line in range(one.statement, one.statement_end + 1)
+    }
+    for cost in lines:
+        found = cost.site.has_line and (cost.site.file, cost.site.line) in known
+        if cost.most_ns > HOT * span and not found:
+            yield cost
+
+
+def _merged(places: Places) -> tuple[Ints, list[Site]]:
+    """Return the number of each site's line, and the lines: sites of one line are one, as certain
+    as the one with most events."""
+    events = _summed(places.at, np.ones(len(places.at), np.int64), len(places.sites))
+    numbers: dict[tuple[str, int, str, bool], int] = {}
+    of = np.zeros(len(places.sites), dtype=np.int64)
+    most: list[int] = []
+    for at, site in enumerate(places.sites):
+        key = site.file, site.line, site.function, site.has_line
+        number = of[at] = numbers.setdefault(key, len(most))
+        if number == len(most):
+            most.append(at)
+        elif events[at] > events[most[number]]:
+            most[number] = at
+    return of, [places.sites[at] for at in most]
+
+
+def _summed(of: Ints, values: Ints, count: int) -> list[int]:
+    """Return the sums of values by number; those of number `NONE` are left out."""
+    found = np.zeros(count, dtype=np.int64)
+    np.add.at(found, of[of >= 0], values[of >= 0])
+    summed: list[int] = found.tolist()
+    return summed
+
+
+def _covered(of: Ints, starts: Ints, ends: Ints, count: int) -> list[int]:
+    """Return for each number how much time its spans cover."""
+    known = of >= 0
+    if not known.any():
+        return [0] * count
+    of, begin = of[known], int(starts[known].min())
+    # All numbers behind each other on one axis, so that one union serves them.
+    width = int(ends[known].max()) - begin + 1
+    shift = of * width - begin
+    found = union(starts[known] + shift, ends[known] + shift)
+    return _summed(found[0] // width, found[1] - found[0], count)
+
+
+def _innermost(places: Places, threads: Ints, times: Ints) -> Ints:
+    """Return the innermost event of a thread at each time, `NONE` where none ran."""
+    columns, around = places.trace.columns, places.around
+    rows = np.flatnonzero(places.at >= 0)
+    rows = rows[np.lexsort((rows, -columns.dur[rows], columns.ts[rows], columns.thread[rows]))]
+    found = np.full(len(times), NONE)
+    for thread in np.unique(threads).tolist():
+        on = rows[columns.thread[rows] == thread]
+        which = np.flatnonzero(threads == thread)
+        if not len(on):
+            continue
+        last = np.searchsorted(columns.ts[on], times[which], side="right") - 1
+        row = np.where(last >= 0, on[np.maximum(last, 0)], NONE)
+        while True:
+            past = (row >= 0) & (columns.end[np.maximum(row, 0)] < times[which])
+            if not past.any():
+                break
+            row = np.where(past, around[np.maximum(row, 0)], row)
+        found[which] = row
+    return found
