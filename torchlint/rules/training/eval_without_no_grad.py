@@ -228,12 +228,13 @@ def _in_vain(module: Module, node: cst.Call) -> bool:
 @question()
 def _only_detached(module: Module, node: cst.Call) -> bool:
     """Say whether of a model's output in a training step only what is detached is used."""
-    if not _trainable(module, node) or no_grad(module, node) is not False:
+    if not _trainable(module, node) or not detached_for_nothing(module, node):
+        return False
+    if no_grad(module, node) is not False:  # callers are asked, in other files too
         return False
     if _unused(module, node) or _evaluates(module, node):
         return False
-    still = is_frozen(module, node.func) or volatile(module, node)
-    return detached_for_nothing(module, node) and not still
+    return not (is_frozen(module, node.func) or volatile(module, node))
 
 
 @question()
