@@ -114,27 +114,29 @@ def _is_stream(path: str) -> bool:
     return name in ("/dev/stdout", "/dev/stderr") or name.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
-def write_output_file(path: str, data: bytes, option: str = "") -> None:
-    """Write a report to a file, all or nothing; to a device or pipe as it comes. For `option` see
-    `check_output_file`.
+def write_output_file(path: str, data: bytes | Iterable[bytes], option: str = "") -> None:
+    """Write a report, or its pieces, to a file, all or nothing; to a device or pipe as it comes.
+    For `option` see `check_output_file`.
 
     Raises:
         OutputError: the file cannot be written.
     """
     from torchlint.source.write import atomically, remove_stale, write_all
 
+    pieces = (data,) if isinstance(data, bytes) else data
     check_output_file(path, (), option)  # once more: it may have become something else
     real = os.path.realpath(path)
     try:
         if _is_stream(path) or _is_device(real):
             descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
+                stream.writelines(pieces)
             return
         remove_stale(os.path.dirname(real))
         state = os.stat(real) if os.path.exists(real) else None
         with atomically(real, state) as descriptor:
-            write_all(descriptor, data)
+            for piece in pieces:
+                write_all(descriptor, piece)
     except BrokenPipeError:
         return
     except OSError as error:

@@ -23,7 +23,7 @@ from torchlint.report.kit.words import pluralise, size, visible
 
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
-    from torchlint.profile.lines import LineCost
+    from torchlint.profile.lines import LineCost, Lines
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.timeline import Timeline
@@ -123,6 +123,11 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
     help="Use this configuration file, or set one key (TOML). Repeatable.",
 )
 @click.option(
+    "--perfetto",
+    metavar="FILE",
+    help="Also write the trace with findings and costly places as tracks, for ui.perfetto.dev.",
+)
+@click.option(
     "--summary",
     metavar="FILE",
     help="Write what was counted, small and mergeable, to FILE instead of a report.",
@@ -178,7 +183,9 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         lines: tuple[LineCost, ...] | None = None
         if trace is not None:
             replay, places = Replay(trace), Places(trace, known.sources)
-            measured, lines = waits(replay, places, given["top"]), Lines(places, replay).each
+            of_places = Lines(places, replay)
+            measured, lines = waits(replay, places, given["top"]), of_places.each
+            _write_perfetto(given, known.findings, of_places, trace)
         step = _step(given, found, trace, measured)
     costs = joined(known.findings, measured) if measured is not None else ()
     shown: dict[str, Any] = {
@@ -196,7 +203,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     elif given["output_format"] == "html":
         from torchlint.profile.output import html
 
-        text = html.render(found, **shown, step=step, texts=known.texts)
+        text = html.render(found, **shown, lines=lines or (), step=step, texts=known.texts)
     else:
         from torchlint.profile.output.text import render
 
@@ -222,12 +229,21 @@ def _inputs(given: Given) -> list[str]:
             raise UsageError("--merge puts summaries together; name them without --trace")
         if not given["paths"]:
             raise UsageError("name the summaries: torchlint profile --merge FILE ...")
+        if given["perfetto"] is not None:
+            raise UsageError("--perfetto needs a trace; summaries hold none")
     elif not given["traces"]:
         raise UsageError("name a trace: torchlint profile --trace FILE")
-    if given["summary"] is not None and (given["output_file"] or given["against"]):
-        raise UsageError("--summary writes a summary alone; leave out -o and --against")
+    if given["summary"] is not None and (
+        given["output_file"] or given["against"] or given["perfetto"]
+    ):
+        raise UsageError("--summary writes a summary alone; leave out -o, --against and --perfetto")
     inputs = list(given["paths"] if given["merge"] else given["traces"])
-    for option, path in (("", given["output_file"]), ("--summary", given["summary"])):
+    written = {
+        "": given["output_file"],
+        "--summary": given["summary"],
+        "--perfetto": given["perfetto"],
+    }
+    for option, path in written.items():
         if path is not None:
             files = _files(given, [*inputs, *given["against"]])
             words = f"{option} {visible(path)}" if option else ""
@@ -266,6 +282,17 @@ def _step(
     from torchlint.profile.timeline import timeline
 
     return timeline(trace, found.rank(given["rank"]), measured.rows)
+
+
+def _write_perfetto(given: Given, findings: Sequence[Finding], lines: Lines, trace: Trace) -> None:
+    if given["perfetto"] is None:
+        return
+    from torchlint.profile.perfetto import exported, tracks
+
+    shown = tracks(lines, trace.columns, findings, given["top"])
+    write_output_file(
+        given["perfetto"], exported(trace.path, shown), f"--perfetto {visible(given['perfetto'])}"
+    )
 
 
 def _write_summary(given: Given, counted: Summary, status: Status) -> int:

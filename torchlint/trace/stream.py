@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -55,6 +55,42 @@ def read(path: str) -> Trace:
         raise TraceError(f"{path}: {error.strerror or error}") from error
 
 
+def unpacked(file: BinaryIO, tell: Callable[[str], None] = lambda words: None) -> Iterator[bytes]:
+    """Yield a file's text in pieces; of gzip that is cut off or damaged what comes before.
+
+    Args:
+        file: a trace, gzip or not.
+        tell: is told why the text ends before its end.
+    """
+    first = file.read(_PIECE)
+    if first[:2] != b"\x1f\x8b":
+        while first:
+            yield first
+            first = file.read(_PIECE)
+        return
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    data = first
+    while data:
+        before = unpack.copy()
+        try:
+            text = unpack.decompress(data, _PIECE)
+        except zlib.error:
+            tell("the compressed data is damaged")
+            yield _sound(before, data)
+            return
+        if text:
+            yield text
+        data = unpack.unconsumed_tail
+        if unpack.eof:  # several members, one behind the other, are one file
+            data = unpack.unused_data or file.read(_PIECE)
+            if not data.startswith(b"\x1f\x8b"):
+                return
+            unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        elif not data:
+            data = file.read(_PIECE)
+    tell("the compressed data is cut off")
+
+
 class _Reader:
     """One file on its way to columns."""
 
@@ -66,7 +102,7 @@ class _Reader:
         self.mended = 0
 
     def read(self, file: BinaryIO) -> Trace:
-        pieces = self._pieces(file)
+        pieces = unpacked(file, self._ends)
         buffer = next(pieces, b"")
         begun = buffer.lstrip(b"\xef\xbb\xbf \t\r\n")
         if not begun:
@@ -81,34 +117,8 @@ class _Reader:
             self.path, meta, lost=self.lost, mended=self.mended, cut_off=self.cut_off
         )
 
-    def _pieces(self, file: BinaryIO) -> Iterator[bytes]:
-        first = file.read(_PIECE)
-        if first[:2] != b"\x1f\x8b":
-            while first:
-                yield first
-                first = file.read(_PIECE)
-            return
-        unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        data = first
-        while data:
-            before = unpack.copy()
-            try:
-                text = unpack.decompress(data, _PIECE)
-            except zlib.error:
-                self.cut_off = "the compressed data is damaged"
-                yield _sound(before, data)
-                return
-            if text:
-                yield text
-            data = unpack.unconsumed_tail
-            if unpack.eof:  # several members, one behind the other, are one file
-                data = unpack.unused_data or file.read(_PIECE)
-                if not data.startswith(b"\x1f\x8b"):
-                    return
-                unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            elif not data:
-                data = file.read(_PIECE)
-        self.cut_off = "the compressed data is cut off"
+    def _ends(self, why: str) -> None:
+        self.cut_off = why
 
     def _head(self, buffer: bytes, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
         """Return what stands before the events, and the text from the first of them on."""

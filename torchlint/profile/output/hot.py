@@ -10,6 +10,9 @@ from torchlint.profile.output.waiting import place
 from torchlint.report.kit.terminal import BOLD, aligned, paint
 from torchlint.report.kit.words import DASH, size, visible
 
+COSTS = ("host", "backward", "GPU", "waits", "copied", "allocated", "place")
+"""What is shown of a place."""
+
 
 def hot(
     found: Sequence[LineCost], whole: int, top: int, color: bool, *, checked: bool
@@ -32,17 +35,28 @@ def hot(
         BOLD,
         color,
     )
-    columns: list[tuple[str, ...]] = [
-        ("host", "backward", "GPU", "waits", "copied", "allocated", "place")
+    columns: list[tuple[str, ...]] = [COSTS]
+    columns += [hot_row(cost, whole) for cost in found[:top]]
+    shown = [
+        at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0") for row in columns[1:])
     ]
-    columns += [_row(cost, whole) for cost in found[:top]]
-    shown = [at for at in range(7) if any(row[at] not in (DASH, "0") for row in columns[1:])]
     yield from aligned([tuple(row[at] for at in shown) for row in columns])
     if len(found) > top:
         yield f"and {len(found) - top} more"
 
 
-def _row(cost: LineCost, whole: int) -> tuple[str, ...]:
+def measured(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the places in `COSTS` of what was measured in some row."""
+    return [at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0") for row in rows)]
+
+
+def hot_row(cost: LineCost, whole: int) -> tuple[str, ...]:
+    """Return what a place cost, one cell for each of `COSTS`.
+
+    Args:
+        cost: of the place.
+        whole: the time of the run in nanoseconds.
+    """
     times = (cost.host_ns, cost.backward_ns, cost.gpu_ns, cost.wait_ns)
     sizes = (cost.copied_bytes, cost.alloc_bytes)
     return (

@@ -10,6 +10,8 @@ from torchlint.api import fix_changes
 from torchlint.base.finding import Finding
 from torchlint.profile.fleet import table
 from torchlint.profile.join import FindingCost
+from torchlint.profile.lines import LineCost
+from torchlint.profile.output.hot import COSTS, hot_row, measured
 from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import rows, share, span
 from torchlint.profile.output.waiting import place
@@ -47,12 +49,14 @@ def render(
     against: Report | None = None,
     waits: Waits | None = None,
     costs: Sequence[FindingCost] = (),
+    lines: Sequence[LineCost] = (),
     step: Timeline | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> str:
     """Return the report as one HTML document, in ASCII; arguments as of the text.
 
     Args:
+        lines: what each place cost.
         step: what is drawn of the median step.
         texts: the files of the program by their names, for the code of findings.
 
@@ -68,6 +72,7 @@ def render(
         "findings": _findings(costs, waits, top, texts or {}),
         "others": _others(costs, top),
         "waits": _waits(waits, top),
+        **_places(lines, shown, top),
         "rows": _rows(shown, against.rank(rank) if against is not None else None),
         "against": against is not None,
         "ranks": list(_ranks(report)),
@@ -99,7 +104,7 @@ def _findings(
     costs: Sequence[FindingCost], waits: Waits | None, top: int, texts: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the findings at which something was measured, the most saving first."""
-    measured = [cost for cost in costs if cost.wait is not None]
+    seen = [cost for cost in costs if cost.wait is not None]
     return [
         {
             **_words(cost.finding),
@@ -109,7 +114,7 @@ def _findings(
             "diff": list(_diff(cost.finding, texts)),
             "fix": _fix(cost.finding),
         }
-        for at, cost in enumerate(measured[:top])
+        for at, cost in enumerate(seen[:top])
     ]
 
 
@@ -193,6 +198,18 @@ def _waits(waits: Waits | None, top: int) -> dict[str, Any]:
             )
             for wait in waits.each[:top]
         ],
+    }
+
+
+def _places(lines: Sequence[LineCost], rank: Rank, top: int) -> dict[str, Any]:
+    """Return the table of the most costly places; columns in which nothing was measured are left
+    out."""
+    whole = rank.figures.span
+    cells = [hot_row(cost, whole) for cost in lines[:top]]
+    kept = measured(cells)
+    return {
+        "places_head": [COSTS[at] for at in kept],
+        "places": [[row[at] for at in kept] for row in cells],
     }
 
 
