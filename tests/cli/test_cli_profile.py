@@ -226,7 +226,42 @@ def test_a_finding_stands_beside_the_wait_at_its_line(
     assert run(arguments) == 0
     out = capsys.readouterr().out
     assert "train.py:10, in train" in out
-    assert re.search(r"train\.py:10: TL\d+ .*\n  waits \S+ [mu]s; without it at most", out)
+    assert re.search(r"at most .*  train\.py:10: TL101 .*\n  without its waits; it waits", out)
+    assert first["bound"]["alone_ns"] == pytest.approx(place["alone_ns"], rel=0.1)
+    assert first["bound"]["share"] == pytest.approx(
+        first["bound"]["alone_ns"] / found["bounds"]["span_ns"]
+    )
+    assert found["bounds"]["joint_ns"] >= first["bound"]["alone_ns"]
+    assert (first["effect"], first["seen"], first["why"]) == ("wait", True, None)
+    assert first["cost"]["line"] == 10
+
+
+def test_a_finding_above_the_limit_fails(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["profile", "-q", "train.py", "--isolated", "--trace", waiting(program / "t.json")]
+    assert run([*arguments, "--fail-above", "60%"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run([*arguments, "--fail-above", "2.5 %"]) == 1
+    err = capsys.readouterr().err
+    assert err == (
+        "torchlint: mending TL101 at train.py:10 could save more than 2.5 % of the time\n"
+    )
+    for wrong in ("5", "much", "200%"):
+        assert run([*arguments, "--fail-above", wrong]) == 2
+        assert "is no share; write 5%" in capsys.readouterr().err
+    assert run(["profile", "--trace", waiting(program / "t.json"), "--fail-above", "5%"]) == 2
+    assert "name the program's files" in capsys.readouterr().err
+
+
+def test_markdown_is_a_table_of_findings(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = waiting(program / "t.json")
+    arguments = ["profile", "-q", "train.py", "--isolated", "--trace", trace]
+    assert run([*arguments, "--output-format", "markdown", "--against", trace]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"\| at most [\d.]+ us \([\d.]+ %\) \| `train.py:10` \*\*TL101\*\* ", out)
+    assert "| figure | now | before |" in out
+    for table in out.split("\n\n"):
+        rows = [line for line in table.splitlines() if line.startswith("|")]
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) <= 1
 
 
 def test_without_frames_findings_have_no_cost(
@@ -235,7 +270,7 @@ def test_without_frames_findings_have_no_cost(
     trace = waiting(program / "t.json", frames=False)
     assert run(["profile", ".", "--isolated", "--trace", trace]) == 0
     out = capsys.readouterr().out
-    assert "at which no wait was measured" in out
+    assert "without a bound: the trace names no lines" in out
     assert "cudaStreamSynchronize" in out
     assert "record with with_stack=True" in out
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.trace.program import Machine, written
 from torchlint.base.declaration import EFFECTS
-from torchlint.profile.bounds import Bound, Effects, bounds, saved, together
+from torchlint.profile.bounds import Bound, Effects, bounds, ceiling, saved, together
 from torchlint.profile.replay import Replay
 from torchlint.trace.columns import Ints, Trace
 from torchlint.trace.stream import read
@@ -70,8 +70,9 @@ def test_what_is_taken_out_together_saves_no_less(played: tuple[Trace, Replay]) 
     names = ("aten::to", "aten::item", "aten::mul")
     each = [(effect, effects.without(effect, rows(trace, name)))
             for effect in EFFECTS for name in names]  # fmt: skip
-    found = bounds(replay, each)
-    whole = saved(replay, together(dropped for _, dropped in each))
+    whole, found = bounds(replay, each, range(len(each)))
+    assert whole == saved(replay, together(dropped for _, dropped in each))
+    assert all(saved(replay, dropped) <= ceiling(replay, dropped) for _, dropped in each)
     assert all(0 <= bound.alone_ns <= whole for bound in found)
     assert all(0 <= bound.joint_ns <= whole for bound in found)
     assert [bound.basis for bound in found] == [effect for effect, _ in each]
@@ -90,7 +91,7 @@ def test_of_two_that_hide_each_other_each_counts_once_the_other_is_mended(tmp_pa
     effects = Effects(trace, replay)
     each = [("wait", effects.without("wait", rows(trace, name)))
             for name in ("aten::first", "aten::second")]  # fmt: skip
-    for bound in bounds(replay, each):
+    for bound in bounds(replay, each, (0, 1))[1]:
         assert isinstance(bound, Bound)
         assert bound.alone_ns <= 2_000
         assert bound.joint_ns == pytest.approx(300_000, abs=8_000)

@@ -42,7 +42,7 @@ def test_a_finding_shows_its_code_its_cost_and_its_fix(program: Path) -> None:
     line = "        total += loss.item()"
     assert f'<span class="hit"><span class="row">   10  </span>{line}' in finding
     assert f'<span class="removed">-{line}</span>' in finding
-    assert "more, at which no wait was measured" in finding
+    assert "1 finding measured, negligible" in finding
 
 
 def test_the_page_draws_the_median_step(tmp_path: Path) -> None:

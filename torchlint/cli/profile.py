@@ -23,7 +23,8 @@ from torchlint.report.kit.words import pluralise, size, visible
 
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
-    from torchlint.profile.lines import LineCost, Lines
+    from torchlint.profile.join import Costs, Found
+    from torchlint.profile.lines import Lines
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.timeline import Timeline
@@ -31,7 +32,24 @@ if TYPE_CHECKING:
     from torchlint.trace.columns import Trace
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+class _Share(click.ParamType):  # type: ignore[type-arg]
+    """A part of a whole, ``5%``; from 0 to 1 to the program."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        found = _PERCENT.fullmatch(value.strip())
+        if found is None or float(found[1]) > 100:
+            self.fail(f"{value!r} is no share; write 5%", param, ctx)
+        return float(found[1]) / 100
 
 
 class _Time(click.ParamType):  # type: ignore[type-arg]
@@ -101,7 +119,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--output-format",
-    type=click.Choice(["text", "json", "html"]),
+    type=click.Choice(["text", "json", "markdown", "html"]),
     default="text",
     show_default=True,
     help="The form of the report.",
@@ -133,6 +151,13 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
     help="Write what was counted, small and mergeable, to FILE instead of a report.",
 )
 @click.option("--merge", is_flag=True, help="Put summaries together: PATHS are files of --summary.")
+@click.option(
+    "--fail-above",
+    type=_Share(),
+    metavar="SHARE",
+    help="Exit with 1 where mending one finding of a default rule alone could save more of the "
+    "time than SHARE (5%).",
+)
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what is being read.")
 @click.pass_context
@@ -152,16 +177,11 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
 
     Neither torch nor a GPU is needed; pip install 'torchlint[profile]' brings what reads traces.
 
-    Exit code: 0 a report, 2 wrong usage or nothing that can be read, 4 a package is missing,
-    130 interrupted.
+    Exit code: 0 a report, 1 a finding above --fail-above, 2 wrong usage or nothing that can be
+    read, 4 a package is missing, 130 interrupted.
     """
     demand()
-    from torchlint.profile.join import joined
-    from torchlint.profile.lines import Lines
-    from torchlint.profile.places import Places
-    from torchlint.profile.replay import Replay
     from torchlint.profile.report import report
-    from torchlint.profile.waits import waits
 
     inputs = _inputs(given)
     command = ctx.find_object(tuple) or ()
@@ -179,42 +199,90 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        measured: Waits | None = None
-        lines: tuple[LineCost, ...] | None = None
-        if trace is not None:
-            replay, places = Replay(trace), Places(trace, known.sources)
-            of_places = Lines(places, replay)
-            measured, lines = waits(replay, places, given["top"]), of_places.each
-            _write_perfetto(given, known.findings, of_places, trace)
-        step = _step(given, found, trace, measured)
-    costs = joined(known.findings, measured) if measured is not None else ()
-    shown: dict[str, Any] = {
-        "rank": given["rank"],
-        "top": given["top"],
-        "against": older,
-        "waits": measured,
-        "costs": costs,
-    }
-    to_file = given["output_file"] is not None
-    if given["output_format"] == "json":
-        from torchlint.profile.output import json_report
-
-        text = json_report.render(found, **shown, lines=lines)
-    elif given["output_format"] == "html":
-        from torchlint.profile.output import html
-
-        text = html.render(found, **shown, lines=lines or (), step=step, texts=known.texts)
-    else:
-        from torchlint.profile.output.text import render
-
-        color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
-        checked = bool(given["paths"])
-        text = render(found, **shown, color=color, lines=lines or (), checked=checked)
-    if to_file:
+        measured = None if trace is None else _measured(given, trace, known)
+        shown: dict[str, Any] = {
+            "rank": given["rank"],
+            "top": given["top"],
+            "against": older,
+            "waits": None if measured is None else measured.on.waits,
+            "costs": None if measured is None else measured.costs,
+        }
+        text = _rendered(given, found, trace, known, measured, shown)
+    if given["output_file"] is not None:
         write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
     else:
         emit(text)
-    return 0
+    return _gate(given, None if measured is None else measured.costs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What a trace says of places, and of findings."""
+
+    on: Found
+    costs: Costs
+
+
+def _measured(given: Given, trace: Trace, known: _Program) -> _Measured:
+    from torchlint.profile.join import Found, joined
+    from torchlint.profile.lines import Lines
+    from torchlint.profile.places import Places
+    from torchlint.profile.replay import Replay
+    from torchlint.profile.waits import waits
+
+    replay, places = Replay(trace), Places(trace, known.sources)
+    lines = Lines(places, replay)
+    _write_perfetto(given, known.findings, lines, trace)
+    on = Found(replay, places, waits(replay, places, given["top"]), lines.each)
+    return _Measured(on, joined(known.findings, known.effects, on))
+
+
+def _rendered(
+    given: Given,
+    found: Report,
+    trace: Trace | None,
+    known: _Program,
+    measured: _Measured | None,
+    shown: Mapping[str, Any],
+) -> str:
+    """Return the report in the form that was asked for."""
+    lines = None if measured is None else measured.on.lines
+    if given["output_format"] == "json":
+        from torchlint.profile.output import json_report
+
+        return json_report.render(found, **shown, lines=lines)
+    if given["output_format"] == "html":
+        from torchlint.profile.output import html
+
+        step = _step(given, found, trace, shown["waits"])
+        return html.render(found, **shown, lines=lines or (), step=step, texts=known.texts)
+    if given["output_format"] == "markdown":
+        from torchlint.profile.output import markdown
+
+        return markdown.render(found, **shown)
+    from torchlint.profile.output.text import render
+
+    to_file = given["output_file"] is not None
+    color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
+    checked = bool(given["paths"])
+    return render(found, **shown, color=color, lines=lines or (), checked=checked)
+
+
+def _gate(given: Given, costs: Costs | None) -> int:
+    """Return the exit code, and say why where findings cost too much."""
+    limit = given["fail_above"]
+    if limit is None or costs is None:
+        return 0
+    over = [cost for cost in costs.each if cost.default and costs.share(cost) > limit]
+    if not over:
+        return 0
+    first = over[0].finding
+    more = f" and {len(over) - 1} more" if len(over) > 1 else ""
+    complain(
+        f"torchlint: mending {first.code} at {visible(first.filename)}:{first.start.row}{more} "
+        f"could save more than {100 * limit:g} % of the time"
+    )
+    return 1
 
 
 def _inputs(given: Given) -> list[str]:
@@ -233,6 +301,8 @@ def _inputs(given: Given) -> list[str]:
             raise UsageError("--perfetto needs a trace; summaries hold none")
     elif not given["traces"]:
         raise UsageError("name a trace: torchlint profile --trace FILE")
+    if given["fail_above"] is not None and (given["merge"] or not given["paths"]):
+        raise UsageError("--fail-above is about findings: name the program's files")
     if given["summary"] is not None and (
         given["output_file"] or given["against"] or given["perfetto"]
     ):
@@ -309,12 +379,14 @@ def _write_summary(given: Given, counted: Summary, status: Status) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """The files of the program and what is found in them; in words what was left out."""
+    """The files of the program and what is found in them; in words what was left out; by code what
+    mending a rule's findings takes out, and whether the rule is on when nothing is selected."""
 
     sources: Sources
     texts: Mapping[str, str]
     findings: tuple[Finding, ...]
     left_out: str
+    effects: Mapping[str, tuple[str, bool]]
 
 
 def _program(given: Given) -> _Program:
@@ -331,7 +403,7 @@ def _program(given: Given) -> _Program:
     from torchlint.source.discover import SkipKind
 
     if given["merge"] or not given["paths"]:
-        return _Program(Sources(()), {}, (), "")
+        return _Program(Sources(()), {}, (), "", {})
     names = ("paths", "configs", "isolated")
     catalog = load_catalog()
     found = scope({**{name: given[name] for name in names}, "stdin_filename": None}, catalog)
@@ -345,4 +417,5 @@ def _program(given: Given) -> _Program:
         if each.path.endswith(".py")
     ]
     texts = {source.name: source.text for source in sources}
-    return _Program(Sources(sources), texts, tuple(run.findings()), undone(run))
+    effects = {info.code: (info.effect, info.default) for info in catalog.rules}
+    return _Program(Sources(sources), texts, tuple(run.findings()), undone(run), effects)

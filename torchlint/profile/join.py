@@ -1,45 +1,318 @@
-"""Findings beside what was measured at their places."""
+"""Findings beside what was measured at their places, and what mending them saves at most."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from torchlint.base.finding import Finding
+import numpy as np
+
+from torchlint.base.finding import Finding, Safety
+from torchlint.profile.bounds import NEGLIGIBLE, Bound, Effects, bounds, ceiling, saved, together
+from torchlint.profile.lines import LineCost
+from torchlint.profile.places import Places
+from torchlint.profile.replay import Dropped, Replay
+from torchlint.profile.sites import FRAME
 from torchlint.profile.waits import Wait, Waits
+from torchlint.trace.columns import CALL_CATS, OPERATOR, PYTHON, Ints
+
+_PLAYED = 40
+"""Findings of which the trace is played alone; what others save is bounded more coarsely."""
+_EVERYWHERE = ("loader",)
+"""Effects that are told without the place of the finding: of a loader that was built before."""
+_FORWARD = ("wait", "copy", "host")
+"""Effects that leave alone what autograd does for the statement."""
+ELSEWHERE = "the cost arises elsewhere than at the line"
+NOT_SEEN = "not seen, the line did not run while the trace was recorded"
+NOT_TOLD = "the line's own calls cannot be told from others of its function"
+NO_DEVICE = "only a trace of a GPU tells"
+NO_LOADER = "not seen, no batch was waited for"
+NO_LINES = "the trace names no lines"
 
 
 @dataclass(frozen=True, slots=True)
 class FindingCost:
-    """A finding with the wait that was measured in its statement; None where none was."""
+    """A finding, with what was measured in its statement.
+
+    Args:
+        finding: the finding.
+        effect: what mending it takes out, see `torchlint.base.declaration.Declaration`.
+        default: whether its rule is on when nothing is selected.
+        cost: what its most costly line cost; None where none is known to have run.
+        wait: the wait in it, the most saving where there are several.
+        bound: what mending it saves at most; None where that is not known.
+        seen: whether its statement ran; None where that is not known.
+        why: why there is no bound; empty where there is one.
+    """
 
     finding: Finding
-    wait: Wait | None
+    effect: str = "none"
+    default: bool = True
+    cost: LineCost | None = None
+    wait: Wait | None = None
+    bound: Bound | None = None
+    seen: bool | None = None
+    why: str = ""
+
+    @property
+    def fixable(self) -> bool:
+        """Whether torchlint can mend it."""
+        fix = self.finding.fix
+        return fix is not None and not fix.withheld and fix.safety is not Safety.SUGGESTION
 
 
-def joined(findings: Sequence[Finding], found: Waits) -> tuple[FindingCost, ...]:
-    """Join findings with waits whose line is known; the most saving first, then as they came.
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """All findings, the most saving first; times in nanoseconds.
+
+    `joint` is what mending all of them saves at most, `fixable` what mending those saves that
+    torchlint can mend, of `span`, the time of the run.
+    """
+
+    each: tuple[FindingCost, ...]
+    joint: int
+    fixable: int
+    span: int
+
+    def share(self, cost: FindingCost) -> float:
+        """Return which part of the run a finding's bound is; 0 where there is none."""
+        return cost.bound.alone_ns / self.span if cost.bound is not None and self.span else 0.0
+
+    def negligible(self, cost: FindingCost) -> bool:
+        """Say whether a finding has a bound, and none that is worth a look."""
+        bound = cost.bound
+        return bound is not None and _small(max(bound.alone_ns, bound.joint_ns), self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a trace has to be asked of findings."""
+
+    replay: Replay
+    places: Places
+    waits: Waits
+    lines: Sequence[LineCost]
+
+
+def joined(
+    findings: Sequence[Finding], effects: Mapping[str, tuple[str, bool]], found: Found
+) -> Costs:
+    """Join findings with what was measured in their statements, and play the trace without them.
 
     Args:
         findings: what the linter says of the program.
-        found: the waits.
+        effects: what mending a rule's findings takes out and whether the rule is on when nothing is
+            selected, by code; rules that are not in it take out nothing.
+        found: the trace.
     """
-    known = [wait for wait in found.each if wait.site.has_line]
-    costs = [FindingCost(finding, _at(finding, known)) for finding in findings]
-    return tuple(sorted(costs, key=_rank))
-
-
-def _at(finding: Finding, known: Sequence[Wait]) -> Wait | None:
-    """Return the wait in a finding's statement, the most saving where there are several."""
-    inside = (
-        wait
-        for wait in known
-        if wait.site.file == finding.filename
-        and finding.statement <= wait.site.line <= finding.statement_end
+    statements = _Statements(found)
+    taken = Effects(found.places.trace, found.replay)
+    costs: list[FindingCost] = []
+    dropped: list[Dropped] = []
+    for finding in findings:
+        cost, without = statements.cost(finding, *effects.get(finding.code, ("none", True)), taken)
+        costs.append(cost)
+        dropped.append(without)
+    known = [at for at, cost in enumerate(costs) if not cost.why]
+    whole, limits = _bounded(found.replay, [(costs[at].effect, dropped[at]) for at in known])
+    for at, bound in zip(known, limits, strict=True):
+        costs[at] = replace(costs[at], bound=bound)
+    mended = [dropped[at] for at in known if costs[at].fixable]
+    return Costs(
+        tuple(sorted(costs, key=_rank)),
+        whole,
+        saved(found.replay, together(mended)) if mended else 0,
+        found.replay.span,
     )
-    return next(inside, None) if finding.cell is None else None
 
 
-def _rank(cost: FindingCost) -> tuple[bool, int, int]:
-    wait = cost.wait
-    return (wait is None, -(wait.alone or 0) if wait else 0, -wait.waited if wait else 0)
+def _bounded(replay: Replay, each: Sequence[tuple[str, Dropped]]) -> tuple[int, list[Bound]]:
+    """Return what all save together, and the bound of each: played where it may be worth it."""
+    most = [ceiling(replay, dropped) for _, dropped in each]
+    worth = [at for at, limit in enumerate(most) if not _small(limit, replay.span)]
+    played = sorted(worth, key=lambda at: -most[at])[:_PLAYED]
+    found = [Bound(limit, limit, effect) for limit, (effect, _) in zip(most, each, strict=True)]
+    whole, exact = bounds(replay, each, played)
+    for at, bound in zip(played, exact, strict=True):
+        found[at] = bound
+    return whole, found
+
+
+def _small(time: int, span: int) -> bool:
+    return time < NEGLIGIBLE * span
+
+
+def _rank(cost: FindingCost) -> tuple[bool, int, int, int, tuple[str, int, int, str]]:
+    bound, finding = cost.bound, cost.finding
+    alone, joint = (bound.alone_ns, bound.joint_ns) if bound is not None else (0, 0)
+    return (bound is None, -alone, -joint, -finding.severity.rank, finding.sort_key)
+
+
+class _Statements:
+    """Finds what of a trace belongs to the statement of a finding."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        places = found.places
+        self._of = places.at
+        self._by_file: dict[str, list[int]] = {}
+        for number, site in enumerate(places.sites):
+            self._by_file.setdefault(site.file, []).append(number)
+        self._device = bool(len(found.replay.work))
+        trace = places.trace
+        self._calls = trace.of_cat(OPERATOR, *CALL_CATS)
+        self._called = _called(places)
+
+    def cost(
+        self, finding: Finding, effect: str, default: bool, taken: Effects
+    ) -> tuple[FindingCost, Dropped]:
+        """Return what is known of a finding but its bound, and what mending it takes out."""
+        rows = self._rows(finding)
+        seen = True if len(rows) else self._ran(finding)
+        measured = FindingCost(
+            finding, effect, default, self._line(finding), self._wait(finding), None, seen
+        )
+        if effect == "none":
+            return replace(measured, why=ELSEWHERE), Dropped()
+        if effect in _EVERYWHERE:
+            without = taken.without(effect, rows)
+            some = without.host is not None and len(without.host[0]) > 0
+            return (measured if some else replace(measured, why=NO_LOADER)), without
+        if effect in ("wait", "copy", "memory") and not self._device:
+            return replace(measured, why=NO_DEVICE), Dropped()
+        if seen is False or not self._named:
+            return replace(measured, why=NOT_SEEN if self._named else NO_LINES), Dropped()
+        if effect == "memory":
+            unsure = "" if seen else NOT_TOLD
+            return replace(measured, why=unsure), taken.without(effect, rows)
+        if effect in _FORWARD:
+            rows = rows[~self._found.places.backward[rows]]
+        without = taken.without(effect, np.union1d(rows, self._untold(finding)))
+        if self._differ(taken.without(effect, rows), without):
+            return replace(measured, why=NOT_TOLD), Dropped()
+        return measured, without
+
+    def _differ(self, own: Dropped, with_others: Dropped) -> bool:
+        """Say whether calls that may be a statement's or not make a difference."""
+        replay = self._found.replay
+        if _small(ceiling(replay, with_others) - ceiling(replay, own), replay.span):
+            return False
+        return not _small(saved(replay, with_others) - saved(replay, own), replay.span)
+
+    @property
+    def _named(self) -> bool:
+        """Whether the trace names any function of a file."""
+        return any(self._by_file)
+
+    def _rows(self, finding: Finding) -> Ints:
+        """Return the events of the host that a statement makes; what runs in them is the
+        statement's too."""
+        if finding.cell is not None:
+            return np.zeros(0, np.int64)
+        first, last = _extent(finding)
+        sites = self._found.places.sites
+        numbers = [
+            number
+            for number in self._by_file.get(finding.filename, ())
+            if first <= sites[number].line <= last
+            and (sites[number].has_line or sites[number].function.startswith("<"))
+        ]
+        called = [
+            row
+            for line in range(first, last + 1)
+            for row in self._called.get((finding.filename, line, "", 0), ())
+        ]
+        rows = np.flatnonzero(np.isin(self._of, numbers))
+        return np.union1d(rows, np.array(called, dtype=np.int64))
+
+    def _untold(self, finding: Finding) -> Ints:
+        """Return the calls of a finding's function whose line is not known, and the functions that
+        it calls from such lines."""
+        function = self._function(finding)
+        sites = self._found.places.sites
+        numbers = [
+            number
+            for number in self._by_file.get(finding.filename, ())
+            if function is not None
+            and not sites[number].has_line
+            and (sites[number].function, sites[number].line) == function
+        ]
+        rows = np.flatnonzero(np.isin(self._of, numbers) & self._calls)
+        called = self._called.get((finding.filename, 0, *function), ()) if function else ()
+        return np.union1d(rows, np.array(called, dtype=np.int64))
+
+    def _ran(self, finding: Finding) -> bool | None:
+        """Say of a finding in whose statement nothing was measured whether it ran: not where its
+        function did not, and lines are known."""
+        function = self._function(finding)
+        sites = self._found.places.sites
+        ran = any(
+            function is not None and sites[number].function == function[0]
+            for number in self._by_file.get(finding.filename, ())
+        )
+        return False if self._named and not ran and function is not None else None
+
+    def _function(self, finding: Finding) -> tuple[str, int] | None:
+        """Return name and first line of the innermost function around a finding."""
+        source = self._found.places.sources.named(finding.filename)
+        if source is None or finding.cell is not None:
+            return None
+        return source.function_at(finding.start.row)
+
+    def _line(self, finding: Finding) -> LineCost | None:
+        """Return the costs of the most costly line of a finding's statement."""
+        first, last = _extent(finding)
+        inside = [
+            cost
+            for cost in self._found.lines
+            if cost.site.has_line
+            and cost.site.file == finding.filename
+            and first <= cost.site.line <= last
+        ]
+        known = inside if finding.cell is None else []
+        return max(known, key=lambda cost: cost.most_ns, default=None)
+
+    def _wait(self, finding: Finding) -> Wait | None:
+        """Return the wait in a finding's statement, the most saving where there are several."""
+        inside = (
+            wait
+            for wait in self._found.waits.each
+            if wait.site.has_line
+            and wait.site.file == finding.filename
+            and finding.statement <= wait.site.line <= finding.statement_end
+        )
+        return next(inside, None) if finding.cell is None else None
+
+
+def _extent(finding: Finding) -> tuple[int, int]:
+    """Return the first and the last line of what a finding is about: of a loop, its body too."""
+    return finding.statement, max(finding.statement_end, finding.end.row)
+
+
+def _called(places: Places) -> Mapping[tuple[str, int, str, int], list[int]]:
+    """Return the functions of the program that lines call, as rows: they are places themselves, and
+    lie in the calling statement all the same.
+
+    They go by file and line; where the line is not known by file, 0, and the name and the first
+    line of the function that calls.
+    """
+    trace = places.trace
+    names = trace.columns.name
+    frames = trace.of_cat(PYTHON) & (places.at >= 0)
+    known = {}
+    for name in np.unique(names[frames]).tolist():
+        frame = FRAME.fullmatch(trace.names[name])
+        if frame is not None:
+            known[name] = frame[1], int(frame[2]), frame[3]
+    whole = [at for at, site in enumerate(places.sites) if not site.has_line]
+    frames &= np.isin(names, list(known)) & np.isin(places.at, whole)
+    above = np.maximum(places.around, 0)
+    found: dict[tuple[str, int, str, int], list[int]] = {}
+    for row in np.flatnonzero(frames & (places.around >= 0) & frames[above]).tolist():
+        path, first, function = known[int(names[places.around[row]])]
+        source = places.sources.of(path)
+        line = source.line(function, first, trace.names[names[row]]) if source else None
+        if source is not None and line is not None:
+            key = (source.name, line, "", 0) if line else (source.name, 0, function, first)
+            found.setdefault(key, []).append(row)
+    return found

@@ -81,7 +81,7 @@ class Replay:
     """
 
     def __init__(self, trace: Trace) -> None:
-        columns = trace.columns
+        self.columns = columns = trace.columns
         loads = np.isin(columns.name, trace.named(_BATCHES)) & ~trace.device()
         found = np.flatnonzero(trace.calls() | loads)
         self.calls, inside = _outermost(columns, found)

@@ -80,6 +80,18 @@ class Source:
         # Python 3.10 counts a module from its first statement.
         return self.functions.get((name, 1 if name == _MODULE else first))
 
+    def function_at(self, line: int) -> tuple[str, int] | None:
+        """Return name and first line of the innermost function around a line; None where the text
+        cannot be read."""
+        around = [
+            (first, name)
+            for (name, first), node in self.functions.items()
+            if isinstance(node, ast.Module)
+            or first <= line <= (getattr(node, "end_lineno", None) or first)
+        ]
+        first, name = max(around, default=(0, ""))
+        return (name, first) if name else None
+
     def line(self, function: str, first: int, called: str) -> int | None:
         """Return the line of the one place in a function that can have made a call.
 
@@ -131,6 +143,11 @@ class Sources:
         self.by_name: dict[str, list[Source]] = {}
         for source in sources:
             self.by_name.setdefault(os.path.basename(source.path), []).append(source)
+
+    def named(self, name: str) -> Source | None:
+        """Return the file of a name, as the user should see it; None where there is none."""
+        base = os.path.basename(name)
+        return next((each for each in self.by_name.get(base, ()) if each.name == name), None)
 
     def of(self, path: str) -> Source | None:
         """Return the file that a trace means: that which has most of the path's last parts; None

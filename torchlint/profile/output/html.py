@@ -9,8 +9,9 @@ from typing import Any
 from torchlint.api import fix_changes
 from torchlint.base.finding import Finding
 from torchlint.profile.fleet import table
-from torchlint.profile.join import FindingCost
+from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
+from torchlint.profile.output.findings import basis, parts, saves
 from torchlint.profile.output.hot import COSTS, hot_row, measured
 from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import rows, share, span
@@ -48,7 +49,7 @@ def render(
     top: int,
     against: Report | None = None,
     waits: Waits | None = None,
-    costs: Sequence[FindingCost] = (),
+    costs: Costs | None = None,
     lines: Sequence[LineCost] = (),
     step: Timeline | None = None,
     texts: Mapping[str, str] | None = None,
@@ -69,7 +70,7 @@ def render(
         "headline": headline(shown, waits),
         "device": shown.device or "no GPU in the trace",
         "of": _of(shown),
-        "findings": _findings(costs, waits, top, texts or {}),
+        "findings": _findings(costs, top, texts or {}),
         "others": _others(costs, top),
         "waits": _waits(waits, top),
         **_places(lines, shown, top),
@@ -100,21 +101,20 @@ def _rows(rank: Rank, other: Rank | None) -> list[tuple[str, str, str]]:
     return [(name.strip(), found.get(name, DASH), before.get(name, DASH)) for name in names]
 
 
-def _findings(
-    costs: Sequence[FindingCost], waits: Waits | None, top: int, texts: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Return the findings at which something was measured, the most saving first."""
-    seen = [cost for cost in costs if cost.wait is not None]
+def _findings(costs: Costs | None, top: int, texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the findings that are worth a look, the most saving first."""
+    if costs is None:
+        return []
     return [
         {
             **_words(cost.finding),
-            "saves": _saves(cost, waits),
+            "saves": {"alone": saves(cost, costs), "basis": basis(cost, costs)},
             "open": at < _OPEN,
             "code_rows": list(_code(cost.finding, texts)),
             "diff": list(_diff(cost.finding, texts)),
             "fix": _fix(cost.finding),
         }
-        for at, cost in enumerate(seen[:top])
+        for at, cost in enumerate(parts(costs)[0][:top])
     ]
 
 
@@ -127,23 +127,22 @@ def _words(finding: Finding) -> dict[str, str]:
     }
 
 
-def _saves(cost: FindingCost, waits: Waits | None) -> dict[str, str]:
-    wait = cost.wait
-    assert wait is not None
-    assert waits is not None
-    return {
-        "alone": "not played" if wait.alone is None else f"at most {span(wait.alone)}",
-        "share": share(wait.alone, waits.span),
-        "basis": f"waits {span(wait.waited)} in {pluralise(wait.calls, 'call')}; at most "
-        f"{span(waits.joint)} ({share(waits.joint, waits.span)}) with all other waits gone",
-    }
-
-
-def _others(costs: Sequence[FindingCost], top: int) -> dict[str, Any]:
-    """Return the findings at which nothing was measured."""
-    found = [cost.finding for cost in costs if cost.wait is None]
-    shown = [_words(finding) for finding in found[:top]]
-    return {"all": len(found), "shown": shown, "more": len(found) - len(shown)}
+def _others(costs: Costs | None, top: int) -> list[dict[str, Any]]:
+    """Return the other findings, by what is known of them."""
+    if costs is None:
+        return []
+    _, negligible, others = parts(costs)
+    kinds = {f"without a bound: {why}": found for why, found in others.items()}
+    if negligible:
+        kinds = {"measured, negligible": negligible, **kinds}
+    return [
+        {
+            "title": f"{pluralise(len(found), 'finding')} {why}",
+            "shown": [_words(cost.finding) for cost in found[:top]],
+            "more": len(found) - len(found[:top]),
+        }
+        for why, found in kinds.items()
+    ]
 
 
 def _numbered(finding: Finding, texts: Mapping[str, str]) -> Mapping[int, str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlint.profile.fleet import spreads, table
-from torchlint.profile.join import FindingCost
+from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
 from torchlint.profile.report import Rank, Report, common_steps
 from torchlint.profile.sites import Site
@@ -28,13 +28,14 @@ def render(
     top: int,
     against: Report | None = None,
     waits: Waits | None = None,
-    costs: Sequence[FindingCost] = (),
+    costs: Costs | None = None,
     lines: Sequence[LineCost] | None = None,
 ) -> str:
     """Return the report as JSON, ASCII only, with a final newline; arguments as of the text."""
     found = document(report, rank, top)
     found["waits"] = None if waits is None else _waits(waits)
-    found["findings"] = [_finding(cost) for cost in costs]
+    found["bounds"] = _bounds(costs) if costs is not None and costs.each else None
+    found["findings"] = [] if costs is None else [_finding(cost, costs) for cost in costs.each]
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
     if against is not None:
         found["against"] = document(against, rank, top)
@@ -112,8 +113,12 @@ def _line(cost: LineCost) -> dict[str, Any]:
     }
 
 
-def _finding(cost: FindingCost) -> dict[str, Any]:
-    one = cost.finding
+def _bounds(costs: Costs) -> dict[str, int]:
+    return {"span_ns": costs.span, "joint_ns": costs.joint, "fixable_ns": costs.fixable}
+
+
+def _finding(cost: FindingCost, costs: Costs) -> dict[str, Any]:
+    one, bound = cost.finding, cost.bound
     return {
         "code": one.code,
         "filename": one.filename,
@@ -121,6 +126,23 @@ def _finding(cost: FindingCost) -> dict[str, Any]:
         "column": one.start.column,
         "message": one.message,
         "fingerprint": one.fingerprint,
+        "end_line": one.end.row,
+        "severity": one.severity.value,
+        "effect": cost.effect,
+        "default": cost.default,
+        "fixable": cost.fixable,
+        "seen": cost.seen,
+        "bound": None
+        if bound is None
+        else {
+            "alone_ns": bound.alone_ns,
+            "joint_ns": bound.joint_ns,
+            "share": costs.share(cost),
+            "basis": bound.basis,
+            "negligible": costs.negligible(cost),
+        },
+        "why": cost.why or None,
+        "cost": None if cost.cost is None else _line(cost.cost),
         "wait": None if cost.wait is None else _wait(cost.wait),
     }
 

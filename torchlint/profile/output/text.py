@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchlint.profile.fleet import LEAST, Spread, spreads, table
-from torchlint.profile.join import FindingCost
+from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost, unruled
+from torchlint.profile.output.findings import findings
 from torchlint.profile.output.hot import hot
 from torchlint.profile.output.table import Row, rows, share, span
-from torchlint.profile.output.waiting import waits_and_findings
+from torchlint.profile.output.waiting import waiting
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.terminal import BOLD, DIM, aligned, paint
@@ -28,7 +29,7 @@ def render(
     against: Report | None = None,
     color: bool = False,
     waits: Waits | None = None,
-    costs: Sequence[FindingCost] = (),
+    costs: Costs | None = None,
     lines: Sequence[LineCost] = (),
     checked: bool = False,
 ) -> str:
@@ -54,8 +55,13 @@ def render(
         found[0] += paint(f", against {visible(other.path)}", DIM, color)
         found += aligned([*_beside(list(rows(shown, top)), list(rows(other, top)))])
     if waits is not None:
-        found += waits_and_findings(waits, costs, top, color)
-        rest = unruled(lines, (cost.finding for cost in costs), waits.span)
+        found += waiting(waits, top, color)
+        known = costs.each if costs is not None else ()
+        if costs is not None:
+            found += findings(costs, top, color)
+        if known and not waits.frames:
+            found.append("the trace has no Python frames; record with with_stack=True to join them")
+        rest = unruled(lines, (cost.finding for cost in known), waits.span)
         found += hot(list(rest), waits.span, top, color, checked=checked)
     found += _ranks(report, top, color)
     notes = (*report.notes, *(against.notes if against is not None else ()))

@@ -1,0 +1,210 @@
+"""Findings beside a trace: what of it is theirs, what mending them saves at most, and in which
+order they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.trace.program import Machine, written
+from torchlint.base.finding import Finding, Safety, Severity, TextFix
+from torchlint.base.span import Position
+from torchlint.profile import join
+from torchlint.profile.join import Costs, Found, joined
+from torchlint.profile.lines import Lines
+from torchlint.profile.places import Places
+from torchlint.profile.replay import Replay
+from torchlint.profile.sites import Source, Sources
+from torchlint.profile.waits import waits
+from torchlint.trace.stream import read
+
+PROGRAM = """import torch
+
+def helper(x):
+    return torch.sort(x)
+
+def train(x, y):
+    a = x.item()
+    b = y.relu()
+    helper(y)
+    for i in range(3):
+        c = y.tanh()
+        d = y.tanh()
+
+def never(x):
+    return x.item()
+"""
+SOURCES = Sources([Source("/p/train.py", "train.py", PROGRAM)])
+
+
+def finding(row: int, end: int = 0, code: str = "TL101", **more: object) -> Finding:
+    start = Position(row, 1)
+    return Finding(code, "n", "m", Severity.WARNING, "train.py", start, Position(end or row, 9),
+                   row, row, **more)  # type: ignore[arg-type]  # fmt: skip
+
+
+class Program(Machine):
+    """A machine whose host runs functions of a file."""
+
+    @contextmanager
+    def frame(self, name: str) -> Iterator[None]:
+        begun = self.now
+        self.now += 100
+        yield
+        self.now += 100
+        self.event("python_function", name, begun, self.now - begun)
+
+    @contextmanager
+    def method(self, name: str) -> Iterator[None]:
+        with self.frame(f"<built-in method {name} of Tensor object at 0x7f>"):
+            yield
+
+
+def trained(device: bool = True, alike: bool = False) -> Program:
+    """Return what ran: a read that waits, a kernel, a helper, and copies of one of two lines that
+    are alike."""
+    machine = Program()
+    with machine.frame("/p/train.py(1): <module>"), machine.frame("/p/train.py(6): train"):
+        for _ in range(4):
+            if device:
+                machine.launch(500_000)
+            with machine.method("item"):
+                machine.host(10_000)
+                if device:
+                    machine.item("item")
+            with machine.method("relu"):
+                machine.host(50_000)
+                if device:
+                    machine.launch(20_000)
+            with machine.frame("/p/train.py(3): helper"), machine.method("sort"):
+                machine.host(200_000)
+            if alike:
+                with machine.method("tanh"), machine.operator("aten::tanh"):
+                    machine.host(80_000)
+                    machine.upload(40_000)
+    return machine
+
+
+def costs(path: Path, machine: Machine, *asked: tuple[str, Finding]) -> Costs:
+    trace = read(written(path / "t.json", machine.events))
+    replay, places = Replay(trace), Places(trace, SOURCES)
+    effects = {one.code: (effect, True) for effect, one in asked}
+    found = Found(replay, places, waits(replay, places, 20), Lines(places, replay).each)
+    return joined([one for _, one in asked], effects, found)
+
+
+def only(path: Path, effect: str, one: Finding, machine: Machine | None = None) -> join.FindingCost:
+    (cost,) = costs(path, machine or trained(), (effect, one)).each
+    return cost
+
+
+def test_a_wait_at_a_line_has_a_bound(tmp_path: Path) -> None:
+    cost = only(tmp_path, "wait", finding(7))
+    assert (cost.seen, cost.why) == (True, "")
+    assert cost.wait is not None
+    assert cost.bound is not None
+    assert cost.cost is not None
+    assert cost.cost.wait_ns == cost.wait.waited
+    # What the host does behind the read is as long as what the device does.
+    assert 0 < cost.bound.alone_ns <= cost.wait.waited + 40_000
+
+
+def test_what_did_not_run_was_not_seen(tmp_path: Path) -> None:
+    cost = only(tmp_path, "wait", finding(15))
+    assert (cost.bound, cost.seen, cost.why) == (None, False, join.NOT_SEEN)
+
+
+def test_calls_of_two_like_lines_belong_to_neither(tmp_path: Path) -> None:
+    for line in (11, 12):
+        cost = only(tmp_path, "copy", finding(line), trained(alike=True))
+        assert (cost.bound, cost.why) == (None, join.NOT_TOLD)
+        assert only(tmp_path, "none", finding(line)).why == join.ELSEWHERE
+
+
+def test_calls_of_an_unknown_line_that_do_nothing_of_the_kind_are_no_hindrance(
+    tmp_path: Path,
+) -> None:
+    cost = only(tmp_path, "launch", finding(12), trained())
+    assert cost.bound is not None
+    assert cost.bound.alone_ns == 0
+
+
+def test_a_loop_has_what_its_body_has(tmp_path: Path) -> None:
+    machine = trained()
+    whole = only(tmp_path, "host", finding(7, 9), machine)
+    one = only(tmp_path, "host", finding(7), machine)
+    assert whole.bound is None or one.bound is None or whole.bound.alone_ns >= one.bound.alone_ns
+
+
+def test_a_statement_has_what_the_functions_that_it_calls_do(tmp_path: Path) -> None:
+    machine = Program()
+    with machine.frame("/p/train.py(6): train"):
+        for _ in range(4):
+            with machine.frame("/p/train.py(3): helper"), machine.method("sort"):
+                machine.host(200_000)
+            with machine.method("relu"):
+                machine.launch(1_000)
+    cost = only(tmp_path, "host", finding(9), machine)
+    assert cost.bound is not None
+    assert cost.bound.alone_ns == pytest.approx(4 * 200_400, abs=2_000)
+
+
+def test_without_a_device_the_host_is_what_counts(tmp_path: Path) -> None:
+    machine = trained(device=False)
+    assert only(tmp_path, "wait", finding(7), machine).why == join.NO_DEVICE
+    assert only(tmp_path, "memory", finding(7), machine).why == join.NO_DEVICE
+    assert only(tmp_path, "host", finding(9), machine).why in ("", join.NOT_TOLD)
+
+
+def test_a_loader_needs_no_line(tmp_path: Path) -> None:
+    one = finding(3, code="TL201")
+    assert only(tmp_path, "loader", one).why == join.NO_LOADER
+    machine = trained()
+    machine.batch(9_000_000, 100_000)
+    cost = only(tmp_path, "loader", one, machine)
+    assert cost.bound is not None
+    assert cost.bound.alone_ns > 5_000_000
+
+
+def test_a_trace_without_lines_says_so(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch(500_000)
+    machine.item("item")
+    cost = only(tmp_path, "wait", finding(7), machine)
+    assert (cost.bound, cost.seen, cost.why) == (None, None, join.NO_LINES)
+
+
+def test_the_most_saving_stands_first(tmp_path: Path) -> None:
+    machine = trained()
+    machine.batch(20_000_000, 100_000)
+    mendable = TextFix(Safety.SAFE, "t", ())
+    found = costs(
+        tmp_path,
+        machine,
+        ("none", finding(8, code="TL300")),
+        ("wait", finding(15, code="TL101")),
+        ("wait", finding(7, code="TL101", fix=mendable)),
+        ("loader", finding(3, code="TL201")),
+    )
+    codes = [(cost.finding.code, cost.finding.start.row) for cost in found.each]
+    assert codes == [("TL201", 3), ("TL101", 7), ("TL300", 8), ("TL101", 15)]
+    bounds = [cost.bound for cost in found.each if cost.bound is not None]
+    assert 0 < found.fixable <= found.joint <= found.span
+    assert found.fixable == bounds[1].alone_ns
+    assert found.joint >= max(bound.alone_ns for bound in bounds)
+    assert found.share(found.each[0]) > 0.5
+    assert found.share(found.each[2]) == 0
+
+
+def test_what_is_not_played_is_bounded_more_coarsely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = only(tmp_path, "wait", finding(7)).bound
+    monkeypatch.setattr(join, "_PLAYED", 0)
+    coarse = only(tmp_path, "wait", finding(7)).bound
+    assert exact is not None
+    assert coarse is not None
+    assert coarse.alone_ns >= exact.alone_ns
