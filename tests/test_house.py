@@ -271,6 +271,7 @@ OTHERWISE = {
     "settings/line_length.py": {"line-length"},  # a key of ruff and black
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/profile.py": {"--output-format"},  # an option of its own
+    "cli/profile_live.py": {"--timeout"},  # an option of its own
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
 }
 """Words that are spelled like a key, and stand for something else or before the table can be

@@ -106,11 +106,10 @@ def test_installed_packages_and_other_folders_are_not_the_projects_own(tmp_path:
 
 def test_iterators_that_nobody_waits_for_stay(marks: Marks) -> None:
     names = made(marks, "def f(of):\n    for x in of: return x\n    return None\n")
-    each = vars(builtins)["_torchlint_each"]
-    waiting = type(each("tl#0", (item for item in [1])))
+    each = statement_marks.each
     for quick in ([1], (1,), {1: 2}.items(), range(3), enumerate([1]), zip([1], (2,), strict=True)):
-        assert not isinstance(each("tl#0", quick), waiting)
-    assert isinstance(each("tl#0", enumerate(item for item in [1])), waiting)
+        assert not isinstance(each("tl#0", quick), statement_marks.Each)
+    assert isinstance(each("tl#0", enumerate(item for item in [1])), statement_marks.Each)
     assert names["f"](iter([1])) == 1
 
 
@@ -120,7 +119,8 @@ def test_iterators_that_nobody_waits_for_stay(marks: Marks) -> None:
 @pytest.fixture
 def torch(marks: Marks) -> Any:
     found = pytest.importorskip("torch")
-    marks.record(found)
+    statement_marks.compiled_by(found)
+    statement_marks.show()
     return found
 
 
@@ -162,6 +162,29 @@ def test_a_mark_ends_where_its_statement_raises(marks: Marks, torch: Any, head: 
         torch.ones(5)
 
     assert ("aten::ones", "") in seen(torch, run)
+
+
+def test_a_statement_may_run_while_the_profiler_starts_and_stops(marks: Marks, torch: Any) -> None:
+    statement_marks.forget()
+    names = made(marks, "def f(a):\n    for x in a:\n        x()\n")
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+
+    def start() -> None:
+        profiler.start()
+        statement_marks.show()
+
+    def stop() -> None:
+        statement_marks.forget()
+        profiler.stop()
+
+    def items() -> Iterator[Callable[[], object]]:
+        yield start
+        torch.ones(1)
+        yield stop
+
+    names["f"](items())
+    around = {event.name: event.cpu_parent for event in profiler.events()}
+    assert around["aten::ones"].name == "tl#0"  # the loop's next item, though it began before
 
 
 def test_a_statement_that_calls_itself_has_a_mark_each_time(marks: Marks, torch: Any) -> None:

@@ -164,7 +164,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     git(root, "config", "user.email", "t@example.org")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "start")
-    monkeypatch.setattr("torchlint.cli.verify.diagnose", doctor)
+    monkeypatch.setattr("torchlint.cli.program.diagnose", doctor)
     monkeypatch.chdir(root)
     return Repository(root, monkeypatch)
 

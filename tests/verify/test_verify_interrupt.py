@@ -35,7 +35,7 @@ sys.path.insert(0, sys.argv.pop(1))
 import torchlint.cli.verify
 from tests.verify.verify_lab import doctor
 if "--python" not in sys.argv:
-    torchlint.cli.verify.diagnose = doctor
+    torchlint.cli.program.diagnose = doctor
 from torchlint.cli.main import entry
 entry()
 """

@@ -23,12 +23,13 @@ from typing import Any
 import pytest
 
 from torchlint.program.inside import imports
+from torchlint.program.inside.ending import Stop
 from torchlint.program.inside.steps import BACKWARD_FALLBACK, BATCH_FALLBACK, Boundary
 from torchlint.program.machine.workspace import Workspace
 from torchlint.verify import inside
 from torchlint.verify.inside import timing
 from torchlint.verify.inside.marks import Marks
-from torchlint.verify.inside.recorder import Recorder, Stop
+from torchlint.verify.inside.recorder import Recorder
 
 VERIFY = Path(inside.__file__).parent
 

@@ -141,6 +141,6 @@ def laboratory(
         root.mkdir()
         (root / "model.py").write_text(FAULTY)
         monkeypatch.setattr(tempfile, "tempdir", name)
-        monkeypatch.setattr("torchlint.cli.verify.diagnose", probe)
+        monkeypatch.setattr("torchlint.cli.program.diagnose", probe)
         monkeypatch.chdir(root)
         yield Lab(root, Path(name))

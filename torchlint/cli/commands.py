@@ -38,7 +38,7 @@ COMMANDS = {
     ),
     "profile": (
         "profile:profile_command",
-        "Say where a program's time went, from traces of PyTorch's profiler.",
+        "Say where a program's time goes, of a run or from traces of its profiler.",
     ),
 }
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""

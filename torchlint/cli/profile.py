@@ -16,15 +16,20 @@ from torchlint import __version__
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
+from torchlint.cli.profile_live import demand_run, demand_trace, live_options, run
+from torchlint.cli.program import COMMAND, DASHES, ProgramCommand
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
 from torchlint.profile.errors import demand
+from torchlint.program.errors import ProgramFailedError
 from torchlint.report.kit.words import pluralise, size, visible
 
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
+    from torchlint.cli.scope import Scope
     from torchlint.profile.join import Costs, Found
     from torchlint.profile.lines import Lines
+    from torchlint.profile.live import Recorded, Steps
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.timeline import Timeline
@@ -66,7 +71,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
         return round(float(found[1]) * _UNITS[found[2]])
 
 
-@click.command("profile")
+@click.command("profile", cls=ProgramCommand)
 @click.argument("paths", nargs=-1)
 @click.option(
     "--trace",
@@ -158,14 +163,16 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
     help="Exit with 1 where mending one finding of a default rule alone could save more of the "
     "time than SHARE (5%).",
 )
+@live_options
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what is being read.")
 @click.pass_context
 def profile_command(ctx: click.Context, /, **given: Any) -> int:
-    """Say where a program's time went, from traces of PyTorch's profiler, and what its waits for
-    the device cost at most.
+    """Say where a program's time went, line by line, and what mending a line saves at most: of a
+    program that is run, or from traces of PyTorch's profiler.
 
     \b
+    torchlint profile . -- train.py --epochs 1             a program, unchanged
     torchlint profile --trace trace.json.gz
     torchlint profile . --trace trace.json.gz              findings beside what they cost
     torchlint profile --trace traces/                      all ranks of a run
@@ -175,12 +182,35 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     PATHS are the program's files: of a trace with Python frames (with_stack=True) waits get their
     lines, and findings what was measured there.
 
-    Neither torch nor a GPU is needed; pip install 'torchlint[profile]' brings what reads traces.
+    Your program is run in a copy, and ended after a few steps; it may use the network, which is not
+    blocked. Reading a trace needs neither torch nor a GPU; pip install 'torchlint[profile]' brings
+    what reads traces.
 
     Exit code: 0 a report, 1 a finding above --fail-above, 2 wrong usage or nothing that can be
-    read, 4 a package is missing, 130 interrupted.
+    read, 3 the program itself fails, 4 no torch, no such device or a package is missing,
+    130 interrupted.
     """
     demand()
+    if not ctx.meta[DASHES]:
+        demand_trace(given)
+        return _reported(ctx, given, None)
+    demand_run(given)
+    given["paths"] = given["paths"] or (os.curdir,)
+    with Status(not given["quiet"]) as status:
+        opened = run(ctx.meta[COMMAND], _scope(given), given, status.show)
+        try:
+            with opened as left:
+                status.show("")
+                return _reported(ctx, {**given, "traces": tuple(map(str, left.traces))}, left)
+        except ProgramFailedError as error:
+            status.show("")
+            complain("\n".join(f"  | {visible(line)}" for line in error.log.splitlines()))
+            raise
+
+
+def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
+    """Read traces and write the report."""
+    from torchlint.profile.live import renamed
     from torchlint.profile.report import report
 
     inputs = _inputs(given)
@@ -189,6 +219,8 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         counted, trace = _counted(given, inputs, status.show)
         if given["summary"] is not None:
             return _write_summary(given, counted, status)
+        if left is not None:
+            counted = renamed(counted, left)
         found = report(counted, command, __version__)
         found.rank(given["rank"])  # raises where there is none of this number
         older = None
@@ -199,7 +231,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        measured = None if trace is None else _measured(given, trace, known)
+        measured = None if trace is None else _measured(given, trace, known, left)
         shown: dict[str, Any] = {
             "rank": given["rank"],
             "top": given["top"],
@@ -217,15 +249,17 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What a trace says of places, and of findings."""
+    """What a trace says of places and of findings, and a run of its steps."""
 
     on: Found
     costs: Costs
+    steps: Steps | None
 
 
-def _measured(given: Given, trace: Trace, known: _Program) -> _Measured:
+def _measured(given: Given, trace: Trace, known: _Program, left: Recorded | None) -> _Measured:
     from torchlint.profile.join import Found, joined
     from torchlint.profile.lines import Lines
+    from torchlint.profile.live import steps_of
     from torchlint.profile.places import Places
     from torchlint.profile.replay import Replay
     from torchlint.profile.waits import waits
@@ -234,7 +268,8 @@ def _measured(given: Given, trace: Trace, known: _Program) -> _Measured:
     lines = Lines(places, replay)
     _write_perfetto(given, known.findings, lines, trace)
     on = Found(replay, places, waits(replay, places, given["top"]), lines.each)
-    return _Measured(on, joined(known.findings, known.effects, on))
+    steps = steps_of(left, trace, replay) if left is not None else None
+    return _Measured(on, joined(known.findings, known.effects, on), steps)
 
 
 def _rendered(
@@ -247,10 +282,11 @@ def _rendered(
 ) -> str:
     """Return the report in the form that was asked for."""
     lines = None if measured is None else measured.on.lines
+    steps = None if measured is None else measured.steps
     if given["output_format"] == "json":
         from torchlint.profile.output import json_report
 
-        return json_report.render(found, **shown, lines=lines)
+        return json_report.render(found, **shown, lines=lines, steps=steps)
     if given["output_format"] == "html":
         from torchlint.profile.output import html
 
@@ -265,7 +301,8 @@ def _rendered(
     to_file = given["output_file"] is not None
     color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
     checked = bool(given["paths"])
-    return render(found, **shown, color=color, lines=lines or (), checked=checked)
+    more: dict[str, Any] = {"lines": lines or (), "checked": checked, "steps": steps}
+    return render(found, **shown, color=color, **more)
 
 
 def _gate(given: Given, costs: Costs | None) -> int:
@@ -396,21 +433,14 @@ def _program(given: Given) -> _Program:
         UsageError: a path is not there.
     """
     from torchlint.catalog.rules import load_catalog
-    from torchlint.cli.scope import scope
     from torchlint.cli.session import Session
     from torchlint.profile.sites import Source, Sources
     from torchlint.report.summary import undone
-    from torchlint.source.discover import SkipKind
 
     if given["merge"] or not given["paths"]:
         return _Program(Sources(()), {}, (), "", {})
-    names = ("paths", "configs", "isolated")
-    catalog = load_catalog()
-    found = scope({**{name: given[name] for name in names}, "stdin_filename": None}, catalog)
-    for skip in found.skipped:
-        if skip.kind is SkipKind.ERROR and skip.filename in given["paths"]:
-            raise UsageError(f"{skip.filename}: {skip.reason}")
-    run = Session(found, catalog, progress=not given["quiet"]).execute()
+    catalog, found = load_catalog(), _scope(given)
+    done = Session(found, catalog, progress=not given["quiet"]).execute()
     sources = [
         Source(each.path, each.filename, Path(each.path).read_text("utf-8", "replace"))
         for each in (target.found for target in found.targets)
@@ -418,4 +448,22 @@ def _program(given: Given) -> _Program:
     ]
     texts = {source.name: source.text for source in sources}
     effects = {info.code: (info.effect, info.default) for info in catalog.rules}
-    return _Program(Sources(sources), texts, tuple(run.findings()), undone(run), effects)
+    return _Program(Sources(sources), texts, tuple(done.findings()), undone(done), effects)
+
+
+def _scope(given: Given) -> Scope:
+    """Find the files of PATHS.
+
+    Raises:
+        UsageError: a path is not there.
+    """
+    from torchlint.catalog.rules import load_catalog
+    from torchlint.cli.scope import scope
+    from torchlint.source.discover import SkipKind
+
+    asked = {name: given[name] for name in ("paths", "configs", "isolated")}
+    found = scope({**asked, "stdin_filename": None}, load_catalog())
+    for skip in found.skipped:
+        if skip.kind is SkipKind.ERROR and skip.filename in given["paths"]:
+            raise UsageError(f"{skip.filename}: {skip.reason}")
+    return found

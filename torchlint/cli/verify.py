@@ -18,14 +18,14 @@ from torchlint.base.finding import Finding, NoteKind
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
+from torchlint.cli.program import COMMAND, DASHES, ProgramCommand, ready
 from torchlint.cli.progress import Status
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
 from torchlint.cli.terminal import is_terminal
 from torchlint.cli.verify_apply import Applying, asked, proving
 from torchlint.cli.verify_options import options, verify_options
-from torchlint.program.errors import NoTorchError
-from torchlint.program.machine.doctor import Doctor, diagnose, render, require_torch
+from torchlint.program.machine.doctor import diagnose, render
 from torchlint.report.kit.words import visible
 from torchlint.report.summary import undone
 from torchlint.source.discover import SkipKind
@@ -40,17 +40,7 @@ _MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html
 EXAMPLE = "torchlint verify . -- train.py --epochs 1"
 
 
-class _Verify(click.Command):
-    """Keeps what stands behind ``--``: the program to run."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        at = args.index("--") if "--" in args else len(args)
-        ctx.meta["torchlint.command"] = args[at + 1 :]
-        ctx.meta["torchlint.dashes"] = at < len(args)
-        return super().parse_args(ctx, args[:at])
-
-
-@click.command("verify", cls=_Verify)
+@click.command("verify", cls=ProgramCommand)
 @click.argument("targets", nargs=-1)
 @verify_options
 @click.pass_context
@@ -116,11 +106,11 @@ def _report(
         if len(targets) > 1:
             raise UsageError("name one function: torchlint verify pkg/mod.py::func")
         return _function(functions[0], chosen, given)
-    if not ctx.meta["torchlint.dashes"]:
+    if not ctx.meta[DASHES]:
         raise UsageError(
             f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)"
         )
-    return _script(ctx.meta["torchlint.command"], chosen, given, applying)
+    return _script(ctx.meta[COMMAND], chosen, given, applying)
 
 
 def _script(
@@ -146,7 +136,7 @@ def _script(
         units = applying.writable(held(units), fixes.documents, found)
         if not units:
             return None
-    doctor = _ready(chosen)
+    doctor = ready(chosen.python, chosen.device)
     request = Request(
         root,
         cwd,
@@ -169,22 +159,6 @@ def _teller(given: Given, status: Status) -> Callable[[str], None]:
             complain(visible(line))
 
     return tell
-
-
-def _ready(chosen: Options) -> Doctor:
-    """Return what the interpreter can do.
-
-    Raises:
-        NoTorchError: it has no torch, or no GPU where one is asked for.
-    """
-    doctor = diagnose(chosen.python)
-    require_torch(doctor)
-    if chosen.device == "cuda" and not doctor.gpus:
-        raise NoTorchError(
-            f"--device cuda: torch in {chosen.python} finds no GPU (torchlint verify --doctor "
-            "says more)"
-        )
-    return doctor
 
 
 def _scope(given: Given, paths: tuple[str, ...]) -> Scope:
@@ -271,7 +245,7 @@ def _function(target: str, chosen: Options, given: Given) -> Report | None:
     fixes = _fixes(found, given)
     if fixes is None:
         return None
-    _ready(chosen)
+    ready(chosen.python, chosen.device)
     request = function_mode.FunctionRequest(
         target,
         root,
@@ -290,7 +264,7 @@ def _function(target: str, chosen: Options, given: Given) -> Report | None:
 def _rules(codes: tuple[str, ...], chosen: Options, given: Given) -> Report | None:
     from torchlint.verify.paired import rule_mode
 
-    _ready(chosen)
+    ready(chosen.python, chosen.device)
     with Status(not given["quiet"]) as status:
         return rule_mode.run(codes, chosen, status.show)
 

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, table_options
+from torchlint.cli.program import Seconds, interpreter, variables, writable
 from torchlint.verify.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("text", "json", "markdown", "html")
 FAILURES = ("slower", "different", "inconclusive")
-
-
-class Seconds(click.ParamType[float]):
-    """``300``, ``300s`` or ``5m``."""
-
-    name = "seconds"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return seconds, more than none."""
-        text = str(value).strip().lower()
-        factor = 60 if text.endswith("m") else 1
-        try:
-            seconds = float(text.removesuffix("m").removesuffix("s")) * factor
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds < float("inf"):
-            self.fail(f"{value!r} is no time; write 300s or 5m", param, ctx)
-        return seconds
 
 
 class Percent(click.ParamType[float]):
@@ -168,34 +144,8 @@ def options(given: Given) -> Options:
     Raises:
         UsageError: a path does not exist, or a variable is not K=V.
     """
-    writable = [Path(path) for path in given["allow_write"]]
-    for path in writable:
-        if not path.exists():
-            raise UsageError(f"--allow-write {path}: there is no such file or folder")
     taken = {each.name: given[each.name] for each in fields(Options)}
-    taken["python"] = _interpreter(given["python"])
-    taken["allow_write"] = tuple(path.resolve() for path in writable)
-    taken["env"] = dict(map(_variable, given["env"]))
+    taken["python"] = interpreter(given["python"])
+    taken["allow_write"] = writable(given["allow_write"])
+    taken["env"] = variables(given["env"])
     return Options(**taken)
-
-
-def _interpreter(named: str | None) -> str:
-    """Return the interpreter as an absolute path where it can be found; the child says what is
-    wrong with others."""
-    if named is None:
-        return sys.executable
-    found = shutil.which(named)
-    # Links stay: a virtual environment's python is a link, and knows its packages by where it
-    # stands.
-    return str(Path(found).absolute()) if found else named
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name:
-        raise UsageError(f"--env {text}: write NAME=VALUE, or NAME to pass it on")
-    if equals:
-        return name, value
-    if name not in os.environ:
-        raise UsageError(f"--env {name}: it is not set here; write {name}=VALUE")
-    return name, os.environ[name]

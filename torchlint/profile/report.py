@@ -12,6 +12,7 @@ from torchlint.trace.columns import Trace
 from torchlint.trace.figures import Figures, Limits, counted, figures
 from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
 from torchlint.trace.stream import read
+from torchlint.trace.window import ended_with_its_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def summarised(
     for at, path in enumerate(files_of(named)):
         tell(f"reading {path}")
         try:
-            trace = read(path)
+            trace = ended_with_its_steps(read(path))
         except TraceError as error:
             if path in named:
                 raise

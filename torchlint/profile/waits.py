@@ -9,6 +9,7 @@ from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.profile.sites import Site
 from torchlint.trace.columns import PYTHON, Ints
+from torchlint.trace.window import MARKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class Waits:
     """All places that wait, the most saving first, then the longest.
 
     `joint` is what taking out all waits saves at most, `span` the time from the first event to the
-    last; `frames` says whether the trace has Python frames, `rows` which of its events wait.
+    last; `frames` says whether the trace has Python frames or marks, `rows` which of its events
+    wait.
     """
 
     each: tuple[Wait, ...]
@@ -47,7 +49,7 @@ def waits(replay: Replay, places: Places, played: int) -> Waits:
         places: its events' places.
         played: how many of those that wait longest are played.
     """
-    frames = bool(places.trace.of_cat(PYTHON).any())
+    frames = bool(places.trace.of_cat(PYTHON).any()) or MARKS in places.trace.meta
     by_site: dict[Site, list[int]] = {}
     for call in replay.blocking.tolist():
         by_site.setdefault(places.of(int(replay.calls[call])), []).append(call)

@@ -10,3 +10,16 @@ class NoTorchError(TorchlintError):
     torch."""
 
     exit_code = 4
+
+
+class ProgramFailedError(TorchlintError):
+    """The program fails by itself, so there is nothing to measure.
+
+    `log` holds its last lines of output.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log

@@ -4,11 +4,14 @@ there."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
 from torchlint.trace.columns import DEVICE_CATS, Mask, Trace
 
+MARKS = "torchlint_marks"
+"""What the table of marks is called that a trace of torchlint's own holds."""
 STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 """What ``profiler.step()`` calls a step in a trace."""
 
@@ -47,3 +50,20 @@ def before(trace: Trace, time: int) -> Mask:
     host = ~on_device & (columns.ts < time)
     started = columns.corr[host & (columns.corr >= 0)]
     return host | (device & np.isin(columns.corr, started))
+
+
+def ended_with_its_steps(trace: Trace) -> Trace:
+    """Return a trace that torchlint recorded without what its recorder did at the end.
+
+    It stops the profiler inside of the statement that ends the last step, which seems to last until
+    then.
+    """
+    marks = step_marks(trace)
+    if MARKS not in trace.meta or not marks:
+        return trace
+    columns, end = trace.columns, max(end for *_, end in marks)
+    device = trace.of_cat(*DEVICE_CATS) | trace.of_cat("gpu_user_annotation")
+    kept = columns.where(device | (columns.ts < end))
+    host = ~device[device | (columns.ts < end)]
+    dur = np.where(host, np.minimum(kept.dur, end - kept.ts), kept.dur)
+    return trace.with_columns(replace(kept, dur=dur))

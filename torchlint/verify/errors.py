@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from torchlint.base.errors import TorchlintError
+from torchlint.program.errors import ProgramFailedError
 
 
-class OriginalFailedError(TorchlintError):
-    """The original program fails before any fix is applied, so there is nothing to compare with.
-
-    `log` holds its last lines of output.
-    """
-
-    exit_code = 3
-
-    def __init__(self, message: str, log: str = "") -> None:
-        super().__init__(message)
-        self.log = log
+class OriginalFailedError(ProgramFailedError):
+    """The original program fails before any fix is applied, so there is nothing to compare with."""

@@ -13,6 +13,8 @@ from typing import Any
 from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
+from torchlint.profile.live import Steps
+from torchlint.profile.output import run
 from torchlint.profile.report import Rank, Report, common_steps
 from torchlint.profile.sites import Site
 from torchlint.profile.waits import Wait, Waits
@@ -30,6 +32,7 @@ def render(
     waits: Waits | None = None,
     costs: Costs | None = None,
     lines: Sequence[LineCost] | None = None,
+    steps: Steps | None = None,
 ) -> str:
     """Return the report as JSON, ASCII only, with a final newline; arguments as of the text."""
     found = document(report, rank, top)
@@ -37,6 +40,7 @@ def render(
     found["bounds"] = _bounds(costs) if costs is not None and costs.each else None
     found["findings"] = [] if costs is None else [_finding(cost, costs) for cost in costs.each]
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
+    found["run"] = None if steps is None else run.document(steps)
     if against is not None:
         found["against"] = document(against, rank, top)
     return ascii_json.dump(found)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchlint.profile.fleet import LEAST, Spread, spreads, table
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost, unruled
+from torchlint.profile.live import Steps
+from torchlint.profile.output import run
 from torchlint.profile.output.findings import findings
 from torchlint.profile.output.hot import hot
 from torchlint.profile.output.table import Row, rows, share, span
@@ -32,6 +34,7 @@ def render(
     costs: Costs | None = None,
     lines: Sequence[LineCost] = (),
     checked: bool = False,
+    steps: Steps | None = None,
 ) -> str:
     """Return the report.
 
@@ -45,11 +48,13 @@ def render(
         costs: findings, with what was measured at their places.
         lines: what places of the program cost.
         checked: whether the program's files were checked.
+        steps: what a run of the program says of a step.
     """
     shown = report.rank(rank)
     found = [paint(visible(_title(shown)), BOLD, color)]
     if against is None:
-        found += aligned([(_label(name), visible(value)) for name, value in rows(shown, top)])
+        table = [*(run.rows(steps) if steps is not None else ()), *rows(shown, top)]
+        found += aligned([(_label(name), visible(value)) for name, value in table])
     else:
         other = against.rank(rank)
         found[0] += paint(f", against {visible(other.path)}", DIM, color)

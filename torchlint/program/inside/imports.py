@@ -1,8 +1,10 @@
-"""Doing something around the import of a module, whichever finder knows it."""
+"""Doing something around the import of a module, whichever finder knows it; and where modules came
+from."""
 
 from __future__ import annotations
 
 import importlib.abc
+import os
 import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
@@ -63,3 +65,15 @@ class _AfterImport(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
         run(module)
         self.after(module)
+
+
+def leaked(original: str, copy: str) -> dict[str, str]:
+    """Return modules that were imported from the user's own tree instead of the copy, by name."""
+    found: dict[str, str] = {}
+    if not original:
+        return found
+    for name, module in list(sys.modules.items()):
+        file = os.path.realpath(getattr(module, "__file__", None) or "")
+        if file.startswith(original + os.sep) and not file.startswith(copy + os.sep):
+            found[name] = file
+    return found

@@ -77,22 +77,10 @@ class Marks:
         """Files that could not be marked, with the reason."""
 
     def start(self) -> None:
-        """Mark what is imported from now on."""
-        _offer(_Nothing, lambda: False)
+        """Mark what is imported from now on; nobody sees the marks yet."""
+        forget()
+        _offer(_COMPILING, lambda: False)
         sys.meta_path.insert(0, _Marking(self))
-
-    def record(self, torch: Any) -> None:
-        """Have marks be seen by torch's profiler; to be called when torch has been imported.
-
-        A mark is a new object each time: one that is used again dies of an internal assertion where
-        a statement calls itself.
-        """
-        from torch._C._profiler import _RecordFunctionFast
-
-        compiler = getattr(torch, "compiler", None)
-        asked = getattr(compiler, "is_dynamo_compiling", None)  # torch 2.3 and newer, and quicker
-        asked = asked or getattr(compiler, "is_compiling", None) or (lambda: False)
-        _offer(_RecordFunctionFast, asked)
 
     def below(self, path: str) -> str:
         """Return the path of one of the project's own files below its root; empty for others."""
@@ -158,12 +146,9 @@ class _Marking(importlib.abc.MetaPathFinder):
 
 
 class _Nothing:
-    """A mark that nobody sees, as long as torch has not been imported."""
+    """A mark that nobody sees."""
 
     __slots__ = ()
-
-    def __init__(self, name: str) -> None:
-        pass
 
     def __enter__(self) -> None:
         pass
@@ -172,61 +157,94 @@ class _Nothing:
         pass
 
 
-def _offer(mark: Any, compiling: Any) -> None:
-    """Make the helpers builtins, for this kind of mark."""
+_NOTHING = _Nothing()
+_mark: Any = None
 
-    def begun(name: str) -> Any:
-        found = mark(name)
-        found.__enter__()
-        return found  # where what follows raises, it goes, and the mark ends with it
 
-    def value(begun: Any, found: Any) -> Any:
-        begun.__exit__(None, None, None)
-        return found
+def _unseen(name: str) -> _Nothing:
+    return _NOTHING
 
-    def truth(begun: Any, found: Any) -> bool:
-        try:
-            return True if found else False  # noqa: SIM210 - the test of an `if`, not of bool()
-        finally:
-            begun.__exit__(None, None, None)
 
-    class Each:
-        """An iterator whose waits are marked."""
+def compiled_by(torch: Any) -> None:
+    """Have functions ask torch whether they are being compiled; to be called once it has been
+    imported."""
+    compiler = getattr(torch, "compiler", None)
+    asked = getattr(compiler, "is_dynamo_compiling", None)  # torch 2.3 and newer, and quicker
+    _offer(_COMPILING, asked or getattr(compiler, "is_compiling", None) or (lambda: False))
 
-        __slots__ = ("iterator", "name")
 
-        def __init__(self, name: str, iterator: Any) -> None:
-            self.name = name
-            self.iterator = iterator
+def show() -> None:
+    """Have torch's profiler see the marks of statements that begin from now on.
 
-        def __iter__(self) -> Any:
-            return self
+    A mark is a new object each time: one that is used again dies of an internal assertion where a
+    statement calls itself. It dies too where it begins before the profiler does and ends after
+    that, so this is to be called when the profiler runs.
+    """
+    from torch._C._profiler import _RecordFunctionFast
 
-        def __next__(self) -> Any:
-            with mark(self.name):
-                return next(self.iterator)
-
-    def each(name: str, iterable: Any) -> Any:
-        with mark(name):
-            iterator = iter(iterable)
-        return iterator if _quick(iterator) else Each(name, iterator)
-
-    helpers = {
-        _MARK: mark,
-        _BEGUN: begun,
-        _VALUE: value,
-        _TRUTH: truth,
-        _EACH: each,
-        _COMPILING: compiling,
-    }
-    for name, helper in helpers.items():
-        setattr(builtins, name, helper)
+    _use(_RecordFunctionFast)
 
 
 def forget() -> None:
-    """Have marks do nothing: in a child that was forked from a process that is being recorded."""
-    if hasattr(builtins, _COMPILING):
-        _offer(_Nothing, getattr(builtins, _COMPILING))
+    """Have nobody see marks from now on."""
+    _use(_unseen)
+
+
+def _use(mark: Any) -> None:
+    global _mark
+    _mark = mark
+    _offer(_MARK, mark)
+    for name, helper in ((_BEGUN, begun), (_VALUE, value), (_TRUTH, truth), (_EACH, each)):
+        _offer(name, helper)
+
+
+def _offer(name: str, helper: object) -> None:
+    setattr(builtins, name, helper)
+
+
+def begun(name: str) -> Any:
+    """Begin a mark."""
+    found = _mark(name)
+    found.__enter__()
+    return found  # where what follows raises, it goes, and the mark ends with it
+
+
+def value(begun: Any, found: Any) -> Any:
+    """End a mark whose value is there."""
+    begun.__exit__(None, None, None)
+    return found
+
+
+def truth(begun: Any, found: Any) -> bool:
+    """End a mark once its value has been tested, as that may read a tensor."""
+    try:
+        return True if found else False  # noqa: SIM210 - the test of an `if`, not of bool()
+    finally:
+        begun.__exit__(None, None, None)
+
+
+def each(name: str, iterable: Any) -> Any:
+    """Return the iterator of a loop, which marks its waits if there may be any."""
+    with _mark(name):
+        iterator = iter(iterable)
+    return iterator if _quick(iterator) else Each(name, iterator)
+
+
+class Each:
+    """An iterator whose waits are marked."""
+
+    __slots__ = ("iterator", "name")
+
+    def __init__(self, name: str, iterator: Any) -> None:
+        self.name = name
+        self.iterator = iterator
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        with _mark(self.name):
+            return next(self.iterator)
 
 
 def _quick(iterator: Any) -> bool:

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ...program.inside.imports import leaked
 from .timing import peak_resident
 
 if TYPE_CHECKING:
@@ -75,18 +76,6 @@ def _peak(recorder: Recorder) -> dict[str, Any]:
             "alloc_retries": cuda.memory_stats().get("num_alloc_retries"),
         }
     return {"peak": peak_resident(), "peak_basis": "vmhwm"}
-
-
-def leaked(original: str, copy: str) -> dict[str, str]:
-    """Return modules that were imported from the user's own tree instead of the copy, by name."""
-    found: dict[str, str] = {}
-    if not original:
-        return found
-    for name, module in list(sys.modules.items()):
-        file = os.path.realpath(getattr(module, "__file__", None) or "")
-        if file.startswith(original + os.sep) and not file.startswith(copy + os.sep):
-            found[name] = file
-    return found
 
 
 def _compiled() -> bool:

@@ -24,6 +24,7 @@ import time
 from types import FrameType
 from typing import Any
 
+from ...program.inside.ending import Ending
 from ...program.inside.imports import after_import
 from ...program.inside.steps import Boundary
 from . import record
@@ -32,11 +33,6 @@ from .schedule import EVALUATION, TRAIN, Schedule
 from .stopping import StoppingPoint
 from .timing import Timing
 from .writes import Writes
-
-
-class Stop(BaseException):
-    """Ends the program after the steps asked for; not an Exception, so that ``except Exception``
-    lets it by."""
 
 
 def install(settings_path: str) -> None:
@@ -77,7 +73,7 @@ class Recorder:
         self.marks: Marks | None = None
         self.reason = "ended"
         self.steps = 0
-        self.stops = 0
+        self.ending = Ending()
         self.calls = 0
         self.behind = ""
         self.loader_ns = 0
@@ -285,7 +281,7 @@ class Recorder:
     def step(self) -> None:
         """Take the end of a step."""
         if self.reason != "ended":
-            self._stop()
+            self.ending.stop()
         self.steps += 1
         self.schedule.steps = self.steps
         if self.steps == 1:
@@ -307,15 +303,7 @@ class Recorder:
         if not going:
             self.reason = "step budget"
             self.dump()
-            self._stop()
-
-    def _stop(self) -> None:
-        """End the program: politely three times, then at once, as a bare ``except:`` swallows every
-        exception."""
-        self.stops += 1
-        if self.stops > 3:
-            os._exit(0)
-        raise Stop("torchlint has measured the steps that it wanted")
+            self.ending.stop()
 
     def _terminated(self, number: int, frame: Any) -> None:
         if self.reason == "ended":

@@ -1,0 +1,322 @@
+"""``torchlint profile -- train.py``: a program is run, and its lines are told."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("msgspec")
+
+from jsonschema import validate
+
+from tests.verify.projects import MODEL as NET
+from tests.verify.verify_lab import Lab, Ran, doctor, fingerprint, left, warm
+from torchlint.cli.main import run
+from torchlint.profile.output import json_report
+from torchlint.program.inside import launch
+
+SCHEMA = Path(json_report.__file__).with_name("profile-report.schema.json")
+VERIFIED = Path(__file__).parents[1] / "verify" / "programs"
+TRAIN = """\
+import torch
+from model import Net, encode
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(4096, 32), torch.randint(10, (4096,)))
+model = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for x, y in DataLoader(data, batch_size=64, shuffle=True):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(encode(x)), y)
+    loss.backward()
+    optimizer.step()
+open("written.txt", "w").write("by the program")
+"""
+MODEL = """\
+import torch
+from torch import nn
+
+
+def encode(x):
+    found = torch.zeros(0, 32)
+    for row in x:
+        found = torch.cat([found, (row / row.norm())[None]])
+    return found
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(32, 64)
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, x):
+        hidden = torch.relu(self.first(x))
+        return self.last(hidden)
+"""
+FAST = ("--warmup", "4", "--steps", "3", "--color", "never")
+
+
+class Profiled(Lab):
+    """A project that is profiled."""
+
+    def profile(self, *arguments: str) -> Ran:
+        """Run ``torchlint profile``, and see that the project is as before and nothing is left."""
+        before = fingerprint(self.root)
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(["profile", *FAST, *arguments])
+        own = [line for line in err.getvalue().splitlines() if not line.startswith("  | ")]
+        assert "Traceback" not in "".join(own), err.getvalue()
+        assert fingerprint(self.root) == before
+        assert left(self.temp) == []
+        return Ran(code, out.getvalue(), err.getvalue())
+
+
+def laboratory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
+    warm()
+    with tempfile.TemporaryDirectory(prefix="lab-", dir="/tmp") as name:
+        root.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        monkeypatch.setattr("torchlint.cli.program.diagnose", doctor)
+        monkeypatch.chdir(root)
+        yield Profiled(root, Path(name))
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
+    yield from laboratory(tmp_path / "project", monkeypatch)
+
+
+# One run that serves several tests
+
+
+@dataclasses.dataclass
+class Once:
+    """A run's document, what was printed, and the trace that was kept."""
+
+    document: dict[str, Any]
+    ran: Ran
+    trace: Path
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Once]:
+    folder = tmp_path_factory.mktemp("live")
+    trace, report = folder / "kept.json.gz", folder / "report.json"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for made in laboratory(folder / "project", monkeypatch):
+            made.write(train=TRAIN, model=MODEL)
+            options = ("--output-format", "json", "-o", str(report), "--keep-trace", str(trace))
+            ran = made.profile(".", *options, "--", "train.py")
+            assert ran.code == 0, ran.err
+            yield Once(json.loads(report.read_text()), ran, trace)
+
+
+def test_the_report_keeps_its_schema(once: Once) -> None:
+    validate(once.document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def test_lines_are_those_of_statements(once: Once) -> None:
+    found = {(line["file"], line["line"]): line for line in once.document["lines"]}
+    text = {"train.py": TRAIN.splitlines(), "model.py": MODEL.splitlines()}
+    assert {line["certainty"] for line in found.values() if line["file"]} == {"marked"}
+    cat = found["model.py", 8]
+    assert "torch.cat" in text["model.py"][7]
+    assert cat["calls"] >= 64
+    assert cat["host_ns"] > 0
+    assert found["model.py", 19]["backward_ns"] > 0  # of the first layer
+    assert found["model.py", 20]["backward_ns"] > 0
+    assert {(file, line) for file, line in found if file == "train.py"} >= {
+        ("train.py", number) for number in (8, 9, 10, 11, 12)
+    }
+
+
+def test_figures_of_a_gpu_are_not_known_on_a_cpu(once: Once) -> None:
+    assert once.document["environment"]["device"] == "CPU"
+    assert once.document["figures"]["temporal"] is None
+    assert once.document["run"]["profiled"]["device_ns"] is None
+    assert {line["gpu_ns"] for line in once.document["lines"]} == {None}
+
+
+def test_a_step_is_timed_without_the_profiler_and_divided(once: Once) -> None:
+    of = once.document["run"]
+    assert of["boundary"] == "optimizer"
+    assert len(of["unprofiled"]["each_ns"]) == len(of["unprofiled"]["loading_ns"]) == 2
+    assert of["profiled"]["steps"] == 3
+    assert sum(of["profiled"]["host_ns"].values()) == pytest.approx(of["profiled"]["step_ns"])
+    assert min(of["profiled"]["host_ns"].values()) >= 0
+    assert of["profiled"]["host_ns"]["operators"] > 0
+    assert of["profiled"]["host_ns"]["waiting for data"] > 0
+
+
+def test_the_trace_that_was_kept_says_the_same(
+    once: Once, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profile", ".", "--trace", str(once.trace), "--output-format", "json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["lines"] == once.document["lines"]
+    assert again["figures"] == once.document["figures"]
+    assert again["run"] is None
+
+
+def test_the_text_names_lines(once: Once, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile", ".", "--trace", str(once.trace), "--color", "never"]) == 0
+    out = capsys.readouterr().out
+    assert "model.py:8" in out
+    assert "with_stack" not in out
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("train", "code", "message", "shown"),
+    [
+        ("1 / 0\n", 3, "failed with exit code 1 after 0 steps", "ZeroDivisionError"),
+        ("import os\nos.kill(os.getpid(), 9)\n", 3, "was ended by SIGKILL after 0 steps", ""),
+        ("print('done')\n", 2, "the program ended without a step", ""),
+        ("import time\ntime.sleep(60)\n", 3, "did not get there within 1 s (--timeout)", ""),
+    ],
+    ids=["it raises", "it is killed", "it does not train", "it takes too long"],
+)
+def test_a_program_that_cannot_be_measured(
+    lab: Profiled, train: str, code: int, message: str, shown: str
+) -> None:
+    lab.write(train=train)
+    ran = lab.profile("--timeout", "1s" if "sleep" in train else "60s", "--", "train.py")
+    assert ran.code == code
+    assert message in ran.message
+    assert shown in ran.err
+    assert str(lab.temp) not in ran.err
+
+
+def test_a_program_that_is_too_short_is_told_what_fits(lab: Profiled) -> None:
+    short = TRAIN.replace("4096", "320")
+    lab.write(train=short, model=MODEL)
+    ran = lab.profile("--", "train.py")
+    assert ran.code == 2
+    assert "ended after 5 steps, and 8 are needed: --warmup 2 --steps 2" in ran.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--", "nothing.py"], "there is no such file"),
+        (["--"], "torchlint profile . -- train.py"),
+        (["--trace", "x.json", "--", "train.py"], "--trace reads what has been measured"),
+        (["--merge", "x.json", "--", "train.py"], "--merge reads what has been measured"),
+        (["--memory", "--trace", "x.json"], "--memory is for a program to run"),
+        (["--device", "cuda", "--", "train.py"], "finds no GPU"),
+        (["nowhere", "--", "train.py"], "nowhere"),
+    ],
+)
+def test_what_is_refused_before_anything_runs(
+    lab: Profiled, arguments: list[str], message: str
+) -> None:
+    lab.write(train="raise SystemExit('it ran')\n")
+    ran = lab.profile(*arguments)
+    assert ran.code == (4 if "cuda" in arguments else 2)
+    assert message in ran.message
+
+
+def test_an_interpreter_without_torch(lab: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(python: str) -> Any:
+        return dataclasses.replace(doctor(python), problem="no torch in it")
+
+    monkeypatch.setattr("torchlint.cli.program.diagnose", without)
+    lab.write(train="")
+    ran = lab.profile("--", "train.py")
+    assert (ran.code, ran.message) == (4, "no torch in it")
+
+
+# The launcher of scripts
+
+SELF = """\
+import os, pickle, sys, __main__
+
+class A:
+    pass
+
+def shown():
+    names = sorted(set(vars(__main__)) - {"__annotations__"})
+    return [names, __name__, __file__, sys.argv, sys.path[0], __spec__, __main__.A is A]
+
+print(shown(), pickle.loads(pickle.dumps(A())).__class__, type(__loader__).__name__)
+sys.stdout.flush()
+if len(sys.argv) > 2:
+    raise ValueError("told")
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("words", [["a"], ["a", "b"]])
+def test_a_script_is_run_as_python_runs_it(tmp_path: Path, words: list[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SELF)
+    code = textwrap.dedent(
+        f"""
+        import sys
+        sys.path.insert(0, {str(Path(launch.__file__).parents[3])!r})
+        from torchlint.program.inside import launch, profiling
+        profiling._current = profiling.Profiling(
+            dict(root={str(tmp_path)!r}, warmup=2, steps=1))
+        profiling._current.marks.start()
+        sys.path[0] = ""
+        launch.main()
+        """
+    )
+    plain, launched = (
+        subprocess.run(
+            [sys.executable, *start, "script.py", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        for start in ([], ["-c", code])
+    )
+    assert launched.stdout == plain.stdout
+    assert launched.stderr == plain.stderr
+    assert launched.returncode == plain.returncode
+
+
+# Whole programs of other kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "arguments", "ranks"),
+    [
+        ("workers", [], 1),
+        ("with_lightning", [], 1),
+        ("with_transformers", [], 1),
+        ("ranks", ["torchrun", "--nproc-per-node", "2"], 2),
+        ("plain", ["-m"], 1),
+    ],
+)
+def test_programs_of_other_kinds(
+    lab: Profiled, program: str, arguments: list[str], ranks: int
+) -> None:
+    if program.startswith("with_"):
+        pytest.importorskip(program.removeprefix("with_"))
+    names = {path.stem: path.read_text() for path in VERIFIED.glob("*.py")}
+    lab.write(**{program: names[program], "pkg/__init__": "", "pkg/model": NET})
+    script = program if arguments == ["-m"] else f"{program}.py"
+    ran = lab.profile("--output-format", "json", "--", *arguments, script)
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert len(found["ranks"]) == ranks
+    marked = {line["file"] for line in found["lines"] if line["certainty"] == "marked"}
+    assert f"{program}.py" in marked or "pkg/model.py" in marked, found["lines"]

@@ -1,0 +1,54 @@
+"""What a run of the program adds to its trace: the time of a step without the profiler, and what it
+went into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torchlint.profile.live import Steps
+from torchlint.profile.output.table import Row, share, span
+
+
+def rows(of: Steps) -> Iterator[Row]:
+    """Yield the rows of a run, before those of its trace.
+
+    Shares are of the profiled steps, times of those without the profiler: what it adds is not the
+    program's.
+    """
+    pace, parts = of.pace, of.division
+    if pace is not None:
+        spread = f"{span(min(pace.each))} to {span(max(pace.each))} in {len(pace.each)} steps"
+        yield "step, not profiled", f"{span(pace.step)} ({spread})"
+    if parts is None:
+        return
+    if pace is not None:
+        yield "  the profiler's share", f"{parts.step / pace.step:.2f} x with it"
+    whole = pace.step if pace is not None else parts.step
+    for side in (parts.host, parts.device or {}):
+        for name, time in side.items():
+            label = f"  the GPU {name}" if side is parts.device else f"  {name}"
+            yield label, f"{span(whole * time / parts.step)} ({share(time, parts.step)})"
+
+
+def document(of: Steps) -> dict[str, Any]:
+    """Return the same as plain values."""
+    pace, parts = of.pace, of.division
+    return {
+        "boundary": of.boundary,
+        "unprofiled": None
+        if pace is None
+        else {
+            "step_ns": pace.step,
+            "each_ns": list(pace.each),
+            "loading_ns": list(pace.loading),
+        },
+        "profiled": None
+        if parts is None
+        else {
+            "steps": parts.steps,
+            "step_ns": parts.step,
+            "host_ns": dict(parts.host),
+            "device_ns": None if parts.device is None else dict(parts.device),
+        },
+    }

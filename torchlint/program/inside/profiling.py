@@ -1,0 +1,313 @@
+"""The recorder of `torchlint profile`: times the steps of a program as they are, then records a few
+under torch's profiler, and ends it.
+
+Of the steps before, the first half settle (memory, caches, compilation) and the others are timed
+without the profiler; one more takes what starting it costs. Every process that does steps leaves a
+record of its own, so every rank does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import re
+import signal
+import threading
+import time
+from typing import Any
+
+from . import statement_marks
+from .ending import Ending
+from .imports import after_import, leaked
+from .statement_marks import Marks
+from .steps import Boundary
+
+MARKS = "torchlint_marks"
+"""What the table of marks is called in a trace."""
+_NAME = re.compile(rb'"name": ?"tl#(\d+)"')
+_PIECE = 1 << 20
+_current: Profiling | None = None
+
+
+def install(settings_path: str) -> None:
+    """Read the settings, mark what is imported from now on, and wait for torch."""
+    global _current
+    with open(settings_path, encoding="utf-8") as source:  # noqa: PTH123 - keeps start-up small
+        _current = Profiling(json.load(source))
+    _current.marks.start()
+    after_import("torch", _current.torch_imported)
+
+
+def marks() -> Marks:
+    """Return the marks of this process."""
+    assert _current is not None
+    return _current.marks
+
+
+class Profiling:
+    """What one process of the program has done so far.
+
+    Args (keys of the settings):
+        out: where records and traces go.
+        root: the copy of the project; original: the project.
+        warmup, steps: how many steps are waited for, and profiled.
+        memory: whether shapes and allocations are recorded.
+        device: "cpu" or "cuda".
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.marks = Marks(settings["root"])
+        self.boundary = Boundary()
+        self.ending = Ending()
+        self.torch: Any = None
+        self.main = threading.main_thread()
+        self.profiler: Any = None
+        self.step_mark: Any = None
+        self.trace = ""
+        self.reason = "ended"
+        self.dumped = False
+        self.trouble: list[str] = []
+        self.steps = 0
+        self.settle = max(1, int(settings["warmup"]) // 2)
+        self.timed_to = max(self.settle + 1, int(settings["warmup"]))
+        self.loader_ns = 0
+        self.ends: list[tuple[int, int]] = []
+        """(time, nanoseconds in DataLoaders so far) at the ends of the steps that are timed."""
+        self.total: int | None = None
+
+    # Hooks
+
+    def torch_imported(self, torch: Any) -> None:
+        """Hook torch; what fails is noted, and nothing is recorded."""
+        self.torch = torch
+        try:
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+
+            statement_marks.compiled_by(torch)
+            register_optimizer_step_post_hook(self._after_optimizer)
+            self._wrap_backward()
+            self._wrap_loader()
+            atexit.register(self.dump)
+            os.register_at_fork(after_in_child=self._forked)
+        except Exception as error:
+            self.trouble.append(f"recorder disabled: {type(error).__name__}: {error}")
+
+    def _wrap_backward(self) -> None:
+        backward = self.torch.autograd.backward
+
+        def watched(*args: Any, **kwargs: Any) -> None:
+            backward(*args, **kwargs)
+            if self._ours() and self.boundary.backward():
+                self.step()
+
+        self.torch.autograd.backward = watched
+
+    def _wrap_loader(self) -> None:
+        from torch.utils.data import dataloader
+
+        following = dataloader._BaseDataLoaderIter.__next__
+
+        def watched(this: Any) -> Any:
+            start = time.perf_counter_ns()
+            batch = following(this)
+            self.loader_ns += time.perf_counter_ns() - start
+            if self._ours() and self.boundary.batch():
+                self.step()
+            return batch
+
+        dataloader._BaseDataLoaderIter.__next__ = watched
+
+    def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
+        if compiling is not None and compiling():
+            return
+        if self._ours() and self.boundary.optimizer(optimizer):
+            self.step()
+
+    def _ours(self) -> bool:
+        return threading.current_thread() is self.main
+
+    def _forked(self) -> None:
+        """A forked child starts with nothing done, and what it does is not in its parent's
+        trace."""
+        statement_marks.forget()
+        self.steps, self.dumped, self.reason, self.profiler = 0, False, "ended", None
+        self.main = threading.main_thread()
+        self.boundary = Boundary()
+        atexit.unregister(self.dump)
+
+    # Steps
+
+    def step(self) -> None:
+        """Take the end of a step."""
+        if self.reason != "ended":
+            self.ending.stop()
+        self.steps += 1
+        if self.steps == 1:
+            signal.signal(signal.SIGTERM, self._terminated)
+        if self.steps == self.settle:
+            self._sync()
+        if self.settle <= self.steps <= self.timed_to:
+            self._time()
+        if self.steps == self.timed_to:
+            self._make()
+        elif self.steps == self.timed_to + 1:
+            self._start()
+        elif self.steps > self.timed_to + 1:
+            self._go_on()
+
+    def _time(self) -> None:
+        self.ends.append((time.perf_counter_ns(), self.loader_ns))
+        if self.steps == self.timed_to:
+            self._sync()
+            self.total = time.perf_counter_ns() - self.ends[0][0]
+
+    def _go_on(self) -> None:
+        self._end_mark()
+        if self.steps <= self.timed_to + int(self.settings["steps"]):
+            self._begin_mark()
+            return
+        self.reason = "step budget"
+        self.dump()
+        self.ending.stop()
+
+    def _make(self) -> None:
+        """Prepare the profiler: for CUDA that takes a while, and the step behind it is no steady
+        one."""
+        from torch.profiler import ProfilerActivity, _KinetoProfile
+
+        activities = [ProfilerActivity.CPU]
+        if self.settings["device"] == "cuda" and self.torch.cuda.is_available():
+            activities.append(ProfilerActivity.CUDA)
+        memory = bool(self.settings["memory"])
+        self.profiler = _KinetoProfile(
+            activities=activities,
+            record_shapes=memory,
+            profile_memory=memory,
+            experimental_config=_config(),
+        )
+        self.profiler.prepare_trace()
+
+    def _start(self) -> None:
+        self._sync()
+        self.profiler.start_trace()
+        statement_marks.show()
+        self._begin_mark()
+
+    def _begin_mark(self) -> None:
+        from torch.autograd.profiler import record_function
+
+        self.step_mark = record_function(f"ProfilerStep#{self.steps}")
+        self.step_mark.__enter__()
+
+    def _end_mark(self) -> None:
+        if self.step_mark is not None:
+            self.step_mark.__exit__(None, None, None)
+            self.step_mark = None
+
+    def _sync(self) -> None:
+        if self.settings["device"] == "cuda" and self.torch.cuda.is_initialized():
+            self.torch.cuda.synchronize()
+
+    def _terminated(self, number: int, frame: Any) -> None:
+        if self.reason == "ended":
+            self.reason = "terminated"
+            self.dump()
+        os._exit(128 + number)
+
+    # Its record
+
+    def dump(self) -> None:
+        """Write the trace and this process' record, once; nothing where it did no step."""
+        if self.dumped or not self.steps:
+            return
+        self.dumped = True
+        try:
+            self._export()
+        except Exception as error:
+            self.trouble.append(f"the trace cannot be written: {type(error).__name__}: {error}")
+        rank, world = self._rank()
+        cuda = self.settings["device"] == "cuda" and self.torch.cuda.is_initialized()
+        content = {
+            "pid": os.getpid(),
+            "rank": rank,
+            "world": world,
+            "reason": self.reason,
+            "steps": self.steps,
+            "boundary": self.boundary.kind,
+            "trace": self.trace,
+            "total_ns": self.total,
+            "ends_ns": self.ends,
+            "device": self.torch.cuda.get_device_name() if cuda else "",
+            "marks": len(self.marks.rows),
+            "unmarked": self.marks.unmarked,
+            "leaked": leaked(self.settings["original"], self.settings["root"]),
+            "trouble": self.trouble,
+        }
+        path = os.path.join(self.settings["out"], f"record-{os.getpid()}.json")
+        with open(f"{path}.part", "w", encoding="utf-8") as out:  # noqa: PTH123
+            json.dump(content, out)
+        os.replace(f"{path}.part", path)
+
+    def _export(self) -> None:
+        if self.profiler is None or self.steps <= self.timed_to:
+            return
+        statement_marks.forget()
+        self._end_mark()
+        self._sync()
+        self.profiler.stop_trace()
+        if self.steps == self.timed_to + 1:
+            return
+        raw = os.path.join(self.settings["out"], f"raw-{os.getpid()}")
+        self.profiler.export_chrome_trace(raw)
+        done = os.path.join(self.settings["out"], f"trace-{os.getpid()}.json")
+        with_table(raw, f"{done}.part", self.marks)
+        os.remove(raw)
+        os.replace(f"{done}.part", done)
+        self.trace = done
+
+    def _rank(self) -> tuple[int, int]:
+        distributed = self.torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank()), int(distributed.get_world_size())
+        with contextlib.suppress(ValueError):
+            return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        return 0, 1
+
+
+def _config() -> Any:
+    """Return what newer versions of torch can be told: to make no objects of events, which nobody
+    reads here, and to record what waits for the device."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    make: Any = _ExperimentalConfig
+    for more in ({"trace_only": True}, {}):
+        with contextlib.suppress(TypeError):
+            return make(enable_cuda_sync_events=True, **more)
+    return None
+
+
+def with_table(raw: str, path: str, marks: Marks) -> None:
+    """Write a trace once more, with the table of those marks that it holds before all else.
+
+    Args:
+        raw: the trace as the profiler wrote it, one object of JSON.
+        path: where to write.
+        marks: all of them.
+    """
+    numbers: set[int] = set()
+    with open(raw, "rb") as trace:  # noqa: PTH123
+        before = b""
+        while piece := trace.read(_PIECE):
+            numbers.update(int(number) for number in _NAME.findall(before + piece))
+            before = piece[-64:]
+    table = {str(number): marks.rows[number] for number in sorted(numbers)}
+    with open(raw, "rb") as trace, open(path, "wb") as out:  # noqa: PTH123
+        head = trace.read(_PIECE)
+        opening = head.index(b"{") + 1
+        out.write(head[:opening] + f'"{MARKS}": {json.dumps(table)},'.encode() + head[opening:])
+        while piece := trace.read(_PIECE):
+            out.write(piece)
