@@ -310,3 +310,51 @@ def test_what_reads_traces_is_imported_by_this_command_alone(
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, cwd=program, capture_output=True, text=True, check=True)
     assert absent.isdisjoint(done.stdout.splitlines()[-1].split())
+
+
+def test_check_shows_what_a_profile_measured_and_gates_as_before(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, cost = waiting(program / "t.json"), str(program / "cost.json")
+    profile = ["profile", "-q", "train.py", "--isolated", "--trace", trace]
+    assert run([*profile, "--output-format", "json", "-o", cost]) == 0
+    check = ["check", "train.py", "--isolated"]
+    code = run(check)
+    plain = capsys.readouterr().out
+    for _ in range(2):  # the cache has it no second time either
+        assert run([*check, "--profile", cost]) == code == 1
+        out = capsys.readouterr().out
+        assert re.search(r"TL101 .*\n?.*\(mending saves at most [\d.]+ %\)", out)
+        assert run(check) == code
+        assert capsys.readouterr().out == plain
+    first, *_ = plain.split("\n\n")
+    assert "TL103" in first  # line 7 stands before line 10
+    assert out.index("TL101") < out.index("TL103")
+    assert run([*check, "--profile", cost, "--output-format", "json"]) == 1
+    found = {entry["code"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert 0.1 < found["TL101"]["measured"]["share"] < 1
+    assert found["TL103"]["measured"]["negligible"] is True
+    assert run([*check, "--profile", cost, "--exit-zero"]) == 0
+
+
+@pytest.mark.parametrize("arguments", [["--explain"], ["--diff"], ["--statistics"]])
+def test_a_profile_has_nothing_to_say_there(
+    program: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(["check", "train.py", "--profile", "x.json", *arguments]) == 2
+    assert "--profile and" in capsys.readouterr().err
+
+
+def test_a_profile_that_is_none_is_refused_before_any_work(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text, words in (("{}", "is no report of torchlint profile"), (None, "No such file")):
+        if text is not None:
+            (program / "x.json").write_text(text)
+        name = "x.json" if text is not None else "no.json"
+        for command in (["check", "train.py"], ["server"]):
+            assert run([*command, "--profile", name]) == 2
+            found = capsys.readouterr()
+            assert found.out == ""
+            assert found.err.count("\n") == 1
+            assert words in found.err

@@ -46,12 +46,16 @@ class Editor:
 
     @classmethod
     async def start(
-        cls, folder: Path, *, env: dict[str, str] | None = None, cwd: Path | None = None
+        cls,
+        folder: Path,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> Editor:
         """Start a server in a folder."""
         client = make_test_lsp_client()
         await client.start_io(
-            TORCHLINT, "server", cwd=cwd or folder, env={**os.environ, **(env or {})}
+            TORCHLINT, "server", *arguments, cwd=cwd or folder, env={**os.environ, **(env or {})}
         )
         return cls(client, folder)
 

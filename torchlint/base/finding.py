@@ -92,6 +92,27 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What mending a finding saves at most, by a trace: parts of the time from 0 to 1, where no
+    other finding is mended and where all others are, and nanoseconds; `negligible` says that it is
+    not worth a look."""
+
+    share: float
+    joint: float
+    alone_ns: int
+    negligible: bool
+
+    @property
+    def words(self) -> str:
+        """What a report says of it: ``at most 28.8 %``."""
+        if self.negligible:
+            return f"at most {100 * self.share:.1f} %, negligible"
+        once = f", {100 * self.joint:.1f} % once the others are mended"
+        more = once if round(1000 * self.joint) > round(1000 * self.share) else ""
+        return f"at most {100 * self.share:.1f} %{more}"
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One finding. `code` is a rule code, or one of the engine's own: see `ENGINE_CODES`.
 
@@ -100,7 +121,8 @@ class Finding:
     count. `file_row` is the row of the file as it is stored in which the finding starts, where that
     is not `start.row`: in the JSON text of a notebook. `content` stands for the code and the
     statement's words, see `torchlint.base.content`. `frequency` says how often the line of the
-    finding runs: what a rule says of set-up code is not hot, although its cost may be.
+    finding runs: what a rule says of set-up code is not hot, although its cost may be. `measured`
+    is what a trace says, where the user named a report of one.
     """
 
     code: str
@@ -120,6 +142,14 @@ class Finding:
     file_row: int | None = None
     content: str = ""
     frequency: Frequency = Frequency.NOT_HOT
+    measured: Measured | None = None
+
+    @property
+    def said(self) -> str:
+        """The message, with what was measured."""
+        if self.measured is None:
+            return self.message
+        return f"{self.message} (mending saves {self.measured.words})"
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

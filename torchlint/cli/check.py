@@ -55,6 +55,11 @@ def checked(given: Given) -> int:
         from torchlint.cli.explain import explain
 
         return explain(given, catalog)
+    measured = None
+    if given["profile"] is not None:
+        from torchlint.report.measured import read_measurements
+
+        measured = read_measurements(given["profile"])
     cache = _cache(catalog, given)
     whole = scope(given, catalog, cache.folder if cache is not None else None)
     filters = Filters(whole, catalog, given)
@@ -71,6 +76,8 @@ def checked(given: Given) -> int:
         session, run = add_ignore.add_ignore(session, given, Filters(whole, catalog, given).keep)
     else:
         run = session.execute()
+    if measured is not None:
+        run = replace(run, files=tuple(map(measured.beside, run.files)))
     run = _for_reports(run, filters, given)
     write_reports(run, to_files(given))
     out, err = _words(session, run, given)
@@ -146,6 +153,7 @@ def _store(filters: Filters, cache: Cache, given: Given, outcome: Outcome) -> No
         return
     whole = (
         given["output_file"] is None
+        and given["profile"] is None
         and not to_files(given)
         and not given["verbose"]
         and filters.scope.targets

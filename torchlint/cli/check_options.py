@@ -35,6 +35,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not."
     ),
+    click.option(
+        "--profile",
+        metavar="FILE",
+        help="Show what mending saves at most, by this report of `torchlint profile` in JSON.",
+    ),
     click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find."),
     click.option(
         "--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied."
@@ -93,6 +98,7 @@ _APART = (
     ("add_ignore", ("fix", "statistics")),
     ("add_noqa", ("fix", "statistics")),
     ("no_baseline", ("baseline",)),
+    ("profile", ("explain", "diff", "statistics", "show_files", "show_settings")),
     (
         "explain",
         ("fix", "diff", "statistics", "show_files", "show_settings", "exit_non_zero_on_fix"),

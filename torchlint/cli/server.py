@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 
 import click
@@ -22,7 +23,12 @@ from torchlint.cli.output import complain
     hidden=True,
     help="Taken from the first message instead.",
 )
-def server_command(stdio: bool, client: int | None) -> int:
+@click.option(
+    "--profile",
+    metavar="FILE",
+    help="Show what mending findings saves at most, by this report of `torchlint profile` in JSON.",
+)
+def server_command(stdio: bool, client: int | None, profile: str | None) -> int:
     """Serve an editor by the Language Server Protocol, on standard input and output.
 
     Editors start it by themselves. Exit code: 0 the client ended it as it should, 1 the client went
@@ -43,4 +49,8 @@ def server_command(stdio: bool, client: int | None) -> int:
     from torchlint.manual.local import local_pages
     from torchlint.manual.pages import page
 
-    return serve(page, local_pages)
+    if profile is not None:
+        from torchlint.report.measured import read_measurements
+
+        read_measurements(profile)
+    return serve(page, local_pages, os.path.abspath(profile) if profile is not None else "")

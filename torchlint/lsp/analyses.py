@@ -56,6 +56,7 @@ class Analyses:
         subject: gives what is open under a key.
         done: is told of each analysis that is still wanted.
         failed: is told of our own mistakes.
+        beside: puts what was measured beside the findings of a report.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class Analyses:
         subject: Callable[[str], Subject],
         done: Callable[[str, Analysis], object],
         failed: Callable[[str], object],
+        beside: Callable[[FileReport], FileReport],
     ) -> None:
         self._pool = pool
         self._subject = subject
         self._done = done
         self._failed = failed
+        self._beside = beside
         self._work: dict[str, _Work] = {}
 
     def renew(self, key: str, pause: float = PAUSE) -> None:
@@ -133,7 +136,7 @@ class Analyses:
             return task.known or FileReport("")
         report = await self._pool.analyse(task.job, task.settings.timeout)
         findings = tuple(_graded(task, report))
-        return dataclasses.replace(report, findings=findings)
+        return self._beside(dataclasses.replace(report, findings=findings))
 
     async def _run(self, key: str, hurry: asyncio.Event, pause: float) -> Analysis:
         with suppress(asyncio.TimeoutError):

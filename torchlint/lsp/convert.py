@@ -89,7 +89,7 @@ def diagnostic(
 ) -> lsp.Diagnostic:
     """Return one finding; parameters are as of `diagnostics`."""
     place, page = places[finding.cell], rule_page(finding.code) or pages.get(finding.code)
-    lines = [finding.message]
+    lines = [finding.said]
     if not related:
         lines += (f"why: {reason.text}" for reason in finding.why_hot)
     if finding.help:

@@ -29,6 +29,7 @@ def hover(
         page: gives the manual of a rule as markdown.
     """
     found: dict[str, lsp.Range] = {}
+    measured = ""
     for word, span in _named(place, at):
         info = catalog.find(word.upper()) or catalog.find(word.lower())
         if info is not None:
@@ -37,11 +38,15 @@ def hover(
         span = place.columns.range(finding.start, finding.end)
         if not found and _holds(span, at):
             found = {finding.code: span}
+            if finding.measured is not None:
+                measured = f"Mending this saves {finding.measured.words} of the time.\n\n"
     infos = [info for info in map(catalog.find, found) if info is not None]
     if not infos:
         return None
     text = "\n\n---\n\n".join(page(info) for info in infos)
-    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), found[infos[0].code])
+    return lsp.Hover(
+        lsp.MarkupContent(lsp.MarkupKind.Markdown, measured + text), found[infos[0].code]
+    )
 
 
 def _named(place: Place, at: lsp.Position) -> Iterator[tuple[str, lsp.Range]]:

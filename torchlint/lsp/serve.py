@@ -18,19 +18,20 @@ _LOOK = 2.0
 """Seconds between looks at whether the client's process is alive."""
 
 
-def serve(page: Page, local_pages: LocalPages) -> int:
+def serve(page: Page, local_pages: LocalPages, profile: str = "") -> int:
     """Serve on standard input and output until the client goes; return the exit code.
 
     Args:
         page: gives the manual of a rule as markdown.
         local_pages: as of `Server`.
+        profile: as of `Server`.
 
     Raises:
         KeyboardInterrupt: the server was interrupted or told to end by a signal.
     """
     reader, writer = stdio.taken()
     os.chdir(HOME)  # in its own current directory a worker that is no fork looks for modules first
-    return asyncio.run(_Service(reader, writer).run(page, local_pages))
+    return asyncio.run(_Service(reader, writer).run(page, local_pages, profile))
 
 
 class _Service:
@@ -47,10 +48,10 @@ class _Service:
         self.ended = asyncio.Event()
         self.interrupted = False
 
-    async def run(self, page: Page, local_pages: LocalPages) -> int:
+    async def run(self, page: Page, local_pages: LocalPages, profile: str) -> int:
         """Serve; whatever happens, no worker is left behind."""
         loop = asyncio.get_running_loop()
-        server = Server(page, local_pages)
+        server = Server(page, local_pages, profile)
         register(server)
         protocol = server.protocol
         protocol.set_writer(stdio.Writer(self.writer, self.ended.set))

@@ -24,6 +24,7 @@ from torchlint.lsp.convert import Pages, diagnostics, difference, workspace_edit
 from torchlint.lsp.documents import Documents
 from torchlint.lsp.hover import Page
 from torchlint.lsp.pool import Pool
+from torchlint.lsp.profiled import Profiled
 from torchlint.lsp.protocol import Protocol
 from torchlint.lsp.uris import path_of, real_place, uri_of
 
@@ -45,11 +46,12 @@ class Server(LanguageServer):
     Args:
         page: gives the manual of a rule as markdown.
         local_pages: writes the manual to this machine, and gives the file of each code.
+        profile: a report of ``torchlint profile``, absolute; none where empty.
     """
 
     protocol: Protocol
 
-    def __init__(self, page: Page, local_pages: LocalPages) -> None:
+    def __init__(self, page: Page, local_pages: LocalPages, profile: str = "") -> None:
         super().__init__(
             "torchlint",
             __version__,
@@ -65,7 +67,8 @@ class Server(LanguageServer):
         self.configured = Configured(load_catalog(), self.tell, os.path.abspath(os.sep))
         self.pool = Pool(self.log)
         self.documents = Documents()
-        self.analyses = Analyses(self.pool, self.subject, self.publish, self.log)
+        profiled = Profiled(profile, self.tell)
+        self.analyses = Analyses(self.pool, self.subject, self.publish, self.log, profiled.beside)
 
     def find_pages(self) -> None:
         """Find where codes may lead, for a client that shows that; without pages there is the hover

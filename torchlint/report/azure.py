@@ -23,7 +23,7 @@ def _command(run: RunReport, finding: Finding) -> str:
         "code": finding.code,
     }
     listed = "".join(f"{key}={_property(value)};" for key, value in properties.items() if value)
-    return f"##vso[task.logissue {listed}]{log_data(in_cell(finding) + finding.message, '%AZP25')}"
+    return f"##vso[task.logissue {listed}]{log_data(in_cell(finding) + finding.said, '%AZP25')}"
 
 
 def _property(text: str) -> str:

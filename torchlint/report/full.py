@@ -18,29 +18,30 @@ from torchlint.report.kit.terminal import (
     wrapped,
 )
 from torchlint.report.kit.words import location, visible, visible_path
-from torchlint.report.run_report import RunReport, report_order
+from torchlint.report.run_report import RunReport, measure, report_order
 from torchlint.report.text import SEVERITY, marker, place, shown_code
 
 
 def render(run: RunReport) -> str:
     """Return one block of lines per finding, with an empty line after each."""
     files = sorted(run.files, key=lambda file: file.filename)
-    return "".join(
-        block for file in files for block in _blocks(file, run.color, readable(run.width))
-    )
+    blocks = [block for file in files for block in _blocks(file, run.color, readable(run.width))]
+    return "".join(text for _, text in sorted(blocks, key=lambda block: -block[0]))
 
 
-def _blocks(file: FileReport, color: bool, columns: int) -> Iterator[str]:
+def _blocks(file: FileReport, color: bool, columns: int) -> Iterator[tuple[float, str]]:
+    """Yield the block of each finding, and what mending it saves at most, where that is known."""
     rows = source_rows(file)
     for finding in sorted(file.findings, key=report_order):
-        yield "\n".join([*_head(finding, color, columns), *_finding(finding, rows, color), "", ""])
+        lines = [*_head(finding, color, columns), *_finding(finding, rows, color), "", ""]
+        yield measure(finding), "\n".join(lines)
 
 
 def _head(finding: Finding, color: bool, columns: int) -> Iterator[str]:
     """Yield code, mark and message in lines that fit; a word that is too long is left whole."""
     code, mark = shown_code(finding), marker(finding)
     indent = len(" ".join(filter(None, [code, mark]))) + 1
-    message = wrapped(visible(finding.message), columns - indent)
+    message = wrapped(visible(finding.said), columns - indent)
     words = [paint(code, SEVERITY[finding.severity], color), paint(mark, CYAN, color)]
     yield " ".join([*filter(None, words), *(paint(line, BOLD, color) for line in message[:1])])
     yield from (" " * indent + paint(line, BOLD, color) for line in message[1:])

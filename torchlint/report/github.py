@@ -33,7 +33,7 @@ def _finding(run: RunReport, finding: Finding) -> str:
     return _command(
         _COMMAND[finding.severity],
         properties,
-        f"{place(finding)}: {shown_code(finding)} {finding.message}",
+        f"{place(finding)}: {shown_code(finding)} {finding.said}",
     )
 
 

@@ -27,7 +27,7 @@ def _issue(run: RunReport, finding: Finding, seen: Counter[tuple[str, ...]]) -> 
     last = finding.end.row if finding.cell is None else row
     return {
         "check_name": finding.code,
-        "description": f"{in_cell(finding)}{shown_code(finding)} {finding.message}",
+        "description": f"{in_cell(finding)}{shown_code(finding)} {finding.said}",
         "severity": _SEVERITY[finding.severity],
         "fingerprint": _fingerprint(finding, path, seen),
         "location": {"path": path, "lines": {"begin": row, "end": last}},

@@ -3,7 +3,7 @@ ours.
 
 Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks
 ``cell`` of an edit and of a reason, which may lie in other cells; ``shard`` where the report is of
-a part of a run.
+a part of a run; ``measured`` where a profile says what mending the finding saves at most.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torchlint.base.finding import (
     UNREADABLE,
     Edit,
     Finding,
+    Measured,
     Safety,
     TextFix,
 )
@@ -52,6 +53,7 @@ def _finding(run: RunReport, finding: Finding) -> dict[str, Any]:
         "fingerprint": finding.fingerprint,
         "fix": None if finding.fix is None else _fix(finding.fix),
         "location": _location(finding.start),
+        **({} if finding.measured is None else {"measured": _measured(finding.measured)}),
         "message": finding.message,
         "name": finding.name,
         # The statement's last row: a comment there is never inside a string or behind a backslash.
@@ -67,6 +69,15 @@ def _finding(run: RunReport, finding: Finding) -> dict[str, Any]:
             }
             for reason in finding.why_hot
         ],
+    }
+
+
+def _measured(measured: Measured) -> dict[str, Any]:
+    return {
+        "alone_ns": measured.alone_ns,
+        "joint_share": measured.joint,
+        "negligible": measured.negligible,
+        "share": measured.share,
     }
 
 

@@ -54,7 +54,7 @@ def _case(suite: Element, finding: Finding) -> None:
         file=filename,
         line=row,
     )
-    message = _text(finding.message)
+    message = _text(finding.said)
     if finding.code == NOT_ANALYSED:
         kind = "error" if finding.severity is Severity.ERROR else "skipped"
     else:

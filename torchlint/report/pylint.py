@@ -14,5 +14,5 @@ def render(run: RunReport) -> str:
 
 
 def _line(finding: Finding) -> str:
-    words = visible(in_cell(finding) + finding.message)
+    words = visible(in_cell(finding) + finding.said)
     return f"{visible_path(finding.filename)}:{file_row(finding)}: [{finding.code}] {words}"

@@ -1,6 +1,7 @@
 """The `ranked` format, the default: findings under their rules, the costliest first, one line each.
 
-Errors come before warnings; of these what runs every step before what runs rarely; then what makes
+Errors come before warnings, and where a profile says what mending saves, what saves most before the
+rest; of these what runs every step before what runs rarely; then what makes
 the host wait for the device, as the rule's example was measured; then what was found most often. A
 few findings are shown in full.
 """
@@ -16,7 +17,7 @@ from torchlint.report import full
 from torchlint.report.excerpt import source_rows
 from torchlint.report.kit.terminal import BOLD, CYAN, DIM, fitted, paint, readable, wrapped
 from torchlint.report.kit.words import pluralise, visible, visible_path
-from torchlint.report.run_report import RuleMeta, RunReport, report_order
+from torchlint.report.run_report import RuleMeta, RunReport, measure, report_order
 from torchlint.report.text import SEVERITY, in_file, marker, place
 
 FEW = 5
@@ -42,7 +43,13 @@ def folded(run: RunReport) -> list[Finding]:
     """Return the infos that the report only counts."""
     if run.show_infos or in_full(run):
         return []
-    return [finding for finding in run.findings() if finding.severity is Severity.INFO]
+    return [finding for finding in run.findings() if _minor(finding)]
+
+
+def _minor(finding: Finding) -> bool:
+    """Say whether a finding is an info of which nothing is known that makes it worth a look."""
+    measured = finding.measured is not None and not finding.measured.negligible
+    return finding.severity is Severity.INFO and not measured
 
 
 def first_rule(run: RunReport) -> str:
@@ -79,11 +86,22 @@ class _Group:
         return sum(finding.frequency is self.frequency for finding in self.findings)
 
     @property
-    def cost(self) -> tuple[int, int, bool, int, float, str]:
+    def cost(self) -> tuple[bool, float, int, int, bool, int, float, str]:
         """The sort key: less is costlier."""
+        wrong = self.first.severity is Severity.ERROR
+        measured = max(map(measure, self.findings))
         waits, faster = (self.meta.waits, self.meta.faster) if self.meta is not None else (0.0, 1.0)
         grade = self.first.severity.rank
-        return -grade, -self.frequency, not waits, -self.often, -faster, self.first.code
+        return (
+            not wrong,
+            -measured,
+            -grade,
+            -self.frequency,
+            not waits,
+            -self.often,
+            -faster,
+            self.first.code,
+        )
 
 
 class _Listing:
@@ -145,9 +163,11 @@ class _Listing:
         for finding in sorted(group.findings, key=report_order):
             files.setdefault(finding.filename, []).append(finding)
         marked = any(map(marker, group.findings))
-        for name, found in sorted(
-            files.items(), key=lambda item: -max(one.frequency for one in item[1])
-        ):
+
+        def often(item: tuple[str, list[Finding]]) -> tuple[float, int]:
+            return -max(map(measure, item[1])), -max(one.frequency for one in item[1])
+
+        for name, found in sorted(files.items(), key=often):
             yield f"  {visible_path(name)}"
             rows = _by_row(found)
             column = max(len(in_file(same[0])) for same in rows)
@@ -174,6 +194,9 @@ class _Listing:
         finding = same[0]
         text = self.rows.get(finding.filename, {}).get(finding.cell, {}).get(finding.start.row)
         more = f"  ({len(same)}x)" if len(same) > 1 else ""
+        known = [one.measured for one in same if one.measured is not None]
+        if known:
+            more += f"  ({max(known, key=lambda one: one.share).words})"
         room = max(room - len(more), 8)
         if text is None or not text.strip():
             return fitted(finding.message, 0, room) + more

@@ -34,7 +34,7 @@ def _diagnostic(run: RunReport, finding: Finding, rows: Rows) -> dict[str, Any]:
         place = {"start": {"line": file_row(finding)}}
     path = run.relative(finding.filename, run.cwd) or run.absolute(finding.filename)
     diagnostic: dict[str, Any] = {
-        "message": in_cell(finding) + finding.message,
+        "message": in_cell(finding) + finding.said,
         "location": {"path": path, "range": place},
         "severity": _SEVERITY[finding.severity],
         "code": code,

@@ -134,11 +134,13 @@ def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": in_cell(finding) + finding.message},
+        "message": {"text": in_cell(finding) + finding.said},
         "locations": [_location(run, finding)],
     }
     if finding.fingerprint:
         result["partialFingerprints"] = {"torchlint/v1": finding.fingerprint}
+    if finding.measured is not None:
+        result["rank"] = round(100 * finding.measured.share, 2)
     if finding.why_hot:
         result["relatedLocations"] = [_related(run, reason) for reason in finding.why_hot]
     # A cell's rows are not the rows of the .ipynb file, and a suggestion is not for a tool to

@@ -74,7 +74,7 @@ def one_line(before: Sequence[str], finding: Finding, color: bool) -> str:
         *before,
         paint(shown_code(finding), SEVERITY[finding.severity], color),
         paint(marker(finding), CYAN, color),
-        visible(finding.message),
+        visible(finding.said),
     ]
     return " ".join(filter(None, words))
 

@@ -170,7 +170,7 @@ def _finding(run: RunReport, finding: Finding, rows: Mapping[int | None, Rows]) 
         "family": run.family(finding),
         "grade": finding.severity.value,
         "fixable": _fixable(finding),
-        "message": finding.message,
+        "message": finding.said,
         "row": finding.start.row,
         "where": in_file(finding),
         "excerpt": list(_excerpt(finding, rows.get(finding.cell, {}))),
