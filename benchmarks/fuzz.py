@@ -1,19 +1,22 @@
 """Feeds torchlint with programs that nobody would write, and says where it breaks a promise.
 
     python benchmarks/fuzz.py [FOLDER] [--seconds N] [--seed S] [--jobs N] [--only GENERATOR]
-    [--keep NAME] python benchmarks/fuzz.py --target guard|edits|suppress|decode|globs [--seconds N]
-    [--seed S] python benchmarks/fuzz.py --target fixes [--programs N] [--seed S] [--jobs N] [--only
-    RULE] [FOLDER] python benchmarks/fuzz.py --program GENERATOR:SEED [FOLDER]
+    python benchmarks/fuzz.py --target guard|edits|suppress|decode|globs [--seconds N] [--seed S]
+    python benchmarks/fuzz.py --target fixes|surroundings [--programs N] [--only RULE] [FOLDER]
+    python benchmarks/fuzz.py --program GENERATOR:SEED [FOLDER]
 
-Three generators take turns (``fuzz_programs.py``); each program is checked and fixed inside a
-worker with the usual limits, and the invariants of ``fuzz_trial.py`` must hold. A file that libcst
-alone cannot take (it crashes, hangs or runs out of memory there too) counts as not analysed, not as
-a failure. FOLDER holds real torch files to mutate. Failures are cut down and printed. ``--target``
-runs the byte-level parts under atheris (coverage-guided; pip install atheris). ``--target fixes``
-makes programs that try to make a safe fix unsafe and executes them before and after it
-(``fuzz_fixes.py``; needs torch and numpy); ``--program RULE:SEED`` makes one again, and FOLDER gets
-those that differ. With --keep, the counts and the failures go to ``benchmarks/results/NAME.json``.
-Exit code 1 on failures.
+All take --seed S, --jobs N and --keep NAME. Three generators take turns (``fuzz_programs.py``);
+each program is checked and fixed inside a worker with the usual limits, and the invariants of
+``fuzz_trial.py`` must hold. A file that libcst alone cannot take (it crashes, hangs or runs out of
+memory there too) counts as not analysed, not as a failure. FOLDER holds real torch files to mutate.
+Failures are cut down and printed. ``--target`` runs the byte-level parts under atheris
+(coverage-guided; pip install atheris). ``--target fixes`` makes programs that try to make a safe
+fix unsafe and executes them before and after it (``fuzz_fixes.py``; needs torch and numpy);
+``--program RULE:SEED`` makes one again, and FOLDER gets those that differ. ``--target
+surroundings`` moves the examples of all rules with a fix into other surroundings, and executes them
+before and after safe and unsafe fixes (``fuzz_surroundings.py``); what an unsafe fix changes must
+be what its note says. With --keep, the counts and the failures go to
+``benchmarks/results/NAME.json``. Exit code 1 on failures.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import fuzz_bytes, fuzz_fixes  # noqa: E402
+from benchmarks import fuzz_bytes, fuzz_fixes, fuzz_surroundings  # noqa: E402
 from benchmarks.fuzz_programs import (  # noqa: E402
     Material,
     Program,
@@ -295,20 +298,30 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument(
-        "--only", choices=[*MAKERS, *fuzz_fixes.SHAPES], default="", help="use one generator"
+        "--only", default="", metavar="NAME", help="use one generator, or the examples of one rule"
     )
-    targets = [*fuzz_bytes.TARGETS, "fixes"]
+    targets = [*fuzz_bytes.TARGETS, "fixes", "surroundings"]
     parser.add_argument(
         "--target", choices=targets, help="fuzz one byte-level part with atheris, or execute fixes"
     )
     parser.add_argument(
-        "--programs", type=int, default=1000, metavar="N", help="with --target fixes: how many"
+        "--programs",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="with --target fixes or surroundings: how many",
     )
     parser.add_argument(
         "--program", metavar="GENERATOR:SEED", help="make one program again and try it"
     )
     parser.add_argument("--keep", metavar="NAME", help="write benchmarks/results/NAME.json")
-    return parser.parse_args()
+    args = parser.parse_args()
+    known = [*MAKERS, *fuzz_fixes.SHAPES]
+    if args.target == "surroundings":
+        known = sorted({each.code for each in fuzz_surroundings.examples()})
+    if args.only and args.only not in known:
+        parser.error(f"--only: {args.only} is none of {', '.join(known)}")
+    return args
 
 
 def fixes(args: argparse.Namespace) -> int:
@@ -321,9 +334,22 @@ def fixes(args: argparse.Namespace) -> int:
     return 1 if counts["differing"] or counts["timed_out"] or counts["without_a_safe_fix"] else 0
 
 
+def surroundings(args: argparse.Namespace) -> int:
+    """Execute examples in other surroundings before and after their fixes; print and keep the
+    counts."""
+    counts = fuzz_surroundings.fuzz(args.seed, args.programs, args.jobs, args.only, args.folder)
+    print(json.dumps(counts, indent=1))
+    if args.keep:
+        today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
+        keep(args.keep, {"date": today, **counts})
+    return 1 if counts["differing"] else 0
+
+
 def main() -> int:
     """Fuzz, print and keep."""
     args = arguments()
+    if args.target == "surroundings":
+        return surroundings(args)
     if args.target == "fixes":
         return fixes(args)
     if args.program and args.program.partition(":")[0] in fuzz_fixes.SHAPES:

@@ -57,12 +57,21 @@ class Shift(nn.Module):
 
 Shift()(net(torch.ones(2, 3, 4, 4)))
 """
+LOADS = """import os
+
+import torch
+
+from net import net
+
+if os.path.exists("saved.pt"):
+    net.load_state_dict(torch.load("saved.pt"))
+"""
 
 
 @pytest.mark.parametrize(
     ("train", "after"),
-    [(GRANTED, NET), (ASKED, FIXED), (OWN, FIXED)],
-    ids=["granted", "asked", "own"],
+    [(GRANTED, NET), (ASKED, FIXED), (OWN, FIXED), (LOADS, NET)],
+    ids=["granted", "asked", "own", "in saved weights"],
 )
 def test_another_file_may_need_the_bias(train: str, after: str, tmp_path: Path) -> None:
     forget()

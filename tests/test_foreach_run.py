@@ -46,6 +46,9 @@ def step(body: str, behind: str = "") -> str:
 
 
 EXACT = {
+    "its variable deleted": step("for p in fast.parameters():\n    p.grad.mul_(0.5)\ndel p\n"),
+    "its variable seen by a closure": "def last():\n    return p.shape\n\n\n"
+    + step("for p in fast.parameters():\n    p.grad.mul_(0.5)\n", "print(last())\n"),
     "mul and add": step(ZIP + "    a.data.mul_(1 - rate).add_(b.data, alpha=rate)\n"),
     "two statements": step(
         ZIP + "    a.data.mul_(1 - rate)\n    a.data.add_(b.data, alpha=rate)\n"
@@ -118,6 +121,8 @@ ROUNDED = {
     ),
 }
 LEFT = {
+    "in the body of a class": "fast(loader[0]).sum().backward()\nclass Space:\n"
+    "    for p in fast.parameters():\n        p.grad.mul_(0.5)\n",
     "a number for each": step(
         "for i, p in enumerate(fast.parameters()):\n    p.grad.mul_(1 / (i + 1))\n"
     ),

@@ -273,6 +273,41 @@ def test_a_program_whose_choices_are_all_plain_has_nothing_strange(shape: str) -
     assert not plain.strange or not strange.keys() & plain.strange.keys()
 
 
+SURROUNDED = 24
+
+
+def test_what_fixes_change_in_other_surroundings_is_what_they_say() -> None:
+    pytest.importorskip("torch")
+    from benchmarks import fuzz_surroundings
+
+    with Executors(1) as executors:
+        tally = fuzz_surroundings.try_all(fuzz_surroundings.drawn(14, SURROUNDED), executors)
+    found = [f"{v.codes} {v.program.changes} {v.words}\n{v.program.text}" for v in tally.found]
+    assert not found, "\n\n".join(found)
+    assert tally.fixed["unsafe"] > SURROUNDED / 3
+    assert tally.invalid == 0
+
+
+def test_a_difference_that_no_note_speaks_of_is_told() -> None:
+    pytest.importorskip("torch")
+    from benchmarks.fuzz_surroundings import allowed, difference
+
+    one = '# ["x", {"tensor": "torch.float32", "grad": true, "values": [0.5]}]\nstep 1\nstep 2\n'
+    other = one.replace("true", "false").replace("0.5", "0.50001").replace("step 1\n", "")
+    notes = (
+        "The outputs lose their grad_fn.",
+        "Results round differently in the last place.",
+        "Only every 50th step is logged.",
+    )
+    assert difference((0, one), (0, other), allowed(notes)) == ""
+    for left in notes:
+        may = allowed([note for note in notes if note is not left])
+        assert difference((0, one), (0, other), may) != "", left
+    assert difference((0, one), (0, one.replace("step 2", "step 3")), allowed(notes)) != ""
+    assert difference((0, one), (256, one), allowed(notes)) != ""
+    assert difference((0, one), (0, one.replace("float32", "float64")), frozenset()) != ""
+
+
 PINNED = "import torch\nx = torch.ones(2).pin_memory()\n"
 EXECUTED_ALONE = {
     "an exception": ("cpu", "print(1)\nraise ValueError('two')", "1\nEXC ValueError two\n"),

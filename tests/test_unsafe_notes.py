@@ -72,6 +72,7 @@ NOTES = [
     ("TL110", "both the narrow tensor and the wide one"),
     ("TL111", "raised at a later line"),
     ("TL113", "memory grows with the loop"),
+    ("TL113", "they no longer take a graph along"),
     ("TL113", "also the parts that the loop does not come to"),
     ("TL114", "the device's generator"),
     ("TL201", "draw from the workers' seeds"),

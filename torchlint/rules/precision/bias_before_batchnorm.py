@@ -49,8 +49,8 @@ net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
 ## Fix safety
 Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made
 afterwards draw other initial weights, and outputs in eval mode differ until the running mean has
-settled. Where the file loads weights or speaks of pretrained ones, the fix is only suggested, and
-where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
+settled. Where a file of the program loads weights, or this one speaks of pretrained ones, the fix is
+only suggested, and where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
 layers, say), there is none.
 
 ## Measure
@@ -81,6 +81,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
 
 _BIAS = ops.values("bias", "layer")
@@ -200,11 +201,16 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
         args = [a.with_changes(value=cst.Name("False")) if a is bias else a for a in node.args]
         new = node.with_changes(args=args)
     edit = Replace(node, new)
-    if mentions(module, _PUBLISHED):
+    if mentions(module, _PUBLISHED) or said_somewhere(module, _reads_weights):
         return Fix(
             (edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias"
         )
     return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)
+
+
+def _reads_weights(text: str) -> bool:
+    """Say whether a file loads weights that were saved, maybe with this bias."""
+    return "load_state_dict(" in text or "load_from_checkpoint(" in text
 
 
 def _takes_for_granted(text: str) -> bool:

@@ -22,7 +22,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import read_behind, readers_of
 from torchlint.semantic.time.upkeep import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -97,6 +97,8 @@ class _Loop:
 def foreach_fix(module: Module, node: cst.For) -> Fix | None:
     """Return the fix that gives all parameters of a loop to one call for each of its steps."""
     suite = _steps_of(module, node)
+    if any(isinstance(above, cst.ClassDef) for above in _up_to_function(module, node)):
+        return None  # the lists would become attributes of the class
     if node.orelse is not None or node.asynchronous is not None or suite is None:
         return None
     filters, block = suite
@@ -605,14 +607,8 @@ def _iterated(node: cst.For) -> dict[str, tuple[str, str]] | None:
 
 
 def _read_later(module: Module, loop: _Loop) -> bool:
-    """Say whether what the loop binds last is read behind it, or cannot be known."""
-    if any(isinstance(above, cst.ClassDef) for above in _up_to_function(module, loop.node)):
-        return True
-    return any(
-        not module.is_within(read, loop.node)
-        for name in loop.bound
-        for read in readers_of(module, loop.node, name)
-    )
+    """Say whether what the loop binds last is read behind it."""
+    return any(read_behind(module, loop.node, name) for name in loop.bound)
 
 
 def _up_to_function(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -79,6 +79,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.reaching import read_behind
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.time.upkeep import over_parameters
 from torchlint.semantic.torch import ops
@@ -170,7 +171,8 @@ def _call(module: Module, loop: cst.For) -> Fix | None:
         or not isinstance(over.func, cst.Attribute)
     ):
         return None
-    if loop.orelse is not None:
+    bound = [each.value for each in module.within(loop.target, cst.Name)]
+    if loop.orelse is not None or any(read_behind(module, loop, name) for name in bound):
         return None
     call = cst.Call(cst.Attribute(over.func.value, cst.Name("zero_grad")))
     line = cst.SimpleStatementLine([cst.Expr(call)], leading_lines=loop.leading_lines)

@@ -83,7 +83,8 @@ copy before its use. Unsafe for other devices, on which a copy may not have ende
 on; where the call casts as well, as the cast then runs on the device; where the host's tensor may
 be written again, or goes to code that could; and for elements that may be other objects (of a
 loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
-batch it is only a suggestion. Moves that stand side by side are one fix, as safe as the least safe
+batch it is only a suggestion, and where no loader pins its memory, as the copy would wait all the
+same. Moves that stand side by side are one fix, as safe as the least safe
 of them; where the file's loader has workers and does not pin, an unsafe fix pins its memory too.
 
 ## Measure
@@ -134,6 +135,7 @@ from torchlint.semantic.values.inferred import inferred
 _COPIES = frozenset(("copy", "memory_format"))
 _JOINS = ops.dotted("join")
 _TITLE = "Copy without waiting"
+_ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
     "object": "An object other than a tensor may have a .to() that takes no non_blocking.",
@@ -173,7 +175,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     )
     severity = Severity.INFO if unpinned else None
     pins = [edit for loader in loaders for edit in _pinned(module, loader)] if unpinned else []
-    yield Hit(node, fix=_fix(module, transfer, pins), severity=severity)
+    fix = _fix(module, transfer, pins)
+    if fix is not None and unpinned and not pins:
+        fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
+    yield Hit(node, fix=fix, severity=severity)
 
 
 def _blocking(module: Module, node: cst.Call) -> Transfer | None:

@@ -85,7 +85,7 @@ number: it is taken on the device, and whole numbers add up alike. Safe where a 
 changes in place, and is only stacked or concatenated after the loop: the stack is copied instead of
 its parts, and what follows computes on the same values on the same device. Unsafe where the result
 is only stored or added up: the values then stay on the device, whose memory fills with the loop,
-and what reads them later gets device tensors. Unsafe where a loop copies part after part of one
+and what reads them later gets device tensors, without a graph. Unsafe where a loop copies part after part of one
 tensor, and does nothing else with it: the copy before the loop holds all parts, also those that the
 loop does not come to, and they share its memory. Otherwise there is no fix; nor is there one for what
 is also used as a mapping, and has no `detach()`.
@@ -107,7 +107,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Append, Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import (
+    Append,
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    detached,
+    method_call,
+    one_sentence,
+)
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.flow import reads_of
@@ -115,7 +127,7 @@ from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
+from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
 from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -158,6 +170,7 @@ NOTE = (
     "The values stay on the device: GPU memory grows with the loop, and what reads them later "
     "sees device tensors."
 )
+_NO_GRAPH = "They no longer take a graph along."
 
 
 @rule.on(cst.Call)
@@ -277,11 +290,11 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     if whole is not copy.node or not _only_moves(copy) or used_as_mapping(module, copy.tensor):
         return None
-    kept = (
-        copy.tensor if _detached(copy) else cst.Call(cst.Attribute(copy.tensor, cst.Name("detach")))
-    )
+    kept: cst.BaseExpression = detached(copy.tensor)
+    graph = not _detached(copy) and inferred(module, copy.tensor).grad is not False
+    note = one_sentence([NOTE, _NO_GRAPH if graph else ""])
     if isinstance(above, cst.AugAssign):
-        return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", NOTE)
+        return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", note)
     match outer:
         case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
             joins = (
@@ -290,8 +303,10 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
                 else []
             )
             if not joins:
+                if not made_in_turn(module, copy.tensor):
+                    kept = method_call(kept, "clone")
                 return Fix(
-                    (Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", NOTE
+                    (Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", note
                 )
             whole_stack = [Append(join, ".cpu()") for join in joins]
             return Fix(

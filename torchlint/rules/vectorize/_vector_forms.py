@@ -26,7 +26,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import hooks_operations
@@ -185,19 +185,9 @@ class _Form:
 
     def _unseen_behind(self, loop: cst.For) -> None:
         """Refuse where a name that the last turn leaves behind is read later."""
-        scope = self.module.function(loop) or self.module.root
         for name in (*self.parts, self.index):
-            for read in reads_of(self.module, scope, name) if name else ():
-                behind = not self.module.is_within(read, loop)
-                if behind and loop in self._bindings(read, loop):
-                    raise _UnknownError
-
-    def _bindings(self, read: cst.Name, loop: cst.For) -> list[cst.CSTNode]:
-        """Return where a name may be bound; a statement of the loop counts as the loop."""
-        return [
-            loop if self.module.is_within(each, loop) else each
-            for each in definitions_of(self.module, read)
-        ]
+            if name and read_behind(self.module, loop, name):
+                raise _UnknownError
 
     def _statement(
         self, node: cst.BaseSmallStatement

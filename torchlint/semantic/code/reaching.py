@@ -71,7 +71,19 @@ class Reaching:
             if not self.flow.is_write(node)
             or isinstance(self.tree.parents.get(node), cst.AugAssign)
         ]
-        return [node for node in read if definition in self.definitions(node)]
+        told = self._told_by(definition)
+        return [node for node in read if any(each in told for each in self.definitions(node))]
+
+    def _told_by(self, definition: cst.CSTNode) -> set[cst.CSTNode]:
+        """Return the nodes that a binding may be told by: of ``(x := …)``, the statement that it
+        stands in, or the header of one."""
+        told = {definition}
+        if isinstance(definition, cst.NamedExpr):
+            for above in self.tree.ancestors(definition):
+                if isinstance(above, FUNCTIONS):
+                    break
+                told.add(above)
+        return told
 
     def _up(self, node: cst.CSTNode, name: str, found: Definitions) -> None:
         """Collect what may be bound before `node` runs, going up to the function or module."""
@@ -187,6 +199,26 @@ def readers_of(module: Module, definition: cst.CSTNode, name: str) -> list[cst.N
     """Return the reads that may find what an assignment binds to `name`; the target of ``x += …``
     is one."""
     return reaching(module).reads(definition, name)
+
+
+@question(
+    yes="what its last turn leaves behind is read later",
+    no="nothing reads what its last turn leaves behind",
+    ground=True,
+    remember=False,
+)
+def read_behind(module: Module, loop: cst.CSTNode, name: str) -> bool:
+    """Say whether a name that a loop binds may be read outside of it, with what its last turn
+    bound: also by a closure, or a function that shares the name, and by ``del``."""
+    names = flow(module)
+    for read in names.names_in(module.root, name):
+        deleted = isinstance(module.small_statement(read), cst.Del)
+        if module.is_within(read, loop) or (names.is_write(read) and not deleted):
+            continue
+        made = definitions_of(module, read)
+        if any(each is loop or module.is_within(each, loop) for each in made):
+            return True
+    return False
 
 
 @question(yes="the value is used", no="the value is not used")
