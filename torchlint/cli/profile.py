@@ -82,6 +82,12 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
     "Repeatable: several are ranks of one run.",
 )
 @click.option(
+    "--snapshot",
+    multiple=True,
+    metavar="FILE",
+    help="Say what held the GPU's memory, from this snapshot of torch.cuda.memory. Repeatable.",
+)
+@click.option(
     "--against",
     multiple=True,
     metavar="FILE|DIR",
@@ -178,6 +184,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     torchlint profile --trace traces/                      all ranks of a run
     torchlint profile --trace new.json --against old.json  before and after
     torchlint profile --merge *.summary.json               many ranks, each reduced with --summary
+    torchlint profile . --snapshot memory.pickle           what held the GPU's memory
 
     PATHS are the program's files: of a trace with Python frames (with_stack=True) waits get their
     lines, and findings what was measured there.
@@ -191,6 +198,8 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     130 interrupted.
     """
     demand()
+    if given["snapshot"]:
+        return _snapshots(ctx, given)
     if not ctx.meta[DASHES]:
         demand_trace(given)
         return _reported(ctx, given, None)
@@ -206,6 +215,17 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
             status.show("")
             complain("\n".join(f"  | {visible(line)}" for line in error.log.splitlines()))
             raise
+
+
+def _snapshots(ctx: click.Context, given: Given) -> int:
+    from torchlint.cli.profile_snapshot import refuse_others, snapshot_reported
+
+    if ctx.meta[DASHES]:
+        raise UsageError("--snapshot and a program to run cannot be used together")
+    demand_trace(given)
+    refuse_others(given)
+    sources = _sources(_scope(given) if given["paths"] else None)
+    return snapshot_reported(given, sources, ctx.find_object(tuple) or ())
 
 
 def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
@@ -434,21 +454,28 @@ def _program(given: Given) -> _Program:
     """
     from torchlint.catalog.rules import load_catalog
     from torchlint.cli.session import Session
-    from torchlint.profile.sites import Source, Sources
     from torchlint.report.summary import undone
 
     if given["merge"] or not given["paths"]:
-        return _Program(Sources(()), {}, (), "", {})
+        return _Program(_sources(None), {}, (), "", {})
     catalog, found = load_catalog(), _scope(given)
     done = Session(found, catalog, progress=not given["quiet"]).execute()
-    sources = [
-        Source(each.path, each.filename, Path(each.path).read_text("utf-8", "replace"))
-        for each in (target.found for target in found.targets)
-        if each.path.endswith(".py")
-    ]
-    texts = {source.name: source.text for source in sources}
+    sources = _sources(found)
+    texts = {source.name: source.text for same in sources.by_name.values() for source in same}
     effects = {info.code: (info.effect, info.default) for info in catalog.rules}
-    return _Program(Sources(sources), texts, tuple(done.findings()), undone(done), effects)
+    return _Program(sources, texts, tuple(done.findings()), undone(done), effects)
+
+
+def _sources(found: Scope | None) -> Sources:
+    """Return the program's files; none where PATHS names nothing."""
+    from torchlint.profile.sites import Source, Sources
+
+    named = [target.found for target in found.targets] if found is not None else []
+    return Sources(
+        Source(each.path, each.filename, Path(each.path).read_text("utf-8", "replace"))
+        for each in named
+        if each.path.endswith(".py")
+    )
 
 
 def _scope(given: Given) -> Scope:
