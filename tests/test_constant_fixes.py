@@ -138,3 +138,13 @@ def test_nothing_is_offered_where_more_would_change() -> None:
 def test_a_buffer_needs_a_constructor_of_its_own() -> None:
     before = program(SHAPES["several numbers"][0]).replace("super().__init__()", "pass")
     assert repaired(before) == before
+
+
+def test_what_moves_a_buffer_goes_with_it() -> None:
+    before = program(SHAPES["an array"][0])
+    (net,) = nets(repaired(before))
+    assert "is_cuda" not in net
+    assert "Variable(" not in net
+    for kept in ("if q.is_cuda:  # old", "if q.is_cuda and self.width:"):
+        (net,) = nets(repaired(before.replace("if q.is_cuda:", kept)))
+        assert kept in net

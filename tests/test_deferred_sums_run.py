@@ -696,6 +696,16 @@ LEFT = {
 }
 
 
+def test_several_sums_are_read_in_their_order() -> None:
+    body = "total += loss.item()\nsize += out.mean().item()\nlast += out.max().item()\n"
+    source = HEAD + function(
+        "total, size = 0.0, 0.0\nlast = 0.0\n", body, "return total, size, last\n"
+    )
+    after = fixed(source, "unsafe", codes=frozenset({"TL101"})).after
+    lines = [line.strip() for line in after.splitlines() if " = float(" in line]
+    assert lines == [f"{name} = float({name})" for name in ("total", "size", "last")]
+
+
 def output(source: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

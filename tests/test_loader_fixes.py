@@ -211,3 +211,21 @@ def test_white_space_at_the_end_of_a_line_is_not_repeated() -> None:
     text = text.replace("batch_size=4, shuffle", "batch_size=4, \n        shuffle")
     new = fixed(text, "unsafe", codes=frozenset(("TL202",)), name="src/train.py").after
     assert "        num_workers=2,\n        pin_memory=torch.cuda.is_available())" in new
+
+
+@pytest.mark.parametrize("end", ["", ","], ids=["without a comma", "with a comma"])
+def test_a_comment_stays_behind_its_argument(end: str) -> None:
+    lines = [
+        "loader = DataLoader(",
+        "    data,",
+        "    batch_size=4,",
+        f"    shuffle=True{end}  # x",
+    ]
+    before = program().replace(
+        "loader = DataLoader(ImageFolder(root), batch_size=4, shuffle=True)",
+        "data = ImageFolder(root)\n    " + "\n    ".join([*lines, ")"]),
+    )
+    after = fixed(before, "unsafe", codes=frozenset({"TL201"})).after
+    assert "        shuffle=True,  # x\n        num_workers=4,\n        pin_memory=" in after
+    assert after.count("# x") == 1
+    ast.parse(after)

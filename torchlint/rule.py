@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import libcst as cst
 
@@ -544,16 +544,18 @@ class _Rewriter(cst.CSTTransformer):
 
 
 def _between(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
-    """Return the white space between the last arguments of a call; a space where a comment stands
-    there."""
+    """Return the white space between the last arguments of a call, without a comment there."""
     comma = call.args[-2].comma if len(call.args) > 1 else None
     space = comma.whitespace_after if isinstance(comma, cst.Comma) else None
-    if isinstance(space, cst.ParenthesizedWhitespace) and not (
-        space.first_line.comment or space.empty_lines
-    ):
-        line = space.first_line.with_changes(whitespace=cst.SimpleWhitespace(""))
-        return space.with_changes(first_line=line)
+    if isinstance(space, cst.ParenthesizedWhitespace):
+        return space.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
     return cst.SimpleWhitespace(" ")
+
+
+def _commented(
+    space: cst.BaseParenthesizableWhitespace,
+) -> TypeGuard[cst.ParenthesizedWhitespace]:
+    return isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is not None
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
@@ -573,11 +575,20 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
     )
     if args:
         # A trailing comma and the line break behind it stay at the end; arguments on lines of their
-        # own get one more line.
-        last = args[-1]
+        # own get one more line, and a comment behind the last one stays with it.
+        last, between = args[-1], _between(call)
+        comma, space = last.comma, last.whitespace_after_arg
+        end = comma.whitespace_after if isinstance(comma, cst.Comma) else space
+        if _commented(end) and isinstance(between, cst.ParenthesizedWhitespace):
+            between = between.with_changes(first_line=end.first_line)
+            bare = end.with_changes(first_line=cst.TrailingWhitespace())
+            if isinstance(comma, cst.Comma):
+                comma = comma.with_changes(whitespace_after=bare)
+            else:
+                space = bare
         args[-1] = last.with_changes(
-            comma=cst.Comma(whitespace_after=_between(call)),
+            comma=cst.Comma(whitespace_after=between),
             whitespace_after_arg=cst.SimpleWhitespace(""),
         )
-        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        new = new.with_changes(comma=comma, whitespace_after_arg=space)
     return call.with_changes(args=[*args, new])

@@ -50,6 +50,16 @@ def test_as_the_definition_has_it() -> None:
         assert independent(findings) == by_definition(findings)
 
 
+def test_lines_behind_one_statement_stand_in_the_order_of_the_findings() -> None:
+    first = finding(0, 2, edit(0, 1), edit(9, 9, "\nx = float(x)"))
+    second = finding(3, 5, edit(3, 4), edit(9, 9, "\na = float(a)"))
+    assert independent([first, second]) == [first, second]
+    behind = [each.text for each in edits_of([first, second]) if each.span.start == 9]
+    assert behind == ["\nx = float(x)", "\na = float(a)"]
+    before = finding(3, 5, edit(3, 4), edit(9, 9, "a = 1\n"))
+    assert independent([first, before]) == [first]
+
+
 def test_many() -> None:
     many = [finding(at, at + 2, edit(at, at + 1)) for at in range(0, 100_000, 5)]
     assert len(independent(many)) == 20_000  # the time of pairs would be minutes

@@ -47,9 +47,12 @@ def _touches_one_of(edit: Edit, edits: Sequence[Edit]) -> bool:
 
 def _touch(one: Edit, other: Edit) -> bool:
     """Say whether two edits meet; the same import from two fixes is written once and does not
-    count."""
+    count, nor do lines that two fixes put behind one statement: they stand in the order of the
+    findings."""
     if one.span == other.span and one.text == other.text and _IMPORT.fullmatch(one.text):
         return False
+    if one.span == other.span and one.span.start == one.span.end and one.text != other.text:
+        return not (one.text.startswith("\n") and other.text.startswith("\n"))
     return one.span.start <= other.span.end and other.span.start <= one.span.end
 
 

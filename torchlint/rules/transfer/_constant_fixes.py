@@ -11,6 +11,7 @@ from torchlint.rule import (
     InsertAfter,
     Module,
     NodeEdit,
+    Remove,
     Replace,
     Rewrite,
     Safety,
@@ -278,8 +279,51 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
         parts = (f'"{name}"', code, "persistent=False")
         line = "self.register_buffer(\n" + "".join(f"    {each},\n" for each in parts) + ")"
     new = cst.Attribute(cst.Name("self"), cst.Name(name))
-    edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(maker, new)]
+    edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(_wrapped(module, maker), new)]
+    if (move := _moved_behind(module, statement, target.value)) is not None:
+        edits.append(Remove(move))
     return _fix(["buffer"], edits, "Keep it as a buffer")
+
+
+def _wrapped(module: Module, maker: cst.Call) -> cst.Call:
+    """Return ``Variable(maker)``, the tensor itself since torch 0.4, or else the maker."""
+    arg = module.parent(maker)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    if isinstance(call, cst.Call) and len(call.args) == 1:
+        return call if module.name(call.func) == "torch.autograd.Variable" else maker
+    return maker
+
+
+def _moved_behind(module: Module, made: cst.CSTNode, name: str) -> cst.CSTNode | None:
+    """Return the statement right behind that moves what `name` holds to the device of the input,
+    where a buffer lies already: ``if x.is_cuda: name = name.cuda()``."""
+    line = module.statement(made)
+    block = module.parent(line) if line is not None else None
+    if not isinstance(block, cst.IndentedBlock):
+        return None
+    lines = list(block.body)
+    behind = lines[lines.index(line) + 1 :][:1]  # type: ignore[arg-type]
+    match behind:
+        case [
+            cst.If(
+                test=cst.Attribute(attr=cst.Name("is_cuda")),
+                orelse=None,
+                body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[moved])]),
+            )
+        ]:
+            return behind[0] if _moves(module, moved, name) else None
+    return None
+
+
+def _moves(module: Module, line: cst.BaseSmallStatement, name: str) -> bool:
+    match line:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Name(target))], value=cst.Call() as call
+        ) if target == name:
+            found = transfer_of(module, call)
+            source = found.source if found is not None else None
+            return isinstance(source, cst.Name) and source.value == name
+    return False
 
 
 _CHANGES = (Way.WRITTEN, Way.ESCAPES, Way.GROWN, Way.DIFFERENTIATED)
