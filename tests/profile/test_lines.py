@@ -113,6 +113,10 @@ def test_a_line_costs_what_it_calls_without_functions_of_the_program(tmp_path: P
     assert set(replay.calls[lines.calls(at)]) < set(lines.rows(at))
     own = next(cost for cost in lines.each if cost.site.function == "helper" and cost != product)
     assert (own.site.certainty, own.site.line, own.host_ns) == ("function", 7, 3 * 1_200)
+    at, call = line(lines, 4)
+    assert (call.calls, call.host_ns) == (3, 0)
+    assert set(lines.rows(at)) == set()
+    assert len(lines.called(at)) == 3
     _, read_back = line(lines, 5)
     assert read_back.wait_ns == replay.waited[replay.blocking].sum() > 0
 

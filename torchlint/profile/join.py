@@ -12,9 +12,8 @@ from torchlint.profile.bounds import NEGLIGIBLE, Bound, Effects, bounds, ceiling
 from torchlint.profile.lines import LineCost
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
-from torchlint.profile.sites import FRAME
 from torchlint.profile.waits import Wait, Waits
-from torchlint.trace.columns import CALL_CATS, OPERATOR, PYTHON, Ints
+from torchlint.trace.columns import CALL_CATS, OPERATOR, Ints
 
 _PLAYED = 40
 """Findings of which the trace is played alone; what others save is bounded more coarsely."""
@@ -296,23 +295,12 @@ def _called(places: Places) -> Mapping[tuple[str, int, str, int], list[int]]:
     They go by file and line; where the line is not known by file, 0, and the name and the first
     line of the function that calls.
     """
-    trace = places.trace
-    names = trace.columns.name
-    frames = trace.of_cat(PYTHON) & (places.at >= 0)
-    known = {}
-    for name in np.unique(names[frames]).tolist():
-        frame = FRAME.fullmatch(trace.names[name])
-        if frame is not None:
-            known[name] = frame[1], int(frame[2]), frame[3]
-    whole = [at for at, site in enumerate(places.sites) if not site.has_line]
-    frames &= np.isin(names, list(known)) & np.isin(places.at, whole)
-    above = np.maximum(places.around, 0)
+    whole = np.array([not site.has_line for site in places.sites], dtype=np.bool_)
+    rows = np.flatnonzero((places.made_at >= 0) & (places.at >= 0))
     found: dict[tuple[str, int, str, int], list[int]] = {}
-    for row in np.flatnonzero(frames & (places.around >= 0) & frames[above]).tolist():
-        path, first, function = known[int(names[places.around[row]])]
-        source = places.sources.of(path)
-        line = source.line(function, first, trace.names[names[row]]) if source else None
-        if source is not None and line is not None:
-            key = (source.name, line, "", 0) if line else (source.name, 0, function, first)
-            found.setdefault(key, []).append(row)
+    for row in rows[whole[places.at[rows]] & (places.at[rows] != places.made_at[rows])].tolist():
+        site = places.sites[int(places.made_at[row])]
+        known = site.has_line
+        key = (site.file, site.line, "", 0) if known else (site.file, 0, site.function, site.line)
+        found.setdefault(key, []).append(row)
     return found

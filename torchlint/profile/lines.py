@@ -67,6 +67,7 @@ class Lines:
         self._replay = replay
         of_site, sites = _merged(places)
         self._of_row: Ints = np.where(places.at >= 0, of_site[np.maximum(places.at, 0)], NONE)
+        self._made_at = _made_at(places, of_site)
         launched = replay.launched
         self._of_call: Ints = self._of_row[replay.calls]
         known = np.maximum(launched, 0)
@@ -83,6 +84,11 @@ class Lines:
     def rows(self, place: int) -> Ints:
         """Return the rows of the host's events that belong to a place, by its number in `each`."""
         return np.flatnonzero(self._of_row == self._numbers[place])
+
+    def called(self, place: int) -> Ints:
+        """Return the rows of what a place calls itself, functions of the program among them: what
+        runs inside of these rows is all that the place takes, by its number in `each`."""
+        return np.flatnonzero(self._made_at == self._numbers[place])
 
     def calls(self, place: int) -> Ints:
         """Return the numbers of a place's calls of drivers."""
@@ -118,8 +124,8 @@ class Lines:
         backward = self._places.backward
         main = columns.thread == training(trace)
         forward = self._of_row[main & ~backward], own[main & ~backward]
-        heads = self._of_row[self._places.heads[~backward[self._places.heads]]]
-        calls = _summed(heads, np.ones(len(heads), np.int64), count)
+        called = self._made_at[~backward]
+        calls = _summed(called, np.ones(len(called), np.int64), count)
         host = _summed(*forward, count)
         behind = _summed(self._of_row[backward], own[backward], count)
         work = self._replay.work
@@ -181,17 +187,27 @@ def _merged(places: Places) -> tuple[Ints, list[Site]]:
     """Return the number of each site's line, and the lines: sites of one line are one, as certain
     as the one with most events."""
     events = _summed(places.at, np.ones(len(places.at), np.int64), len(places.sites))
-    numbers: dict[tuple[str, int, str, bool], int] = {}
+    numbers: dict[tuple[str, int, str], int] = {}
     of = np.zeros(len(places.sites), dtype=np.int64)
     most: list[int] = []
     for at, site in enumerate(places.sites):
-        key = site.file, site.line, site.function, site.has_line
+        key = site.file, site.line, "" if site.has_line else f"in {site.function}"
         number = of[at] = numbers.setdefault(key, len(most))
         if number == len(most):
             most.append(at)
         elif events[at] > events[most[number]]:
             most[number] = at
     return of, [places.sites[at] for at in most]
+
+
+def _made_at(places: Places, of_site: Ints) -> Ints:
+    """Return the number of the line that called what each event is, `NONE` where that runs inside
+    of another call or belongs to a function as a whole."""
+    heads = places.heads
+    found = places.made_at.copy()
+    loose = heads[found[heads] == NONE]
+    found[loose] = places.at[loose]
+    return np.where(found >= 0, of_site[np.maximum(found, 0)], NONE)
 
 
 def _summed(of: Ints, values: Ints, count: int) -> list[int]:

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from torchlint.profile.recovery import Recovery
 from torchlint.profile.sites import FRAME, Site, Sources
 from torchlint.trace.columns import (
     ANNOTATION,
@@ -60,6 +61,7 @@ class Places:
         self._number: dict[Site, int] = {}
         self._evaluated = backward(trace) & ~skipped
         self.backward: Mask = nearest(self.around, self._evaluated) != NONE
+        self._recovery = Recovery(trace, sources, self.around)
         self._resolve(~skipped)
 
     def of(self, row: int) -> Site:
@@ -68,8 +70,9 @@ class Places:
 
     def _resolve(self, host: Mask) -> None:
         """Fill in `at`, the number of each event's place, `NONE` for those of devices and
-        annotations; and `heads`, the events that are a function or a call of the program, or the
-        first that is known of what runs outside of them."""
+        annotations; `made_at`, the number of the place that called what a function of the program
+        called, functions of the program among them; and `heads`, the events that are a function or
+        a call of the program, or the first that is known of what runs outside of them."""
         marks = self._marks() & host
         frames = self._frames() & (nearest(self.around, marks) == NONE)
         bounds = frames | marks | self._evaluated
@@ -81,6 +84,11 @@ class Places:
         head = np.where(outside, np.where(operator >= 0, operator, np.arange(len(head))), head)
         self.heads: Ints = np.unique(head[host])
         self.at: Ints = np.full(len(head), NONE)
+        below = frames & (self.around >= 0) & frames[above]
+        makers = np.flatnonzero(below | (inside & frames[above]))
+        makers = makers[host[makers]]
+        self.made_at: Ints = np.full(len(head), NONE)
+        self.made_at[makers] = self._of_calls(self.around[makers], makers)
 
         def put(which: Mask, numbers: Callable[[Ints], Ints]) -> None:
             rows = self.heads[which[self.heads]]
@@ -89,7 +97,7 @@ class Places:
         put(outside, self._of_operators)
         put(frames, self._of_functions)
         put(marks, self._of_marks)
-        put(inside & frames[above], lambda rows: self._of_calls(self.around[rows], rows))
+        put(inside & frames[above], lambda rows: self.made_at[rows])
         put(inside & marks[above], lambda rows: self.at[self.around[rows]])
         put(self._evaluated, lambda rows: self._of_backward(rows, head))
         put(inside & self._evaluated[above], lambda rows: self.at[self.around[rows]])
@@ -132,7 +140,7 @@ class Places:
             found = FRAME.fullmatch(self.trace.names[name])
             if found is not None:
                 source = self.sources.of(found[1])
-                known = source is not None and source.function(found[3], int(found[2])) is not None
+                known = source is not None and source.holds(found[3], int(found[2]))
                 if known or (source is not None and not _of_library(found[1])):
                     ours.append(name)
                 elif not _of_library(found[1]):
@@ -176,7 +184,7 @@ class Places:
         return np.array(found, dtype=np.int64)
 
     def _of_functions(self, rows: Ints) -> Ints:
-        return self._numbered(self.trace.columns.name[rows], self._function)
+        return self._numbered(self.trace.columns.name[rows], self._recovery.function)
 
     def _of_marks(self, rows: Ints) -> Ints:
         names = self.trace.names
@@ -185,34 +193,10 @@ class Places:
             lambda name: self._marked.get(names[name], Site("", 0, names[name], "call")),
         )
 
-    def _function(self, name: int) -> Site:
-        """Return the place of a function's own time."""
-        path, first, function = self._frame(name)
-        source = self.sources.of(path)
-        if source is None:
-            return Site(path, first, function, "function")
-        if source.line(function, first, "") is None:
-            return Site(path, 0, function, "function", differs=True)
-        return Site(source.name, first, function, "function")
-
-    def _frame(self, name: int) -> tuple[str, int, str]:
-        found = FRAME.fullmatch(self.trace.names[name])
-        assert found is not None
-        return found[1], int(found[2]), found[3]
-
     def _of_calls(self, frames: Ints, calls: Ints) -> Ints:
         """Return the places of calls in functions."""
-        names, count = self.trace.columns.name, len(self.trace.names)
-        return self._numbered(names[frames] * count + names[calls], self._call)
-
-    def _call(self, key: int) -> Site:
-        name, called = divmod(key, len(self.trace.names))
-        path, first, function = self._frame(name)
-        source = self.sources.of(path)
-        line = source.line(function, first, self.trace.names[called]) if source else None
-        if source is None or not line:
-            return self._function(name)
-        return Site(source.name, line, function, "unique")
+        sites = self._recovery.sites(frames, calls)
+        return np.array([self._of(site) for site in sites], dtype=np.int64)
 
     def _of_backward(self, rows: Ints, head: Ints) -> Ints:
         """Return the places of what autograd runs: where the last operator of the same sequence

@@ -1,29 +1,30 @@
 """The line of a function that a call in a trace came from.
 
 A Python frame in a trace names the first line of its function. Where the source has one place alone
-that can have made the call, that is its line; else the function is all that is known.
+that can have made the call, that is its line; where several can, their order tells which probably
+did; else the function is all that is known.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.profile.callsites import COMPREHENSIONS, Body, Scope, body, kept_classes, last_name
+
 FRAME = re.compile(r"(.+)\((\d+)\): (.+)")
 _MODULE = "<module>"
-_BUILTIN = re.compile(r"<built-in (?:method|function) (\w+)(?: of .*)?>")
-_UNSPOKEN = re.compile(r"__\w+__|<\w+>|forward|_call_impl|_wrapped_call_impl")
-"""Names of functions that are called by other names: of a class, a module, an operator."""
-_READS = frozenset({"item", "_local_scalar_dense", "is_nonzero"})
-"""Operators that ``float(t)``, ``if t:`` and their like come down to."""
-_READERS = frozenset({"float", "int", "bool", "complex", "item"})
 _KNOWN = frozenset({"marked", "unique", "aligned"})
 """Certainties of sites whose line is known."""
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_INNER = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Site:
         line: of the call, or the first one of the function; 0 where there is none.
         function: its name, or what was called where there are no frames.
         certainty: ``"marked"`` (the trace names the statement), ``"unique"`` (the one place in the
-            function that makes this call), ``"function"`` (somewhere in it) or ``"call"`` (there
-            are no frames).
+            function that makes this call), ``"aligned"`` (several can, and this one fits their
+            order), ``"function"`` (somewhere in it) or ``"call"`` (there are no frames).
         differs: whether there is a source, and no such function in it.
     """
 
@@ -59,81 +60,178 @@ class Source:
         self.path = path
         self.name = name
         self.text = text
+        self._kept: dict[ast.ClassDef | None, Mapping[str, frozenset[str]]] = {}
 
     @cached_property
-    def functions(self) -> Mapping[tuple[str, int], ast.AST]:
-        """Functions and bodies of classes by name and first line, decorators included."""
+    def _tree(self) -> ast.Module | None:
         try:
-            tree = ast.parse(self.text)
+            return ast.parse(self.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return {}
-        found: dict[tuple[str, int], ast.AST] = {(_MODULE, 1): tree}
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-                found[node.name, first] = node
+            return None
+
+    @cached_property
+    def _functions(self) -> Mapping[tuple[str, int], Sequence[_Function]]:
+        """Functions, bodies of classes, lambdas and comprehensions by name and first line,
+        decorators included."""
+        found: dict[tuple[str, int], list[_Function]] = {}
+        if self._tree is not None:
+            found[_MODULE, 1] = [_Function(self._tree, None, nested=False)]
+            for function in _walked(self._tree, None, nested=False):
+                found.setdefault(_named(function.node), []).append(function)
         return found
 
-    def function(self, name: str, first: int) -> ast.AST | None:
-        """Return the function of a name and a first line; None where there is none. Lambdas and
-        comprehensions have no name, and are not found."""
+    def _found(self, name: str, first: int) -> Sequence[_Function]:
         # Python 3.10 counts a module from its first statement.
-        return self.functions.get((name, 1 if name == _MODULE else first))
+        return self._functions.get((name, 1 if name == _MODULE else first), ())
 
     def function_at(self, line: int) -> tuple[str, int] | None:
         """Return name and first line of the innermost function around a line; None where the text
         cannot be read."""
         around = [
             (first, name)
-            for (name, first), node in self.functions.items()
-            if isinstance(node, ast.Module)
-            or first <= line <= (getattr(node, "end_lineno", None) or first)
+            for (name, first), found in self._functions.items()
+            for each in found
+            if isinstance(each.node, ast.Module)
+            or (
+                isinstance(each.node, ast.stmt) and first <= line <= (each.node.end_lineno or first)
+            )
         ]
         first, name = max(around, default=(0, ""))
         return (name, first) if name else None
 
-    def line(self, function: str, first: int, called: str) -> int | None:
-        """Return the line of the one place in a function that can have made a call.
+    def holds(self, name: str, first: int) -> bool:
+        """Say whether there is a function of a name and a first line."""
+        return bool(self._found(name, first))
 
-        Returns:
-            None where there is no such function; 0 where no place or several can have made it.
+    def body(self, name: str, first: int, *, inline: bool) -> Body | None:
+        """Return the call sites of a function; None where there is none, or where several lambdas
+        or comprehensions begin in one line.
+
+        Args:
+            name: of the function.
+            first: its first line.
+            inline: whether comprehensions run in the function itself.
         """
-        node = self.function(function, first)
-        if node is None:  # lambdas and comprehensions are functions of no name
-            return 0 if function.startswith("<") and function != _MODULE else None
-        builtin = _BUILTIN.fullmatch(called)
-        frame = FRAME.fullmatch(called)
-        operator = called.partition("::")[2]
-        name = builtin[1] if builtin else frame[3] if frame else operator.rstrip("_")
-        if not name or _UNSPOKEN.fullmatch(name):
-            return 0
-        read = not builtin and not frame and operator in _READS
-        lines = [line for line, made, reads in _places(node) if made == name or (read and reads)]
-        return lines[0] if len(lines) == 1 else 0
+        found = self._found(name, first)
+        if len(found) != 1:
+            return None
+        owner = found[0].owner
+        if owner not in self._kept:
+            self._kept[owner] = {} if owner is None else kept_classes(owner)
+        attributes = self._kept[owner]
+        return body(found[0].node, Scope(attributes, self._aliases, self._known, inline))
+
+    def owner(self, name: str, first: int) -> str:
+        """Return the class that a method is of; empty where it is of none."""
+        owners = [each.owner for each in self._found(name, first)]
+        return owners[0].name if len(owners) == 1 and owners[0] is not None else ""
+
+    def nested(self, name: str, first: int) -> bool:
+        """Say whether a function stands in another one, as wrappers do."""
+        return any(each.nested for each in self._found(name, first))
+
+    def between(self, first: int, behind: int) -> bool:
+        """Say whether another function begins between the end of the one that begins in a line, and
+        a line behind it."""
+        ends = [
+            each.node.end_lineno or 0
+            for (_, line), found in self._functions.items()
+            for each in found
+            if line == first and isinstance(each.node, (ast.stmt, ast.expr))
+        ]
+        end = max(ends, default=behind)
+        return any(end < line < behind for _, line in self._functions)
+
+    def one_line(self, name: str, first: int) -> bool:
+        """Say whether a function is a lambda or a comprehension in one line."""
+        found = [each.node for each in self._found(name, first)]
+        return bool(found) and all(
+            isinstance(node, ast.expr) and node.end_lineno == node.lineno for node in found
+        )
+
+    def generates(self, name: str, first: int) -> bool:
+        """Say whether a function is a generator."""
+        return any(_yields(each.node) for each in self._found(name, first))
+
+    @cached_property
+    def bases(self) -> Mapping[str, frozenset[str]]:
+        """The names of each class's bases."""
+        tree = self._tree or ast.Module([], [])
+        return {
+            node.name: frozenset(filter(None, map(last_name, node.bases)))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+        }
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, str]:
+        """What is imported under another name, by that name."""
+        return {
+            alias.asname: alias.name.rpartition(".")[2]
+            for node in ast.walk(self._tree or ast.Module([], []))
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for alias in node.names
+            if alias.asname
+        }
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        """Names of functions and classes of the file, and of what it imports."""
+        found = set(dir(builtins))
+        for node in ast.walk(self._tree or ast.Module([], [])):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+                found.update(names)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                found.add(node.name)
+        return frozenset(found)
 
 
-def _places(function: ast.AST) -> Iterator[tuple[int, str, bool]]:
-    """Yield for each place in a function that may call something its line, the name of what it
-    calls, and whether it may read a tensor's value."""
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function with the class whose method it is, and whether it stands in another function."""
+
+    node: ast.AST
+    owner: ast.ClassDef | None
+    nested: bool
+
+
+def _walked(node: ast.AST, owner: ast.ClassDef | None, *, nested: bool) -> Iterator[_Function]:
+    """Yield all functions below a node; comprehensions and lambdas are of their method's class."""
+    waiting = [(node, owner, nested)]
+    while waiting:
+        outer, owner, nested = waiting.pop()
+        for inner in ast.iter_child_nodes(outer):
+            if isinstance(inner, _INNER):
+                yield _Function(inner, owner, nested)
+            if isinstance(inner, ast.ClassDef):
+                waiting.append((inner, inner, nested))
+            elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                waiting.append((inner, owner, True))
+            else:
+                waiting.append((inner, owner, nested))
+
+
+def _named(node: ast.AST) -> tuple[str, int]:
+    """Return what a trace calls a function, and its first line."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name, min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    assert isinstance(node, ast.expr)
+    return COMPREHENSIONS.get(type(node), "<lambda>"), node.lineno
+
+
+def _yields(function: ast.AST) -> bool:
+    """Say whether a function itself yields."""
+    if isinstance(function, ast.GeneratorExp):
+        return True
     waiting = list(ast.iter_child_nodes(function))
     while waiting:
         node = waiting.pop()
-        if isinstance(node, _INNER):
-            continue
-        waiting += ast.iter_child_nodes(node)
-        if isinstance(node, ast.Call):
-            func = node.func
-            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            line = func.end_lineno if isinstance(func, ast.Attribute) else node.lineno
-            yield line or node.lineno, name, name in _READERS
-        elif isinstance(node, (ast.If, ast.While, ast.Assert, ast.IfExp)):
-            yield node.test.lineno, "", True
-        elif isinstance(node, ast.BoolOp) or (
-            isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-        ):
-            yield node.lineno, "", True
-        elif isinstance(node, ast.comprehension):
-            yield from ((test.lineno, "", True) for test in node.ifs)
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, _INNER):
+            waiting += ast.iter_child_nodes(node)
+    return False
 
 
 class Sources:
@@ -143,6 +241,29 @@ class Sources:
         self.by_name: dict[str, list[Source]] = {}
         for source in sources:
             self.by_name.setdefault(os.path.basename(source.path), []).append(source)
+        self._of: dict[str, Source | None] = {}
+
+    def heirs(self, name: str) -> frozenset[str]:
+        """Return the names of a class and of all that inherit from it."""
+        return self._heirs.get(name, frozenset({name}))
+
+    @cached_property
+    def _heirs(self) -> Mapping[str, frozenset[str]]:
+        direct: dict[str, set[str]] = {}
+        for sources in self.by_name.values():
+            for source in sources:
+                for name, bases in source.bases.items():
+                    for base in bases:
+                        direct.setdefault(base, set()).add(name)
+        found = {}
+        for name in direct:
+            seen, waiting = {name}, [name]
+            while waiting:
+                new = direct.get(waiting.pop(), set()) - seen
+                seen |= new
+                waiting += new
+            found[name] = frozenset(seen)
+        return found
 
     def named(self, name: str) -> Source | None:
         """Return the file of a name, as the user should see it; None where there is none."""
@@ -150,6 +271,12 @@ class Sources:
         return next((each for each in self.by_name.get(base, ()) if each.name == name), None)
 
     def of(self, path: str) -> Source | None:
+        """Return the file that a trace means, None where none or several may be it."""
+        if path not in self._of:
+            self._of[path] = self._meant(path)
+        return self._of[path]
+
+    def _meant(self, path: str) -> Source | None:
         """Return the file that a trace means: that which has most of the path's last parts; None
         where none or several do.
 
