@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.trace.program import BEGIN, HOST, OTHER, Machine, steps, written
+from torchlint.base.declaration import EFFECTS
 from torchlint.profile.bounds import Effects, ceiling, saved, together
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.trace.columns import Trace
@@ -373,4 +374,21 @@ def test_real_traces_are_what_they_are() -> None:
         for share in (4, 2, 1):
             now = replay.play(Dropped(replay.blocking[: len(replay.blocking) // share].tolist()))
             assert now <= last
+            last = now
+
+
+@pytest.mark.skipif("TORCHLINT_TRACES" not in os.environ, reason="TORCHLINT_TRACES names no folder")
+def test_of_real_traces_more_taken_out_saves_no_less() -> None:
+    for path in sorted(Path(os.environ["TORCHLINT_TRACES"]).glob("*.json.gz")):
+        trace = read(str(path))
+        replay = Replay(trace)
+        effects, source = Effects(trace, replay), random.Random(1)
+        host = np.flatnonzero(trace.of_cat("cpu_op", "python_function"))
+        names, so_far, last = trace.columns.name, [], 0
+        for effect in EFFECTS * 2 if len(host) else ():
+            rows = host[names[host] == names[source.choice(host.tolist())]]
+            so_far.append(effects.without(effect, rows))
+            assert saved(replay, so_far[-1]) <= ceiling(replay, so_far[-1]), (path.name, effect)
+            now = saved(replay, together(so_far))
+            assert last <= now <= replay.span, (path.name, effect)
             last = now

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.verify.test_verify_output_browser import CHROMIUM, PROBE, WATCH, chromium
+from tests.browser import CHROMIUM, PROBE, WATCH, chromium
 from torchlint.base.finding import (
     FileReport,
     Finding,

@@ -159,10 +159,11 @@ class Replay:
         awaited = self._of_streams(trace, awaited)
         ended = self._end[np.maximum(awaited, 0)] if len(self._end) else self._back
         after = self._back - ended
-        soon = always | (after <= np.maximum(_OWN, took // 10))
+        copies = np.isin(names[self.calls], trace.named(_COPIES))
+        soon = always | copies | (after <= np.maximum(_OWN, took // 10))
         waited = (awaited >= 0) & (ended > self._start) & soon
         # Allocations and launches wait now and then: what did not is not taken to.
-        sure = always | waited | np.isin(names[self.calls], trace.named(_COPIES))
+        sure = always | waited | copies
         awaited = np.where(sure, awaited, NONE)
         self.awaited: Ints = awaited
         """The work that each call waits for, or would where it came earlier; `NONE` for none."""
