@@ -272,6 +272,7 @@ OTHERWISE = {
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/profile.py": {"--output-format"},  # an option of its own
     "cli/profile_live.py": {"--timeout"},  # an option of its own
+    "profile/output/run.py": {"--select", "--unsafe-fixes"},  # of the command that proves a fix
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
 }
 """Words that are spelled like a key, and stand for something else or before the table can be

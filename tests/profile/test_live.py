@@ -162,6 +162,14 @@ def test_a_step_is_timed_without_the_profiler_and_divided(once: Once) -> None:
     assert of["profiled"]["host_ns"]["waiting for data"] > 0
 
 
+def test_findings_stand_beside_what_their_statement_cost(once: Once) -> None:
+    first = once.document["findings"][0]
+    assert (first["code"], first["filename"], first["line"]) == ("TL603", "model.py", 8)
+    assert first["cost"]["certainty"] == "marked"
+    assert 0 < first["bound"]["alone_ns"] <= first["cost"]["host_ns"] + first["cost"]["backward_ns"]
+    assert first["proof"] == ("torchlint verify . --select TL603 --unsafe-fixes -- train.py")
+
+
 def test_the_trace_that_was_kept_says_the_same(
     once: Once, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -288,7 +288,7 @@ def _measured(given: Given, trace: Trace, known: _Program, left: Recorded | None
     lines = Lines(places, replay)
     _write_perfetto(given, known.findings, lines, trace)
     on = Found(replay, places, waits(replay, places, given["top"]), lines.each)
-    steps = steps_of(left, trace, replay) if left is not None else None
+    steps = steps_of(left, given["paths"], trace, replay) if left is not None else None
     return _Measured(on, joined(known.findings, known.effects, on), steps)
 
 

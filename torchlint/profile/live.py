@@ -362,21 +362,25 @@ class Steps:
     """What a run says of a step, beside its trace.
 
     Args:
+        paths: the program's files, as the user named them.
+        typed: the command.
         boundary: what ends a step: "optimizer", "backward" or "batch".
         pace: without the profiler; None where the program ended before.
         division: what the profiled steps went into; None where none was whole.
     """
 
+    paths: tuple[str, ...]
+    typed: tuple[str, ...]
     boundary: str
     pace: Pace | None
     division: Division | None
 
 
-def steps_of(left: Recorded, trace: Trace, replay: Replay) -> Steps:
+def steps_of(left: Recorded, paths: tuple[str, ...], trace: Trace, replay: Replay) -> Steps:
     """Return what a run says of a step, with the trace of the rank that is shown."""
     waiting = np.zeros(len(trace.columns.ts), dtype=np.bool_)
     waiting[replay.calls[replay.blocking]] = True
-    return Steps(left.boundary, left.pace, division(trace, waiting))
+    return Steps(paths, left.typed, left.boundary, left.pace, division(trace, waiting))
 
 
 def renamed(summary: Summary, left: Recorded) -> Summary:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from torchlint.profile.bounds import NEGLIGIBLE
 from torchlint.profile.join import Costs, FindingCost
+from torchlint.profile.live import Steps
+from torchlint.profile.output.run import proof
 from torchlint.profile.output.table import share, span
 from torchlint.report.kit.terminal import BOLD, paint
 from torchlint.report.kit.words import clipped, pluralise, visible
@@ -24,13 +26,14 @@ BASES: Mapping[str, str] = {
 """Effects of rules, in words."""
 
 
-def findings(costs: Costs, top: int, color: bool) -> Iterator[str]:
+def findings(costs: Costs, top: int, color: bool, steps: Steps | None = None) -> Iterator[str]:
     """Yield the section on findings, where there are any.
 
     Args:
         costs: the findings.
         top: how many of each kind are shown.
         color: whether a terminal takes colours.
+        steps: what a run of the program says, where it was run.
     """
     if not costs.each:
         return
@@ -41,6 +44,9 @@ def findings(costs: Costs, top: int, color: bool) -> Iterator[str]:
     for cost in measured[:top]:
         yield f"{paint(saves(cost, costs), BOLD, color)}  {_finding(cost)}"
         yield f"  {basis(cost, costs)}"
+        command = proof(cost, steps)
+        if command is not None:
+            yield f"  prove its fix: {visible(command)}"
     yield from _more(measured, top)
     if negligible:
         count = pluralise(len(negligible), "finding")

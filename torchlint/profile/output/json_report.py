@@ -38,7 +38,9 @@ def render(
     found = document(report, rank, top)
     found["waits"] = None if waits is None else _waits(waits)
     found["bounds"] = _bounds(costs) if costs is not None and costs.each else None
-    found["findings"] = [] if costs is None else [_finding(cost, costs) for cost in costs.each]
+    found["findings"] = (
+        [] if costs is None else [_finding(cost, costs, steps) for cost in costs.each]
+    )
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
     found["run"] = None if steps is None else run.document(steps)
     if against is not None:
@@ -121,7 +123,7 @@ def _bounds(costs: Costs) -> dict[str, int]:
     return {"span_ns": costs.span, "joint_ns": costs.joint, "fixable_ns": costs.fixable}
 
 
-def _finding(cost: FindingCost, costs: Costs) -> dict[str, Any]:
+def _finding(cost: FindingCost, costs: Costs, steps: Steps | None) -> dict[str, Any]:
     one, bound = cost.finding, cost.bound
     return {
         "code": one.code,
@@ -148,6 +150,7 @@ def _finding(cost: FindingCost, costs: Costs) -> dict[str, Any]:
         "why": cost.why or None,
         "cost": None if cost.cost is None else _line(cost.cost),
         "wait": None if cost.wait is None else _wait(cost.wait),
+        "proof": run.proof(cost, steps),
     }
 
 

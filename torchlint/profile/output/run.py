@@ -3,9 +3,12 @@ went into."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from torchlint.base.finding import Safety
+from torchlint.profile.join import FindingCost
 from torchlint.profile.live import Steps
 from torchlint.profile.output.table import Row, share, span
 
@@ -19,16 +22,25 @@ def rows(of: Steps) -> Iterator[Row]:
     pace, parts = of.pace, of.division
     if pace is not None:
         spread = f"{span(min(pace.each))} to {span(max(pace.each))} in {len(pace.each)} steps"
-        yield "step, not profiled", f"{span(pace.step)} ({spread})"
+        profiled = f"; {parts.step / pace.step:.2f} x under it" if parts is not None else ""
+        yield "step, without the profiler", f"{span(pace.step)} ({spread}{profiled})"
     if parts is None:
         return
-    if pace is not None:
-        yield "  the profiler's share", f"{parts.step / pace.step:.2f} x with it"
     whole = pace.step if pace is not None else parts.step
     for side in (parts.host, parts.device or {}):
         for name, time in side.items():
             label = f"  the GPU {name}" if side is parts.device else f"  {name}"
             yield label, f"{span(whole * time / parts.step)} ({share(time, parts.step)})"
+
+
+def proof(cost: FindingCost, of: Steps | None) -> str | None:
+    """Return the command that runs the program with a finding's fix and without; None where nothing
+    was run, or torchlint cannot mend it."""
+    if of is None or cost.finding.fix is None or not cost.fixable:
+        return None
+    unsafe = ["--unsafe-fixes"] if cost.finding.fix.safety is Safety.UNSAFE else []
+    words = ["torchlint", "verify", *of.paths, "--select", cost.finding.code, *unsafe, "--"]
+    return shlex.join([*words, *of.typed])
 
 
 def document(of: Steps) -> dict[str, Any]:

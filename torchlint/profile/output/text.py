@@ -63,7 +63,7 @@ def render(
         found += waiting(waits, top, color)
         known = costs.each if costs is not None else ()
         if costs is not None:
-            found += findings(costs, top, color)
+            found += findings(costs, top, color, steps)
         if known and not waits.frames:
             found.append("the trace has no Python frames; record with with_stack=True to join them")
         rest = unruled(lines, (cost.finding for cost in known), waits.span)

@@ -1,0 +1,83 @@
+"""What a step went into adds up to the step, for the host and for the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trace.program import steps, written
+from torchlint.profile.replay import Replay
+from torchlint.trace.columns import Trace
+from torchlint.trace.division import Division, division
+from torchlint.trace.stream import read
+from torchlint.trace.window import ended_with_its_steps
+
+
+def divided(trace: Trace) -> Division:
+    replay = Replay(trace)
+    waiting = np.zeros(len(trace.columns.ts), dtype=np.bool_)
+    waiting[replay.calls[replay.blocking]] = True
+    found = division(trace, waiting)
+    assert found is not None
+    return found
+
+
+def test_both_sides_add_up_to_the_step(tmp_path: Path) -> None:
+    found = divided(read(written(tmp_path / "t.json", steps(4).events)))
+    assert found.steps == 4
+    assert sum(found.host.values()) == pytest.approx(found.step)
+    assert found.device is not None
+    assert sum(found.device.values()) == pytest.approx(found.step)
+    assert found.device["computing"] == pytest.approx(300_000)  # three kernels a step
+    assert found.host["waiting for the device"] > 0
+    assert found.host["calls of the driver"] > 0
+
+
+def test_a_trace_without_steps_is_not_divided(tmp_path: Path) -> None:
+    events = [each for each in steps(2).events if "ProfilerStep" not in each["name"]]
+    trace = read(written(tmp_path / "t.json", events))
+    assert division(trace, np.zeros(len(trace.columns.ts), dtype=np.bool_)) is None
+
+
+def host(name: str, ts: float, dur: float, cat: str = "cpu_op") -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur}
+
+
+def of_a_cpu(tmp_path: Path, **meta: Any) -> Trace:
+    """Two steps of 100 us: a batch, an operator in a mark, and backward on a thread of its own; the
+    last mark ends when its recorder has."""
+    events = [
+        host("ProfilerStep#1", 0, 100, "user_annotation"),
+        host("ProfilerStep#2", 100, 100, "user_annotation"),
+        host("enumerate(DataLoader)#_SingleProcess.__next__", 10, 20, "user_annotation"),
+        host("aten::stack", 15, 10),  # in the loader: it is waiting for data
+        host("tl#1", 40, 30),
+        host("aten::mm", 45, 10),
+        {**host("autograd::engine::evaluate_function: MmBackward0", 120, 40), "tid": 2},
+        {**host("aten::mm", 130, 20), "tid": 3},  # of another thread, nobody's
+        host("tl#2", 190, 500),
+        host("aten::ones", 300, 20),
+    ]
+    return read(written(tmp_path / "t.json", events, **meta))
+
+
+def test_a_step_of_a_cpu_is_data_operators_and_the_rest(tmp_path: Path) -> None:
+    found = divided(of_a_cpu(tmp_path))
+    assert found.device is None
+    assert found.host == {
+        "waiting for data": 10_000,
+        "operators": 25_000,
+        "other work of the host": 65_000,
+    }
+
+
+def test_what_the_recorder_does_at_the_end_is_not_the_programs(tmp_path: Path) -> None:
+    table = {"2": ["a.py", 1, 1, "f"]}
+    trace = ended_with_its_steps(of_a_cpu(tmp_path, torchlint_marks=table))
+    names = [trace.names[name] for name in trace.columns.name.tolist()]
+    assert "aten::ones" not in names
+    assert int(trace.columns.end.max() - trace.columns.ts.min()) == 200_000
+    assert len(ended_with_its_steps(of_a_cpu(tmp_path)).columns.ts) == 10
