@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from torchlint.base.span import Position
 from torchlint.profile import join
 from torchlint.profile.join import Costs, Found, joined
 from torchlint.profile.lines import Lines
+from torchlint.profile.output.findings import basis
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.sites import Source, Sources
@@ -110,6 +112,16 @@ def test_a_wait_at_a_line_has_a_bound(tmp_path: Path) -> None:
     assert cost.cost.wait_ns == cost.wait.waited
     # What the host does behind the read is as long as what the device does.
     assert 0 < cost.bound.alone_ns <= cost.wait.waited + 40_000
+
+
+def test_a_line_that_is_only_probable_is_said_to_be(tmp_path: Path) -> None:
+    found = costs(tmp_path, trained(), ("wait", finding(7)))
+    (cost,) = found.each
+    assert "probably" not in basis(cost, found)
+    assert cost.cost is not None
+    site = replace(cost.cost.site, certainty="aligned")
+    probable = replace(cost, cost=replace(cost.cost, site=site))
+    assert basis(probable, found).endswith("; its calls are probably those of the line")
 
 
 def test_what_did_not_run_was_not_seen(tmp_path: Path) -> None:

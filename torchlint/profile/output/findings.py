@@ -92,7 +92,8 @@ def basis(cost: FindingCost, costs: Costs) -> str:
     waited = "" if cost.wait is None else f"; it waits {_part(cost.wait.waited, costs)}"
     joint = cost.bound.joint_ns
     once = "" if joint == cost.bound.alone_ns else f"; {_part(joint, costs)} once all others are"
-    return f"{words}{waited}{once}"
+    sure = cost.cost is None or cost.cost.site.certainty != "aligned"
+    return f"{words}{waited}{once}{'' if sure else '; its calls are probably those of the line'}"
 
 
 def _part(time: int, costs: Costs) -> str:
