@@ -45,6 +45,15 @@ def test_a_finding_shows_its_code_its_cost_and_its_fix(program: Path) -> None:
     assert "1 finding measured, negligible" in finding
 
 
+def test_findings_are_pinned_where_their_lines_ran(program: Path) -> None:
+    text = page_of(program, "train.py", "--isolated", "--trace", waiting(program / "t.json"))
+    lane = text[text.index('<div class="name">findings</div>') :]
+    lane = lane[: lane.index("</svg>")]
+    (pin,) = re.findall(r'<rect class="findings" x="([\d.]+)%".*?<title>([^<]*)', lane)
+    assert 20 < float(pin[0]) < 60  # after 300 of 800 us of host work
+    assert "train.py:10" in pin[1]
+
+
 def test_the_page_draws_the_median_step(tmp_path: Path) -> None:
     text = page_of(tmp_path, "--trace", written(tmp_path / "t.json", steps(4).events))
     for words in ("A step takes", "the median one", "GPU stream 20", "queue of stream 7", "idle"):

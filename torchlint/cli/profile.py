@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from torchlint.profile.join import Costs, Found
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import Recorded, Steps
+    from torchlint.profile.perfetto import Track
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.timeline import Timeline
-    from torchlint.profile.waits import Waits
     from torchlint.trace.columns import Trace
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
@@ -269,11 +269,13 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What a trace says of places and of findings, and a run of its steps."""
+    """What a trace says of places and of findings, and a run of its steps; where the lines of
+    findings ran, if that is shown."""
 
     on: Found
     costs: Costs
     steps: Steps | None
+    tracks: tuple[Track, ...]
 
 
 def _measured(given: Given, trace: Trace, known: _Program, left: Recorded | None) -> _Measured:
@@ -286,10 +288,15 @@ def _measured(given: Given, trace: Trace, known: _Program, left: Recorded | None
 
     replay, places = Replay(trace), Places(trace, known.sources)
     lines = Lines(places, replay)
-    _write_perfetto(given, known.findings, lines, trace)
+    tracks: tuple[Track, ...] = ()
+    if given["perfetto"] is not None or given["output_format"] == "html":
+        from torchlint.profile.perfetto import of_findings
+
+        tracks = tuple(of_findings(lines, trace.columns, known.findings))
+    _write_perfetto(given, tracks, lines, trace)
     on = Found(replay, places, waits(replay, places, given["top"]), lines.each)
     steps = steps_of(left, given["paths"], trace, replay) if left is not None else None
-    return _Measured(on, joined(known.findings, known.effects, on), steps)
+    return _Measured(on, joined(known.findings, known.effects, on), steps, tracks)
 
 
 def _rendered(
@@ -310,7 +317,7 @@ def _rendered(
     if given["output_format"] == "html":
         from torchlint.profile.output import html
 
-        step = _step(given, found, trace, shown["waits"])
+        step = _step(given, found, trace, measured)
         return html.render(found, **shown, lines=lines or (), step=step, texts=known.texts)
     if given["output_format"] == "markdown":
         from torchlint.profile.output import markdown
@@ -401,25 +408,25 @@ def _counted(
 
 
 def _step(
-    given: Given, found: Report, trace: Trace | None, measured: Waits | None
+    given: Given, found: Report, trace: Trace | None, measured: _Measured | None
 ) -> Timeline | None:
     """Return the drawing of the median step, where a page shows it."""
     if given["output_format"] != "html" or trace is None or measured is None:
         return None
     from torchlint.profile.timeline import timeline
 
-    return timeline(trace, found.rank(given["rank"]), measured.rows)
+    pinned = [(track.name, track.slices) for track in measured.tracks]
+    return timeline(trace, found.rank(given["rank"]), measured.on.waits.rows, pinned)
 
 
-def _write_perfetto(given: Given, findings: Sequence[Finding], lines: Lines, trace: Trace) -> None:
+def _write_perfetto(given: Given, findings: Sequence[Track], lines: Lines, trace: Trace) -> None:
     if given["perfetto"] is None:
         return
-    from torchlint.profile.perfetto import exported, tracks
+    from torchlint.profile.perfetto import exported, of_places
 
-    shown = tracks(lines, trace.columns, findings, given["top"])
-    write_output_file(
-        given["perfetto"], exported(trace.path, shown), f"--perfetto {visible(given['perfetto'])}"
-    )
+    tracks = [*findings, *of_places(lines, trace.columns, given["top"])]
+    option = f"--perfetto {visible(given['perfetto'])}"
+    write_output_file(given["perfetto"], exported(trace.path, tracks), option)
 
 
 def _write_summary(given: Given, counted: Summary, status: Status) -> int:

@@ -92,26 +92,25 @@ def _microseconds(nanoseconds: int) -> str:
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
 
-def tracks(
-    lines: Lines, columns: Columns, findings: Iterable[Finding], top: int
-) -> Iterator[Track]:
-    """Yield a track for each finding whose line ran, and for the most costly places besides.
+def of_findings(lines: Lines, columns: Columns, findings: Iterable[Finding]) -> Iterator[Track]:
+    """Yield a track for each finding whose line ran.
 
     Args:
         lines: what each place cost.
         columns: of the trace that they are of.
         findings: what the linter says of the program.
-        top: how many places get a track.
     """
-    shown: set[int] = set()
     for finding in findings:
         at = [number for number, cost in enumerate(lines.each) if _is_at(cost.site, finding)]
         if at:
-            shown.update(at)
             name = f"{finding.code} {finding.filename}:{finding.start.row}"
             yield Track(name, _slices(lines, columns, at), {"message": finding.message})
+
+
+def of_places(lines: Lines, columns: Columns, top: int) -> Iterator[Track]:
+    """Yield a track for each of the `top` most costly places."""
     for number, cost in enumerate(lines.each[:top]):
-        if number not in shown and cost.calls:
+        if cost.calls:
             yield Track(place(cost.site), _slices(lines, columns, [number]))
 
 

@@ -23,6 +23,10 @@ _NARROW, _GROUP = 2, 4
 """Pixels below which neighbouring bars become one, and those after which the next one begins."""
 _THREADS, _STREAMS = 6, 8
 OPERATORS, LAUNCHES, WAITS, DATA = "operators", "launches", "waits", "data"
+FINDINGS = "findings"
+Pinned = Sequence[tuple[str, Sequence[tuple[int, int]]]]
+"""What is to be shown where it ran: what it is called, and its (start, duration) on the clock of
+the trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Timeline:
         step: its number, None where no step is marked.
         begin: when it began, on the clock of the trace.
         time: how long it took; both in nanoseconds.
-        tracks: threads first, then streams.
+        tracks: what is pinned first where it ran, then threads, then streams.
         queues: one for each stream that calls put work into.
     """
 
@@ -73,19 +77,20 @@ class Timeline:
     queues: tuple[Level, ...]
 
 
-def timeline(trace: Trace, rank: Rank, waiting: Ints) -> Timeline:
+def timeline(trace: Trace, rank: Rank, waiting: Ints, pinned: Pinned = ()) -> Timeline:
     """Draw up the median step.
 
     Args:
         trace: one rank's.
         rank: what was counted of it.
         waiting: rows of the trace that are waits for the device.
+        pinned: findings, to be shown where their lines ran.
     """
     step, begin, end = _chosen(trace, rank)
     part = counted(trace)
     for width in (_WIDTH, _WIDTH // 2, _WIDTH // 4, _WIDTH // 8, _WIDTH // 16):
         drawn = _Drawn(trace, begin, max(end - begin, 1), width)
-        tracks = [*_threads(drawn, waiting), *_streams(drawn)]
+        tracks = [*_pins(drawn, pinned), *_threads(drawn, waiting), *_streams(drawn)]
         if sum(len(track.bars) for track in tracks) <= MOST:
             break
     return Timeline(step, begin, end - begin, tuple(tracks), tuple(_queues(drawn, part)))
@@ -116,13 +121,18 @@ class _Drawn:
     def bars(self, rows: Ints, kind: str) -> Iterator[Bar]:
         """Yield the bars of these rows of the trace; what is narrow and close becomes one."""
         part = self.trace.columns.where(rows)
-        start = np.clip(part.ts - self.begin, 0, self.time)
-        end = np.clip(part.end - self.begin, 0, self.time)
+        names = [self.trace.names[name] for name in part.name.tolist()]
+        return self.spans(part.ts, part.end, names, kind)
+
+    def spans(self, starts: Ints, ends: Ints, names: Sequence[str], kind: str) -> Iterator[Bar]:
+        """Yield the bars of spans on the clock of the trace, as `bars` does."""
+        start = np.clip(starts - self.begin, 0, self.time)
+        end = np.clip(ends - self.begin, 0, self.time)
         order = np.argsort(start, kind="stable")
         pixel = self.time / self.width
-        group: list[tuple[int, int, int]] = []
+        group: list[tuple[int, int, str]] = []
         for at in order.tolist():
-            bar = int(start[at]), int(end[at]), int(part.name[at])
+            bar = int(start[at]), int(end[at]), names[at]
             wide = bar[1] - bar[0] >= _NARROW * pixel
             far = group and bar[0] - group[-1][1] > pixel
             if group and (wide or far or bar[0] - group[0][0] > _GROUP * pixel):
@@ -135,11 +145,25 @@ class _Drawn:
         if group:
             yield self._one(group, kind)
 
-    def _one(self, group: Sequence[tuple[int, int, int]], kind: str) -> Bar:
+    def _one(self, group: Sequence[tuple[int, int, str]], kind: str) -> Bar:
         first, last = group[0][0], max(end for _, end, _ in group)
         longest = max(group, key=lambda bar: bar[1] - bar[0])
         busy = min(sum(end - start for start, end, _ in group), last - first)
-        return Bar(first, last - first, busy, kind, self.trace.names[longest[2]], len(group))
+        return Bar(first, last - first, busy, kind, longest[2], len(group))
+
+
+def _pins(drawn: _Drawn, pinned: Pinned) -> Iterator[Track]:
+    """Yield one track with what is pinned, where something is in this step."""
+    starts, ends, names = [], [], []
+    for name, slices in pinned:
+        for start, time in slices:
+            if start + time > drawn.begin and start < drawn.begin + drawn.time:
+                starts.append(start)
+                ends.append(start + time)
+                names.append(name)
+    if names:
+        spans = np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
+        yield Track("findings", tuple(drawn.spans(*spans, names, FINDINGS)))
 
 
 def _threads(drawn: _Drawn, waiting: Ints) -> Iterator[Track]:

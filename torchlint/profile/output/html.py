@@ -31,6 +31,7 @@ _NAME = 120
 _TICKS = 5
 _SIGNS = {"+": "added", "-": "removed"}
 _KINDS = {
+    "findings": "findings",
     "operators": "operators",
     "launches": "launches",
     "waits": "waits for the GPU",
