@@ -44,6 +44,31 @@ class Flag(NamedTuple):
         return self.function in _BY_OBJECT
 
 
+class _Answers:
+    """What is known of names in tests, so that functions that hand a flag to each other are not
+    asked along each way.
+
+    A name that comes back to itself is taken to be as needed. What is not so even then is not so:
+    a no stays. A yes may rest on what turns out to be a no, and is given up then.
+    """
+
+    def __init__(self) -> None:
+        self.yes: set[tuple[cst.CSTNode, bool]] = set()
+        self.no: set[tuple[cst.CSTNode, bool]] = set()
+
+    def of(self, key: tuple[cst.CSTNode, bool]) -> bool | None:
+        """Return an answer; None where there is none yet."""
+        return True if key in self.yes else False if key in self.no else None
+
+    def note(self, key: tuple[cst.CSTNode, bool], answer: bool) -> None:
+        """Remember an answer."""
+        if answer:
+            self.yes.add(key)
+        else:
+            self.no.add(key)
+            self.yes.clear()
+
+
 class Flags:
     """Says of names in tests how often they are true.
 
@@ -73,6 +98,7 @@ class Flags:
         self._throttled = throttled
         self.pending: set[tuple[cst.CSTNode, bool]] = set()
         """What is being asked: a name that comes back to itself is no truer for that."""
+        self._answers = _Answers()
         self.further: list[tuple[str, Flag]] | None = None
         """Where another file asks: parameters of functions here of which that file has to ask on,
         and which are taken to be as needed."""
@@ -85,14 +111,19 @@ class Flags:
             return False
         if any(name.value in outer for outer in self.names.outer.values()):
             return False
-        first = bindings[0].node
-        if (first, needed) in self.pending:
+        key = bindings[0].node, needed
+        if key in self.pending:
             return True
-        self.pending.add((first, needed))
+        known = self._answers.of(key)
+        if known is not None:
+            return known
+        self.pending.add(key)
         try:
-            return self._by_bindings(bindings, needed)
+            found = self._by_bindings(bindings, needed)
         finally:
-            self.pending.discard((first, needed))
+            self.pending.discard(key)
+        self._answers.note(key, found)
+        return found
 
     def _by_bindings(self, bindings: list[Binding], needed: bool) -> bool:
         """Say whether each binding gives the other truth, or the needed one now and then; one
@@ -178,12 +209,15 @@ class Flags:
         """Yield of each call in this file that may be one of another file's function whether the
         flag is there what is needed only now and then, and on which flags that rests."""
         self.further = []
+        answers, self._answers = self._answers, _Answers()
         try:
             for each in self.given(flag):
                 yield each, tuple(self.further)
                 self.further.clear()
+                self._answers.yes.clear()  # what each call rests on is noted once more
         finally:
             self.further = None
+            self._answers = answers
 
     def _gives_seldom(self, call: cst.Call, flag: Flag) -> bool:
         if any(arg.star for arg in call.args) and not flag.by_object:

@@ -1,0 +1,69 @@
+"""Flags that functions hand to each other: asked once each, and not along each way."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import libcst as cst
+import pytest
+
+from tests.semantic.test_heat import probe
+from torchlint.semantic.code.flags import Flags
+from torchlint.semantic.time.heat import Grade, heat_of
+
+LOOP = """
+def train(model, loader, optimizer, epochs):
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        f0(x, log={start})
+
+def last(x, log):
+    if log:
+        probe()
+"""
+
+
+def ring(count: int, start: str, odd: str = "log") -> str:
+    """Return functions that hand a flag to all the others, the last of them to what is probed."""
+    lines = [LOOP.format(start=start)]
+    for one in range(count):
+        calls = "\n".join(
+            f"    f{other}(x, {odd if (one, other) == (1, 0) else 'log'})"
+            for other in range(count)
+            if other != one
+        )
+        lines.append(f"def f{one}(x, log=False):\n{calls}\n    last(x, log)\n")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("start", "odd", "expected"),
+    [
+        ("False", "log", Grade.COLD),
+        ("True", "log", Grade.TRAIN),
+        ("False", "True", Grade.TRAIN),  # one of the calls in the ring asks for it
+    ],
+)
+def test_a_ring_of_functions_answers_as_its_calls_say(
+    start: str, odd: str, expected: Grade
+) -> None:
+    module, call = probe(ring(4, start, odd))
+    assert (heat_of(module, call).grade >= Grade.TRAIN) is (expected >= Grade.TRAIN)
+
+
+def test_each_name_is_worked_out_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 16 functions there are more than 10 ** 12 ways from one to another."""
+    asked: Counter[cst.CSTNode] = Counter()
+    original = Flags._by_bindings
+
+    def counted(self: Flags, bindings: list, needed: bool) -> bool:  # type: ignore[type-arg]
+        asked[bindings[0].node] += 1
+        assert asked[bindings[0].node] < 100
+        return original(self, bindings, needed)
+
+    monkeypatch.setattr(Flags, "_by_bindings", counted)
+    module, call = probe(ring(16, "False"))
+    heat_of(module, call)
+    assert len(asked) >= 16
