@@ -325,9 +325,11 @@ def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix |
 
 
 def detached(tensor: cst.BaseExpression) -> cst.BaseExpression:
-    """Return ``tensor.detach()``; a second ``.detach()`` is left out."""
+    """Return ``tensor.detach()``; behind ``.detach()`` or ``.data`` it is left out."""
     match tensor:
         case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
+            return tensor
+        case cst.Attribute(attr=cst.Name("data")):
             return tensor
     return method_call(tensor, "detach")
 

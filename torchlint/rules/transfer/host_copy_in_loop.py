@@ -85,10 +85,11 @@ number: it is taken on the device, and whole numbers add up alike. Safe where a 
 changes in place, and is only stacked or concatenated after the loop: the stack is copied instead of
 its parts, and what follows computes on the same values on the same device. Unsafe where the result
 is only stored or added up: the values then stay on the device, whose memory fills with the loop,
-and what reads them later gets device tensors, without a graph. Unsafe where a loop copies part after part of one
-tensor, and does nothing else with it: the copy before the loop holds all parts, also those that the
-loop does not come to, and they share its memory. Otherwise there is no fix; nor is there one for what
-is also used as a mapping, and has no `detach()`.
+and what reads them later gets device tensors, without a graph; of more than a number, which a list
+collects, that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does
+nothing else with it: the copy before the loop holds all parts, also those that the loop does not
+come to, and they share its memory. Otherwise there is no fix; nor is there one for what is also
+used as a mapping, and has no `detach()`.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
@@ -305,9 +306,10 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
             if not joins:
                 if not made_in_turn(module, copy.tensor):
                     kept = method_call(kept, "clone")
-                return Fix(
-                    (Replace(copy.node, kept),), Safety.UNSAFE, "Collect on the device", note
-                )
+                # What is large was perhaps moved to spare the device's memory.
+                small = _is_number(module, copy)
+                safety = Safety.UNSAFE if small else Safety.SUGGESTION
+                return Fix((Replace(copy.node, kept),), safety, "Collect on the device", note)
             whole_stack = [Append(join, ".cpu()") for join in joins]
             return Fix(
                 (Replace(copy.node, kept), *whole_stack),

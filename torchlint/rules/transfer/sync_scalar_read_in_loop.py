@@ -53,8 +53,8 @@ for x, y in loader:
     optimizer.step()
     total += loss.detach().double()
     hits += (out.argmax(1) == y).sum().detach().long()
-hits = int(hits)
 total = float(total)
+hits = int(hits)
 print(total / len(loader), hits)
 ```
 

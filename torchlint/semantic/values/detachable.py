@@ -21,6 +21,8 @@ from torchlint.semantic.values.inferred import inferred
 
 _DEPTH = 6
 _OWN = ops.TENSOR_ONLY_METHODS
+_PASSING = ops.REDUCTIONS | ops.having("method", "pointwise") | ops.SAME_VALUES | ops.having("move")
+"""What arrays have as well, so that it is all the same what they are called on."""
 
 
 @question(
@@ -54,7 +56,7 @@ def _doubtful(module: Module, node: cst.CSTNode, depth: int) -> bool:
             sides = [left, right]
             doubtful = [_doubtful(module, each, depth - 1) for each in sides]
             sure = (
-                inferred(module, each).tensor and not doubt
+                inferred(module, each).kind in ("tensor", "batch") and not doubt
                 for each, doubt in zip(sides, doubtful, strict=True)
             )
             return any(doubtful) and not any(sure)
@@ -89,6 +91,8 @@ def _doubtful_call(module: Module, call: cst.Call, depth: int) -> bool:
         return what.origin == "name" and what.name == "loss" and not _trained(module, func)
     if isinstance(func, cst.Attribute) and func.attr.value in _OWN:
         return False
+    if isinstance(func, cst.Attribute) and func.attr.value in _PASSING and name is None:
+        return _doubtful(module, func.value, depth - 1)
     if inferred(module, call).kind == "?":
         return not _trained(module, func)
     return isinstance(func, cst.Attribute) and _doubtful(module, func.value, depth - 1)
