@@ -117,6 +117,8 @@ def test_an_older_trace_stands_beside(
         (["--trace", "missing.json"], "missing.json"),
         (["--trace", "{}", "--idle-threshold", "soon"], "is no time"),
         (["--trace", "{folder}"], "holds no .json"),
+        (["--trace", "{}", "--source-map", "/ci"], "is no OLD=NEW"),
+        (["--trace", "{}", "--source-map", "/ci=/nowhere"], "there is no such file or folder"),
         (["--trace", "{}", "-o", "{}"], "one of the files"),
     ],
 )

@@ -4,6 +4,7 @@ nothing is told that is not known."""
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -243,3 +244,20 @@ def test_two_files_of_one_name_are_told_apart_or_not_at_all() -> None:
     assert both.of("pkg/train.py") is SOURCE
     assert both.of("b/train.py") is other
     assert both.of("train.py") is None
+
+
+def test_files_that_lie_elsewhere_are_read_there(tmp_path: Path) -> None:
+    (tmp_path / "new" / "sub").mkdir(parents=True)
+    (tmp_path / "new" / "sub" / "a.py").write_text("def f():\n    pass\n")
+    (tmp_path / "outside.py").write_text("")
+    known = Source(str(tmp_path / "new" / "b.py"), "b.py", "")
+    sources = Sources([SOURCE, known], [("/ci/app/", str(tmp_path / "new"))])
+    found = sources.of("/ci/app/sub/a.py")
+    assert found is not None
+    assert found.holds("f", 1)
+    assert sources.of("/ci/app/b.py") is known
+    assert sources.of("/ci/app/../outside.py") is None
+    assert sources.of("/ci/application/sub/a.py") is None
+    assert sources.of("pkg/train.py") is SOURCE
+    one = Sources([], [("/ci/one.py", str(tmp_path / "outside.py"))])
+    assert one.of("/ci/one.py") is not None

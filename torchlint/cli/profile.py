@@ -71,6 +71,21 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
         return round(float(found[1]) * _UNITS[found[2]])
 
 
+def _moved(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Return the folders of ``OLD=NEW``."""
+    found = []
+    for each in value:
+        old, separator, new = each.partition("=")
+        if not separator or not old or not new:
+            raise click.BadParameter(f"{each!r} is no OLD=NEW", ctx, param)
+        if not os.path.exists(new):
+            raise click.BadParameter(f"{new}: there is no such file or folder", ctx, param)
+        found.append((old, new))
+    return tuple(found)
+
+
 @click.command("profile", cls=ProgramCommand)
 @click.argument("paths", nargs=-1)
 @click.option(
@@ -95,6 +110,15 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--rank", type=click.IntRange(min=0), metavar="N", help="Show this rank. [default: lowest]"
+)
+@click.option(
+    "--source-map",
+    "source_maps",
+    multiple=True,
+    metavar="OLD=NEW",
+    callback=_moved,
+    help="Files that the trace calls OLD/... lie at NEW/... here: lines of calls are looked for "
+    "there. Repeatable.",
 )
 @click.option(
     "--top",
@@ -224,7 +248,7 @@ def _snapshots(ctx: click.Context, given: Given) -> int:
         raise UsageError("--snapshot and a program to run cannot be used together")
     demand_trace(given)
     refuse_others(given)
-    sources = _sources(_scope(given) if given["paths"] else None)
+    sources = _sources(_scope(given) if given["paths"] else None, given)
     return snapshot_reported(given, sources, ctx.find_object(tuple) or ())
 
 
@@ -464,24 +488,27 @@ def _program(given: Given) -> _Program:
     from torchlint.report.summary import undone
 
     if given["merge"] or not given["paths"]:
-        return _Program(_sources(None), {}, (), "", {})
+        return _Program(_sources(None, given), {}, (), "", {})
     catalog, found = load_catalog(), _scope(given)
     done = Session(found, catalog, progress=not given["quiet"]).execute()
-    sources = _sources(found)
+    sources = _sources(found, given)
     texts = {source.name: source.text for same in sources.by_name.values() for source in same}
     effects = {info.code: (info.effect, info.default) for info in catalog.rules}
     return _Program(sources, texts, tuple(done.findings()), undone(done), effects)
 
 
-def _sources(found: Scope | None) -> Sources:
-    """Return the program's files; none where PATHS names nothing."""
+def _sources(found: Scope | None, given: Given) -> Sources:
+    """Return the program's files; none where PATHS names nothing, but those of moved folders."""
     from torchlint.profile.sites import Source, Sources
 
     named = [target.found for target in found.targets] if found is not None else []
     return Sources(
-        Source(each.path, each.filename, Path(each.path).read_text("utf-8", "replace"))
-        for each in named
-        if each.path.endswith(".py")
+        (
+            Source(each.path, each.filename, Path(each.path).read_text("utf-8", "replace"))
+            for each in named
+            if each.path.endswith(".py")
+        ),
+        given["source_maps"],
     )
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from torchlint.profile.callsites import COMPREHENSIONS, Body, Scope, body, kept_classes, last_name
 
@@ -237,8 +238,16 @@ def _yields(function: ast.AST) -> bool:
 class Sources:
     """The files of a program, found by the paths that a trace has."""
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[Source], moved: Sequence[tuple[str, str]] = ()) -> None:
+        """Take up files.
+
+        Args:
+            sources: the files.
+            moved: folders, and files, as a trace has them and where they lie here; what lies there
+                is read when the trace names it.
+        """
         self.by_name: dict[str, list[Source]] = {}
+        self._moved = [(old.replace("\\", "/").rstrip("/"), new) for old, new in moved]
         for source in sources:
             self.by_name.setdefault(os.path.basename(source.path), []).append(source)
         self._of: dict[str, Source | None] = {}
@@ -273,8 +282,26 @@ class Sources:
     def of(self, path: str) -> Source | None:
         """Return the file that a trace means, None where none or several may be it."""
         if path not in self._of:
-            self._of[path] = self._meant(path)
+            self._of[path] = self._elsewhere(path.replace("\\", "/")) or self._meant(path)
         return self._of[path]
+
+    def _elsewhere(self, path: str) -> Source | None:
+        """Return the file that lies where a folder was moved to; None where there is none."""
+        for old, new in self._moved:
+            if path != old and not path.startswith(f"{old}/"):
+                continue
+            name = os.path.normpath(os.path.join(new, path[len(old) + 1 :]) if path != old else new)
+            real, top = os.path.realpath(name), os.path.realpath(new)
+            if real != top and not real.startswith(os.path.join(top, "")):
+                continue
+            for source in self.by_name.get(os.path.basename(real), ()):
+                if os.path.realpath(source.path) == real:
+                    return source
+            try:
+                return Source(real, name, Path(real).read_text("utf-8", "replace"))
+            except OSError:
+                continue
+        return None
 
     def _meant(self, path: str) -> Source | None:
         """Return the file that a trace means: that which has most of the path's last parts; None
