@@ -52,6 +52,8 @@ GONE = {
     "one line": "best = out.argmax(1)\nfor i in best: found.append(i.item())",
 }
 KEPT = {
+    "the last one is looked at": "best = out.argmax(1)\nfor i in best:\n"
+    "    found.append(names[i.item()])\nfound.append(repr(i))",
     "the tensor itself": "best = out.argmax(1)\nfor i in best:\n"
     "    found.append((i.item(), i.dtype))",
     "TorchScript is near": "half = torch.jit.script(net)\nbest = out[:, 0]\nfor i in best:\n"

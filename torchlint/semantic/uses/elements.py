@@ -11,7 +11,7 @@ import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import definitions_of, read_behind
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -340,6 +340,8 @@ def _looped(module: Module, loop: cst.For | cst.CompFor) -> Iterator[ElementRead
         # cannot be stacked.
         if any(inferred(module, use).kind in ("?", "accumulated") for use in uses):
             continue
+        if isinstance(loop, cst.For) and read_behind(module, loop, name):
+            continue  # It would be a number there.
         found = [_read(module, use) for use in uses]
         reads = tuple(read for read in found if read is not None)
         if reads and len(reads) == len(found):
