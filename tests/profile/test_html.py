@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import looked_at, needs_chromium
+from tests.browser import CHROMIUM, looked_at, needs_chromium
 from tests.cli.test_cli_profile import PROGRAM, waiting
+from tests.docs.chromium import tab
 from tests.trace.program import Machine, steps, written
 from torchlint.cli.main import run
 
@@ -138,3 +139,19 @@ class TestInABrowser:
         assert seen["asked"] == []
         assert seen["drawings"] >= 4
         assert seen["flat"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")
+def test_a_row_of_code_is_one_line(program: Path) -> None:
+    """Its number stands before it, not above it."""
+    text = page_of(program, "train.py", "--isolated", "--trace", waiting(program / "t.json"))
+    numbers = text.count('class="row"')
+    with tab(program / "profile") as page:
+        page.open((program / "page.html").as_uri())
+        heights = (
+            "[...document.querySelectorAll('pre .row')].map(n => n.parentElement.offsetHeight)"
+        )
+        found = page.run(heights)
+    assert len(found) == numbers > 3
+    assert max(found) < 30

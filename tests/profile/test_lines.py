@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,14 @@ def test_hot_lines_without_a_finding_are_told(
     found = list(unruled(lines.each, [finding(*rows)], replay.span))
     assert {cost.site.line if cost.site.has_line else 0 for cost in found} == hot
     assert not list(unruled(lines.each, [], replay.span * 1000))
+
+
+def test_the_body_of_a_loop_is_its_findings(tmp_path: Path) -> None:
+    """A finding about a loop names its head as the statement, and ends where the loop does."""
+    lines, replay = measured(tmp_path, trained())
+    loop = replace(finding(2, 2), end=Position(5, 9))
+    found = list(unruled(lines.each, [loop], replay.span))
+    assert {cost.site.line for cost in found if cost.site.has_line} == {8}
 
 
 def test_nothing_at_all_has_no_lines(tmp_path: Path) -> None:

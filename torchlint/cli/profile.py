@@ -342,7 +342,9 @@ def _rendered(
         from torchlint.profile.output import html
 
         step = _step(given, found, trace, measured)
-        return html.render(found, **shown, lines=lines or (), step=step, texts=known.texts)
+        return html.render(
+            found, **shown, lines=lines or (), steps=steps, step=step, texts=known.texts
+        )
     if given["output_format"] == "markdown":
         from torchlint.profile.output import markdown
 

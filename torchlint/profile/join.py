@@ -9,7 +9,7 @@ import numpy as np
 
 from torchlint.base.finding import Finding, Safety
 from torchlint.profile.bounds import NEGLIGIBLE, Bound, Effects, bounds, ceiling, saved, together
-from torchlint.profile.lines import LineCost
+from torchlint.profile.lines import LineCost, extent
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.profile.waits import Wait, Waits
@@ -208,7 +208,7 @@ class _Statements:
         statement's too."""
         if finding.cell is not None:
             return np.zeros(0, np.int64)
-        first, last = _extent(finding)
+        first, last = extent(finding)
         sites = self._found.places.sites
         numbers = [
             number
@@ -260,7 +260,7 @@ class _Statements:
 
     def _line(self, finding: Finding) -> LineCost | None:
         """Return the costs of the most costly line of a finding's statement."""
-        first, last = _extent(finding)
+        first, last = extent(finding)
         inside = [
             cost
             for cost in self._found.lines
@@ -281,11 +281,6 @@ class _Statements:
             and finding.statement <= wait.site.line <= finding.statement_end
         )
         return next(inside, None) if finding.cell is None else None
-
-
-def _extent(finding: Finding) -> tuple[int, int]:
-    """Return the first and the last line of what a finding is about: of a loop, its body too."""
-    return finding.statement, max(finding.statement_end, finding.end.row)
 
 
 def _called(places: Places) -> Mapping[tuple[str, int, str, int], list[int]]:

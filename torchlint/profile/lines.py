@@ -160,6 +160,11 @@ class Lines:
         return _summed(of, memory.nbytes[chosen], count)
 
 
+def extent(finding: Finding) -> tuple[int, int]:
+    """Return the first and the last line of what a finding is about: of a loop, its body too."""
+    return finding.statement, max(finding.statement_end, finding.end.row)
+
+
 def unruled(
     lines: Iterable[LineCost], findings: Iterable[Finding], span: int
 ) -> Iterator[LineCost]:
@@ -175,7 +180,7 @@ def unruled(
         (one.filename, line)
         for one in findings
         if one.cell is None
-        for line in range(one.statement, one.statement_end + 1)
+        for line in range(extent(one)[0], extent(one)[1] + 1)
     }
     for cost in lines:
         found = cost.site.has_line and (cost.site.file, cost.site.line) in known

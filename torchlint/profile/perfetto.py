@@ -16,7 +16,7 @@ import numpy as np
 
 from torchlint.base.errors import TraceError
 from torchlint.base.finding import Finding
-from torchlint.profile.lines import Lines
+from torchlint.profile.lines import Lines, extent
 from torchlint.profile.output.waiting import place
 from torchlint.profile.sites import Site
 from torchlint.trace.columns import Columns
@@ -115,12 +115,9 @@ def of_places(lines: Lines, columns: Columns, top: int) -> Iterator[Track]:
 
 
 def _is_at(site: Site, finding: Finding) -> bool:
-    return (
-        finding.cell is None
-        and site.has_line
-        and site.file == finding.filename
-        and finding.statement <= site.line <= finding.statement_end
-    )
+    first, last = extent(finding)
+    known = finding.cell is None and site.has_line and site.file == finding.filename
+    return known and first <= site.line <= last
 
 
 def _slices(lines: Lines, columns: Columns, places: Sequence[int]) -> tuple[tuple[int, int], ...]:

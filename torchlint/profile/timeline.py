@@ -14,6 +14,7 @@ from torchlint.trace.kinds import KINDS, kinds
 from torchlint.trace.launches import starting_calls
 from torchlint.trace.loader import of_loaders
 from torchlint.trace.queue import lengths
+from torchlint.trace.window import MARKS
 
 MOST = 2_000
 """Bars of a timeline: more cannot be told apart."""
@@ -116,12 +117,13 @@ class _Drawn:
     def __init__(self, trace: Trace, begin: int, time: int, width: int) -> None:
         self.trace, self.begin, self.time, self.width = trace, begin, time, width
         columns = trace.columns
+        self.names = _spelled(trace)
         self.seen = (columns.end > begin) & (columns.ts < begin + time)
 
     def bars(self, rows: Ints, kind: str) -> Iterator[Bar]:
         """Yield the bars of these rows of the trace; what is narrow and close becomes one."""
         part = self.trace.columns.where(rows)
-        names = [self.trace.names[name] for name in part.name.tolist()]
+        names = [self.names[name] for name in part.name.tolist()]
         return self.spans(part.ts, part.end, names, kind)
 
     def spans(self, starts: Ints, ends: Ints, names: Sequence[str], kind: str) -> Iterator[Bar]:
@@ -150,6 +152,17 @@ class _Drawn:
         longest = max(group, key=lambda bar: bar[1] - bar[0])
         busy = min(sum(end - start for start, end, _ in group), last - first)
         return Bar(first, last - first, busy, kind, longest[2], len(group))
+
+
+def _spelled(trace: Trace) -> list[str]:
+    """Return the names of a trace, those of marked statements as file and line."""
+    table = trace.meta.get(MARKS)
+    marks = {}
+    for number, row in table.items() if isinstance(table, dict) else ():
+        match row:
+            case [str(file), int(line), *_]:
+                marks[f"tl#{number}"] = f"{file}:{line}"
+    return [marks.get(name, name) for name in trace.names]
 
 
 def _pins(drawn: _Drawn, pinned: Pinned) -> Iterator[Track]:

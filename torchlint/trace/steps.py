@@ -85,4 +85,4 @@ def _why(each: tuple[Step, ...]) -> str:
     for words, times in parts.items():
         if times[at] - float(np.median(times)) >= excess / 2:
             return words
-    return "the host, with the device idle"
+    return "the host" if slowest.busy is None else "the host, with the device idle"

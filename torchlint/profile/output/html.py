@@ -11,6 +11,8 @@ from torchlint.base.finding import Finding
 from torchlint.profile.fleet import table
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
+from torchlint.profile.live import Steps
+from torchlint.profile.output import run
 from torchlint.profile.output.findings import basis, parts, saves
 from torchlint.profile.output.hot import COSTS, hot_row, measured
 from torchlint.profile.output.sentences import headline
@@ -52,6 +54,7 @@ def render(
     waits: Waits | None = None,
     costs: Costs | None = None,
     lines: Sequence[LineCost] = (),
+    steps: Steps | None = None,
     step: Timeline | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> str:
@@ -59,6 +62,7 @@ def render(
 
     Args:
         lines: what each place cost.
+        steps: what a run of the program says of a step.
         step: what is drawn of the median step.
         texts: the files of the program by their names, for the code of findings.
 
@@ -68,13 +72,14 @@ def render(
     shown = report.rank(rank)
     page = {
         "command": shlex.join(("torchlint", *report.command)),
-        "headline": headline(shown, waits),
+        "headline": headline(shown, waits, steps),
         "device": shown.device or "no GPU in the trace",
         "of": _of(shown),
-        "findings": _findings(costs, top, texts or {}),
+        "findings": _findings(costs, top, texts or {}, steps),
         "others": _others(costs, top),
         "waits": _waits(waits, top),
         **_places(lines, shown, top),
+        "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
         "rows": _rows(shown, against.rank(rank) if against is not None else None),
         "against": against is not None,
         "ranks": list(_ranks(report)),
@@ -102,7 +107,9 @@ def _rows(rank: Rank, other: Rank | None) -> list[tuple[str, str, str]]:
     return [(name.strip(), found.get(name, DASH), before.get(name, DASH)) for name in names]
 
 
-def _findings(costs: Costs | None, top: int, texts: Mapping[str, str]) -> list[dict[str, Any]]:
+def _findings(
+    costs: Costs | None, top: int, texts: Mapping[str, str], steps: Steps | None
+) -> list[dict[str, Any]]:
     """Return the findings that are worth a look, the most saving first."""
     if costs is None:
         return []
@@ -114,6 +121,7 @@ def _findings(costs: Costs | None, top: int, texts: Mapping[str, str]) -> list[d
             "code_rows": list(_code(cost.finding, texts)),
             "diff": list(_diff(cost.finding, texts)),
             "fix": _fix(cost.finding),
+            "proof": run.proof(cost, steps) or "",
         }
         for at, cost in enumerate(parts(costs)[0][:top])
     ]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from torchlint.profile.live import Steps
 from torchlint.profile.output.table import share, span
 from torchlint.profile.report import Rank
 from torchlint.profile.waits import Waits
 
 
-def headline(rank: Rank, waits: Waits | None) -> str:
-    """Return what a reader should know first: how long a step takes, what the device does in it,
-    and what all waits for it cost."""
+def headline(rank: Rank, waits: Waits | None, run: Steps | None = None) -> str:
+    """Return what a reader should know first: how long a step takes, without the profiler where the
+    program was run, what the device does in it, and what all waits for it cost."""
     of, parts = rank.figures, []
-    if of.steps.median is not None:
+    if run is not None and run.pace is not None:
+        parts.append(f"A step takes {span(run.pace.step)}")
+    elif of.steps.median is not None:
         parts.append(f"A step takes {span(of.steps.median)}")
     else:
         parts.append(f"The trace spans {span(of.span)}")
