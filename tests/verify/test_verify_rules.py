@@ -3,10 +3,12 @@ measurements written."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import json
 import subprocess
+import symtable
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -413,6 +415,25 @@ def measured() -> Iterator[Any]:
 def report(*variants: VariantResult, device: str = "cpu") -> Report:
     machine = dataclasses.replace(MACHINE, device=device)
     return Report("rules", (), "0", "2026-11-21", machine, PLAN, variants)
+
+
+def test_what_prepares_a_measurement_needs_nothing_of_the_examples() -> None:
+    """It runs before them."""
+    early = []
+    for info in load_catalog().rules:
+        found = page(info)
+        own = bound(found.setup) | bound(found.prepare)
+        later = {name for pair in found.pairs for side in pair for name in bound(side)} - own
+        names = {node.id for node in ast.walk(ast.parse(found.prepare)) if type(node) is ast.Name}
+        early += [f"{info.code}: {name}" for name in sorted(names & later)]
+    assert early == []
+
+
+def bound(source: str) -> set[str]:
+    """Return the names that source text binds at its top level."""
+    table = symtable.symtable(source, "page", "exec")
+    symbols = table.get_symbols()
+    return {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
 
 
 def test_measurements_are_written_and_read_by_the_page(tmp_path: Path, measured: Any) -> None:

@@ -32,7 +32,8 @@ class Painter(nn.Module):
         return self.net(x + noise)
 
 
-out = Painter().to(device)(torch.ones(4, 8, device=device))
+painter = Painter().to(device)
+out = painter(torch.ones(4, 8, device=device))
 ```
 
 ## Good
@@ -47,7 +48,8 @@ class Painter(nn.Module):
         return self.net(x + noise)
 
 
-out = Painter().to(device)(torch.ones(4, 8, device=device))
+painter = Painter().to(device)
+out = painter(torch.ones(4, 8, device=device))
 ```
 
 ## Leave alone
@@ -82,7 +84,6 @@ its own; all others are left to people.
 One call of the module. On a CPU what differs is how fast NumPy and PyTorch draw; on a GPU a copy
 over the bus and the wait for it are saved as well.
 ```python
-painter = Painter().to(device)
 x = torch.ones(16384, 8, device=device)
 ```
 
