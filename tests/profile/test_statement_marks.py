@@ -4,7 +4,10 @@ without them."""
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +19,30 @@ import pytest
 from torchlint.program.inside import statement_marks
 from torchlint.program.inside.statement_marks import Marks
 
+ALONE = "TORCHLINT_TEST_ALONE"
 PROGRAMS = Path(__file__).parent / "programs"
+
+
+def alone(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test in a process of its own: torch's profiler and compiler keep what other tests of a
+    process did."""
+
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        if os.environ.get(ALONE):
+            test(**given)
+            return
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, f"{__file__}::{test.__name__}"],
+            env={**os.environ, ALONE: "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+    return run
 
 
 @pytest.fixture
@@ -164,6 +190,7 @@ def test_a_mark_ends_where_its_statement_raises(marks: Marks, torch: Any, head: 
     assert ("aten::ones", "") in seen(torch, run)
 
 
+@alone
 def test_a_statement_may_run_while_the_profiler_starts_and_stops(marks: Marks, torch: Any) -> None:
     statement_marks.forget()
     names = made(marks, "def f(a):\n    for x in a:\n        x()\n")
@@ -194,6 +221,7 @@ def test_a_statement_that_calls_itself_has_a_mark_each_time(marks: Marks, torch:
 
 
 @pytest.mark.slow
+@alone
 def test_the_compiler_sees_none(marks: Marks, torch: Any) -> None:
     names = made(
         marks,

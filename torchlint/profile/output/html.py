@@ -78,7 +78,7 @@ def render(
         "findings": _findings(costs, top, texts or {}, steps),
         "others": _others(costs, top),
         "waits": _waits(waits, top),
-        **_places(lines, shown, top),
+        **_places(lines, waits.span if waits is not None else shown.figures.span, top),
         "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
         "rows": _rows(shown, against.rank(rank) if against is not None else None),
         "against": against is not None,
@@ -209,10 +209,9 @@ def _waits(waits: Waits | None, top: int) -> dict[str, Any]:
     }
 
 
-def _places(lines: Sequence[LineCost], rank: Rank, top: int) -> dict[str, Any]:
-    """Return the table of the most costly places; columns in which nothing was measured are left
-    out."""
-    whole = rank.figures.span
+def _places(lines: Sequence[LineCost], whole: int, top: int) -> dict[str, Any]:
+    """Return the table of the most costly places, their shares those of the `whole` time; columns
+    in which nothing was measured are left out."""
     cells = [hot_row(cost, whole) for cost in lines[:top]]
     kept = measured(cells)
     return {
