@@ -139,6 +139,13 @@ def test_fewer_waits_for_more_bytes_is_no_proof_unless_the_program_is_faster() -
     assert judge(counts=traded, speed=FASTER).proven
 
 
+def test_a_few_bytes_that_go_with_a_wait_are_neither_gain_nor_loss() -> None:
+    more = replace(ALIKE, syncs=(4.0, 3.0), h2d_bytes=(34_800.0, 34_816.0))
+    assert judge(counts=more).gains == ("waits 4 -> 3 a step (predicted)",)
+    few = replace(ALIKE, h2d_bytes=(34_816.0, 34_800.0))
+    assert judge(counts=few).why.startswith("no gain seen")
+
+
 def unit(name: str, row: int, expected: Expected = Expected.BITWISE, column: int = 0) -> FixUnit:
     at = row * 100 + column
     edit = Replacement("train.py", at, at + 1, "x")

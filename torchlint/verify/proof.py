@@ -159,15 +159,16 @@ def _changes(result: VariantResult, grounds: Grounds) -> tuple[list[str], list[s
         clock = "GPU" if grounds.device == "cuda" else "CPU"
         better.append(f"{shown(result.speed.ratio)} on this {clock}")
     for text, less in (
-        *_traffic(result.counts, "a step"),
+        *_traffic(result.counts, "a step", grounds.min_effect),
         *_peak(result.memory, grounds),
     ):
         (better if less else worse).append(text)
     return better, worse
 
 
-def _traffic(counts: Counts | None, per: str) -> Iterator[tuple[str, bool]]:
-    """Yield what changed in words, and whether it is less."""
+def _traffic(counts: Counts | None, per: str, least: float) -> Iterator[tuple[str, bool]]:
+    """Yield what changed in words, and whether it is less; of bytes that is what changed by more
+    than the `least` share: the few that go with a wait are counted as the wait."""
     if counts is None or counts.unavailable:
         return
     label = f"{per} ({'observed' if counts.basis == 'cuda' else 'predicted'})"
@@ -176,9 +177,9 @@ def _traffic(counts: Counts | None, per: str) -> Iterator[tuple[str, bool]]:
         yield f"waits {words.counts(waits, _ARROW)} {label}", waits[1] < waits[0]
     for name, title in _BYTES.items():
         pair = getattr(counts, name)
-        if pair is not None and pair[0] != pair[1]:
+        if pair is not None and abs(pair[1] - pair[0]) > least * max(pair):
             yield f"{title} {words.sizes(pair, _ARROW)} {label}", pair[1] < pair[0]
-    yield from _traffic(counts.evaluation, "a batch of evaluation")
+    yield from _traffic(counts.evaluation, "a batch of evaluation", least)
 
 
 def _waits(counts: Counts) -> tuple[float, float] | None:
