@@ -16,7 +16,8 @@ from torchlint.base.span import Position
 from torchlint.profile import join
 from torchlint.profile.join import Costs, Found, joined
 from torchlint.profile.lines import Lines
-from torchlint.profile.output.findings import basis
+from torchlint.profile.output.findings import basis, bounded, parts, unbounded
+from torchlint.profile.output.table import part_of
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.sites import Source, Sources
@@ -168,6 +169,14 @@ def test_without_a_device_the_host_is_what_counts(tmp_path: Path) -> None:
     machine = trained(device=False)
     assert only(tmp_path, "wait", finding(7), machine).why == join.NO_DEVICE
     assert only(tmp_path, "memory", finding(7), machine).why == join.NO_DEVICE
+    upload = only(tmp_path, "upload", finding(7), machine)
+    assert (upload.bound, upload.seen, upload.why) == (None, True, join.NO_DEVICE)
+    for effect in ("launch", "gpu"):
+        found = costs(tmp_path, machine, (effect, finding(9)))
+        assert found.each[0].bound is not None
+        assert "although its arithmetic may stay" in basis(found.each[0], found)
+    unseen = only(tmp_path, "wait", finding(15), machine)
+    assert (unseen.seen, unseen.why) == (False, join.NOT_SEEN)
     assert only(tmp_path, "host", finding(9), machine).why in ("", join.NOT_TOLD)
 
 
@@ -209,6 +218,37 @@ def test_the_most_saving_stands_first(tmp_path: Path) -> None:
     assert found.joint >= max(bound.alone_ns for bound in bounds)
     assert found.share(found.each[0]) > 0.5
     assert found.share(found.each[2]) == 0
+
+
+def test_findings_of_one_line_that_say_the_same_are_told_once(tmp_path: Path) -> None:
+    twice = finding(7, code="TL101"), finding(7, code="TL101")
+    found = costs(tmp_path, trained(), *(("wait", one) for one in twice))
+    words = list(bounded(found, 20, color=False))
+    assert [line for line in words if "TL101" in line] == [words[2]]
+    assert words[2].endswith("(2 times)")
+    assert "wait" in words[3]
+
+
+def test_a_line_without_a_bound_says_what_it_takes(tmp_path: Path) -> None:
+    calls = [("none", finding(row, code="TL501")) for row in (7, 8, 15)]
+    found = costs(tmp_path, trained(), *calls)
+    words = list(unbounded(found, 20))
+    told = parts(found)[2][join.ELSEWHERE]
+    times = [each.cost.most_ns for each in told]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 0
+    assert times[-1] == 0
+    assert words[1] == f"3 findings without a bound: {join.ELSEWHERE}"
+    assert f"; its line takes {part_of(times[0], found.span)}" in words[2]
+    assert "takes" not in next(line for line in words if "train.py:15" in line)
+
+
+def test_of_findings_without_a_bound_few_are_listed(tmp_path: Path) -> None:
+    calls = [("none", finding(15, code=f"TL{number}")) for number in range(100, 109)]
+    words = list(unbounded(costs(tmp_path, trained(), *calls), 20))
+    assert len(words) == 8
+    assert words[-1] == "  and 4 more"
+    assert len(list(unbounded(costs(tmp_path, trained(), *calls), 2))) == 5
 
 
 def test_what_is_not_played_is_bounded_more_coarsely(

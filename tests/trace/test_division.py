@@ -65,7 +65,7 @@ def of_a_cpu(tmp_path: Path, **meta: Any) -> Trace:
 
 
 def test_a_step_of_a_cpu_is_data_operators_and_the_rest(tmp_path: Path) -> None:
-    found = divided(of_a_cpu(tmp_path))
+    found = divided(of_a_cpu(tmp_path, torchlint_marks={}))
     assert found.device is None
     assert found.host == {
         "waiting for data": 10_000,

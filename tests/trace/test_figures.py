@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.trace.program import Machine, steps, written
-from torchlint.trace.figures import Figures, figures
+from torchlint.trace.figures import Figures, Limits, counted, figures
 from torchlint.trace.intervals import covered, length, overlap, union
 from torchlint.trace.kinds import COMMUNICATION, COMPUTE, MEMORY, OTHER, kind_of
 from torchlint.trace.ranks import Collectives, waiting
@@ -90,6 +90,18 @@ def test_the_last_step_is_left_out(tmp_path: Path) -> None:
     assert found.steps.median == found.steps.each[1].time
     alone = of(tmp_path, steps(1))
     assert sum(kernel.count for kernel in alone.kernels if kernel.name == "gemm") == 3
+
+
+def test_the_last_step_counts_where_that_is_wanted_or_torchlint_recorded_it(
+    tmp_path: Path,
+) -> None:
+    def gemms(found: Figures) -> int:
+        return sum(kernel.count for kernel in found.kernels if kernel.name == "gemm")
+
+    path = written(tmp_path / "t.json", steps(4).events)
+    assert gemms(figures(read(path), Limits(), counted(read(path), all_steps=True))) == 12
+    own = written(tmp_path / "own.json", steps(4).events, torchlint_marks={})
+    assert gemms(figures(read(own))) == 12
 
 
 def test_communication_is_hidden_by_computation(tmp_path: Path) -> None:

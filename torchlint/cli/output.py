@@ -144,5 +144,17 @@ def write_output_file(path: str, data: bytes | Iterable[bytes], option: str = ""
         raise OutputError(f"{named}: {error.strerror or error}") from error
 
 
+def write_report(path: str | None, text: str) -> None:
+    """Write a report to a file, all or nothing, or to standard output where None.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    if path is None:
+        emit(text)
+    else:
+        write_output_file(path, text.encode("utf-8", "backslashreplace"))
+
+
 def _is_device(path: str) -> bool:
     return os.path.exists(path) and stat.S_ISCHR(os.stat(path).st_mode)

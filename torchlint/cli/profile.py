@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import click
 from torchlint import __version__
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, wants_color
-from torchlint.cli.output import check_output_file, complain, emit, write_output_file
+from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
 from torchlint.cli.profile_live import demand_run, demand_trace, live_options, run
 from torchlint.cli.program import COMMAND, DASHES, ProgramCommand
 from torchlint.cli.progress import Status
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torchlint.profile.join import Costs, Found
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import Recorded, Steps
+    from torchlint.profile.output.content import Content
     from torchlint.profile.perfetto import Track
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
@@ -151,6 +152,11 @@ def _moved(
     show_default=True,
     metavar="TIME",
     help="Count launches whose work begins later after the call.",
+)
+@click.option(
+    "--all-steps",
+    is_flag=True,
+    help="Count the last step too. [default: left out, as its work may not be all there]",
 )
 @click.option(
     "--output-format",
@@ -276,18 +282,8 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
             status.show("")
             complain(known.left_out)
         measured = None if trace is None else _measured(given, trace, known, left)
-        shown: dict[str, Any] = {
-            "rank": given["rank"],
-            "top": given["top"],
-            "against": older,
-            "waits": None if measured is None else measured.on.waits,
-            "costs": None if measured is None else measured.costs,
-        }
-        text = _rendered(given, found, trace, known, measured, shown)
-    if given["output_file"] is not None:
-        write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
-    else:
-        emit(text)
+        text = _rendered(given, _content(given, found, older, trace, known, measured))
+    write_report(given["output_file"], text)
     return _gate(given, None if measured is None else measured.costs)
 
 
@@ -323,39 +319,50 @@ def _measured(given: Given, trace: Trace, known: _Program, left: Recorded | None
     return _Measured(on, joined(known.findings, known.effects, on), steps, tracks)
 
 
-def _rendered(
+def _content(
     given: Given,
     found: Report,
+    older: Report | None,
     trace: Trace | None,
     known: _Program,
     measured: _Measured | None,
-    shown: Mapping[str, Any],
-) -> str:
+) -> Content:
+    """Return what the report shows."""
+    from torchlint.profile.output.content import Content
+
+    content = Content(report=found, rank=given["rank"], top=given["top"], against=older)
+    if trace is None or measured is None:
+        return content
+    return replace(
+        content,
+        waits=measured.on.waits,
+        costs=measured.costs,
+        lines=tuple(measured.on.lines),
+        checked=bool(given["paths"]),
+        steps=measured.steps,
+        step=_step(given, content, trace, measured),
+        texts=known.texts,
+    )
+
+
+def _rendered(given: Given, content: Content) -> str:
     """Return the report in the form that was asked for."""
-    lines = None if measured is None else measured.on.lines
-    steps = None if measured is None else measured.steps
     if given["output_format"] == "json":
         from torchlint.profile.output import json_report
 
-        return json_report.render(found, **shown, lines=lines, steps=steps)
+        return json_report.render(content)
     if given["output_format"] == "html":
         from torchlint.profile.output import html
 
-        step = _step(given, found, trace, measured)
-        return html.render(
-            found, **shown, lines=lines or (), steps=steps, step=step, texts=known.texts
-        )
+        return html.render(content)
     if given["output_format"] == "markdown":
         from torchlint.profile.output import markdown
 
-        return markdown.render(found, **shown)
-    from torchlint.profile.output.text import render
+        return markdown.render(content)
+    from torchlint.profile.output import text
 
-    to_file = given["output_file"] is not None
-    color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
-    checked = bool(given["paths"])
-    more: dict[str, Any] = {"lines": lines or (), "checked": checked, "steps": steps}
-    return render(found, **shown, color=color, **more)
+    terminal = given["output_file"] is None and is_terminal(sys.stdout)
+    return text.render(content, wants_color(given["color"], terminal))
 
 
 def _gate(given: Given, costs: Costs | None) -> int:
@@ -412,9 +419,10 @@ def _inputs(given: Given) -> list[str]:
 
 
 def _files(given: Given, named: Sequence[str]) -> list[str]:
-    from torchlint.profile import report, summary
+    from torchlint.profile.report import files_of
+    from torchlint.profile.summary import ENDINGS
 
-    return summary.files_of(named) if given["merge"] else report.files_of(named)
+    return files_of(named, ENDINGS) if given["merge"] else files_of(named)
 
 
 def _counted(
@@ -429,20 +437,20 @@ def _counted(
     if given["merge"]:
         return merged(_files(given, named)), None
     wanted = given["rank"]
-    limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
+    limits = Limits(
+        given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"], given["all_steps"]
+    )
     return summarised(named, limits, tell, keep=lambda number: wanted in (None, number))
 
 
-def _step(
-    given: Given, found: Report, trace: Trace | None, measured: _Measured | None
-) -> Timeline | None:
+def _step(given: Given, content: Content, trace: Trace, measured: _Measured) -> Timeline | None:
     """Return the drawing of the median step, where a page shows it."""
-    if given["output_format"] != "html" or trace is None or measured is None:
+    if given["output_format"] != "html":
         return None
     from torchlint.profile.timeline import timeline
 
     pinned = [(track.name, track.slices) for track in measured.tracks]
-    return timeline(trace, found.rank(given["rank"]), measured.on.waits.rows, pinned)
+    return timeline(trace, content.shown, measured.on.waits.rows, pinned)
 
 
 def _write_perfetto(given: Given, findings: Sequence[Track], lines: Lines, trace: Trace) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchlint import __version__
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, wants_color
-from torchlint.cli.output import check_output_file, emit, write_output_file
+from torchlint.cli.output import check_output_file, write_report
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
 from torchlint.profile.sites import Sources
@@ -18,7 +18,7 @@ from torchlint.profile.sites import Sources
 if TYPE_CHECKING:
     from torchlint.profile.snapshot import Snapshot
 
-_OTHERS = ("traces", "against", "merge", "summary", "perfetto", "fail_above", "rank")
+_OTHERS = ("traces", "against", "merge", "summary", "perfetto", "fail_above", "rank", "all_steps")
 """Parameters that are about traces."""
 
 
@@ -60,8 +60,5 @@ def snapshot_reported(given: Given, sources: Sources, command: Sequence[str]) ->
     else:
         color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
         text = memory.render(found, given["top"], color)
-    if to_file:
-        write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
-    else:
-        emit(text)
+    write_report(given["output_file"], text)
     return 0

@@ -88,7 +88,7 @@ class Effects:
                 return self._moved(rows, self._read)
             case "copy":
                 return self._moved(rows, self._copy)
-            case "host":
+            case "host" | "upload":
                 taken = self._moved(rows, self._copy)
                 return Dropped(taken.waits, taken.work, self._spans(rows))
             case "launch":

@@ -53,6 +53,31 @@ def table(report: Report) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (row.waits or 0, row.rank)))
 
 
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """The rank that the others wait for: it waits less than half as long as the median rank does;
+    nanoseconds in collectives."""
+
+    rank: int
+    waits: int
+    median: int
+
+
+def straggler(rows: Sequence[Row]) -> Straggler | None:
+    """Return the rank that the others wait for, of three ranks or more; None where none stands out.
+
+    Args:
+        rows: of `table`.
+    """
+    waits = sorted(row.waits for row in rows if row.waits is not None)
+    if len(rows) < LEAST or len(waits) < len(rows):
+        return None
+    least, median = rows[0], waits[len(waits) // 2]
+    if least.waits is None or least.waits >= median / 2:
+        return None
+    return Straggler(least.rank, least.waits, median)
+
+
 def _idle(rank: Rank) -> float | None:
     spent = rank.figures.temporal
     return spent.idle / spent.total if spent is not None and spent.total else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchlint.base.finding import Finding, Safety
 from torchlint.profile.bounds import NEGLIGIBLE, Bound, Effects, bounds, ceiling, saved, together
-from torchlint.profile.lines import LineCost, extent
+from torchlint.profile.lines import LineCost, about, extent
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.profile.waits import Wait, Waits
@@ -19,12 +19,14 @@ _PLAYED = 40
 """Findings of which the trace is played alone; what others save is bounded more coarsely."""
 _EVERYWHERE = ("loader",)
 """Effects that are told without the place of the finding: of a loader that was built before."""
-_FORWARD = ("wait", "copy", "host")
+_FORWARD = ("wait", "copy", "host", "upload")
 """Effects that leave alone what autograd does for the statement."""
+_OF_DEVICE = ("wait", "copy", "upload", "memory")
+"""Effects of what costs nothing where there is no device."""
 ELSEWHERE = "the cost arises elsewhere than at the line"
 NOT_SEEN = "not seen, the line did not run while the trace was recorded"
 NOT_TOLD = "the line's own calls cannot be told from others of its function"
-NO_DEVICE = "only a trace of a GPU tells"
+NO_DEVICE = "what mending saves, only a trace of a GPU tells"
 NO_LOADER = "not seen, no batch was waited for"
 NO_LINES = "the trace names no lines"
 
@@ -54,6 +56,11 @@ class FindingCost:
     why: str = ""
 
     @property
+    def most_ns(self) -> int:
+        """Return the greatest of the times of its most costly line, in nanoseconds."""
+        return 0 if self.cost is None else self.cost.most_ns
+
+    @property
     def fixable(self) -> bool:
         """Whether torchlint can mend it."""
         fix = self.finding.fix
@@ -65,13 +72,14 @@ class Costs:
     """All findings, the most saving first; times in nanoseconds.
 
     `joint` is what mending all of them saves at most, `fixable` what mending those saves that
-    torchlint can mend, of `span`, the time of the run.
+    torchlint can mend, of `span`, the time of the run; `device` says whether a device worked.
     """
 
     each: tuple[FindingCost, ...]
     joint: int
     fixable: int
     span: int
+    device: bool
 
     def share(self, cost: FindingCost) -> float:
         """Return which part of the run a finding's bound is; 0 where there is none."""
@@ -122,6 +130,7 @@ def joined(
         whole,
         saved(found.replay, together(mended)) if mended else 0,
         found.replay.span,
+        bool(len(found.replay.work)),
     )
 
 
@@ -177,10 +186,10 @@ class _Statements:
             without = taken.without(effect, rows)
             some = without.host is not None and len(without.host[0]) > 0
             return (measured if some else replace(measured, why=NO_LOADER)), without
-        if effect in ("wait", "copy", "memory") and not self._device:
-            return replace(measured, why=NO_DEVICE), Dropped()
         if seen is False or not self._named:
             return replace(measured, why=NOT_SEEN if self._named else NO_LINES), Dropped()
+        if effect in _OF_DEVICE and not self._device:
+            return replace(measured, why=NO_DEVICE), Dropped()
         if effect == "memory":
             unsure = "" if seen else NOT_TOLD
             return replace(measured, why=unsure), taken.without(effect, rows)
@@ -260,16 +269,8 @@ class _Statements:
 
     def _line(self, finding: Finding) -> LineCost | None:
         """Return the costs of the most costly line of a finding's statement."""
-        first, last = extent(finding)
-        inside = [
-            cost
-            for cost in self._found.lines
-            if cost.site.has_line
-            and cost.site.file == finding.filename
-            and first <= cost.site.line <= last
-        ]
-        known = inside if finding.cell is None else []
-        return max(known, key=lambda cost: cost.most_ns, default=None)
+        inside = (cost for cost in self._found.lines if about(finding, cost.site))
+        return max(inside, key=lambda cost: cost.most_ns, default=None)
 
     def _wait(self, finding: Finding) -> Wait | None:
         """Return the wait in a finding's statement, the most saving where there are several."""

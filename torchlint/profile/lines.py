@@ -165,15 +165,22 @@ def extent(finding: Finding) -> tuple[int, int]:
     return finding.statement, max(finding.statement_end, finding.end.row)
 
 
+def about(finding: Finding, site: Site) -> bool:
+    """Say whether a place is a line of what a finding is about."""
+    first, last = extent(finding)
+    known = finding.cell is None and site.has_line and site.file == finding.filename
+    return known and first <= site.line <= last
+
+
 def unruled(
     lines: Iterable[LineCost], findings: Iterable[Finding], span: int
 ) -> Iterator[LineCost]:
     """Yield the places that take more than 3 % of a run, by the host, backward, a device or
-    waiting, in whose statements no rule found anything.
+    waiting, and that no finding is about.
 
     Args:
         lines: all places.
-        findings: what the linter says of the program.
+        findings: those whose bound says what the place can save.
         span: the time of the run in nanoseconds.
     """
     known = {

@@ -16,9 +16,8 @@ import numpy as np
 
 from torchlint.base.errors import TraceError
 from torchlint.base.finding import Finding
-from torchlint.profile.lines import Lines, extent
+from torchlint.profile.lines import Lines, about
 from torchlint.profile.output.waiting import place
-from torchlint.profile.sites import Site
 from torchlint.trace.columns import Columns
 from torchlint.trace.intervals import union
 from torchlint.trace.stream import unpacked
@@ -101,7 +100,7 @@ def of_findings(lines: Lines, columns: Columns, findings: Iterable[Finding]) -> 
         findings: what the linter says of the program.
     """
     for finding in findings:
-        at = [number for number, cost in enumerate(lines.each) if _is_at(cost.site, finding)]
+        at = [number for number, cost in enumerate(lines.each) if about(finding, cost.site)]
         if at:
             name = f"{finding.code} {finding.filename}:{finding.start.row}"
             yield Track(name, _slices(lines, columns, at), {"message": finding.message})
@@ -112,12 +111,6 @@ def of_places(lines: Lines, columns: Columns, top: int) -> Iterator[Track]:
     for number, cost in enumerate(lines.each[:top]):
         if cost.calls:
             yield Track(place(cost.site), _slices(lines, columns, [number]))
-
-
-def _is_at(site: Site, finding: Finding) -> bool:
-    first, last = extent(finding)
-    known = finding.cell is None and site.has_line and site.file == finding.filename
-    return known and first <= site.line <= last
 
 
 def _slices(lines: Lines, columns: Columns, places: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -28,6 +28,7 @@ from torchlint.trace.columns import (
     Mask,
     Trace,
 )
+from torchlint.trace.marks import of_marks, statements
 from torchlint.trace.nest import nearest, parents
 from torchlint.trace.threads import backward, training
 
@@ -37,8 +38,6 @@ GRADIENTS = Site("", 0, "backward, gradients of parameters", "call")
 """Where autograd adds up the gradients of parameters, and where hooks on them run, such as the
 exchange of gradients among ranks."""
 _ACCUMULATES = re.compile(r".*\bAccumulateGrad")
-_MARK = re.compile(r"tl#(\d+)")
-"""What marks of statements are called; ``torchlint_marks`` beside the events says what they are."""
 _AMBIGUOUS = frozenset({"code", "profile", "test", "trace"})
 """Modules of Python whose names programs use too."""
 _STANDARD = sys.stdlib_module_names - _AMBIGUOUS
@@ -73,7 +72,7 @@ class Places:
         annotations; `made_at`, the number of the place that called what a function of the program
         called, functions of the program among them; and `heads`, the events that are a function or
         a call of the program, or the first that is known of what runs outside of them."""
-        marks = self._marks() & host
+        marks = of_marks(self.trace) & host
         frames = self._frames() & (nearest(self.around, marks) == NONE)
         bounds = frames | marks | self._evaluated
         above = np.maximum(self.around, 0)
@@ -110,21 +109,13 @@ class Places:
         outer = (self.around == NONE) | (above[np.maximum(self.around, 0)] == NONE)
         return nearest(self.around, chosen & outer)
 
-    def _marks(self) -> Mask:
-        """Return which events are marks of statements."""
-        places = [at for at, name in enumerate(self.trace.names) if _MARK.fullmatch(name)]
-        return np.isin(self.trace.columns.name, places if self._marked else [])
-
     @cached_property
     def _marked(self) -> dict[str, Site]:
         """The statements that marks stand for, by the names of the marks."""
-        table = self.trace.meta.get("torchlint_marks")
-        found = {}
-        for number, row in table.items() if isinstance(table, dict) else ():
-            match row:
-                case [str(file), int(line), int(), str(function)]:
-                    found[f"tl#{number}"] = Site(self._shown(file), line, function, "marked")
-        return found
+        return {
+            name: Site(self._shown(of.file), of.line, of.function, "marked")
+            for name, of in statements(self.trace).items()
+        }
 
     def _shown(self, path: str) -> str:
         source = self.sources.of(path)

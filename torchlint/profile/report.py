@@ -66,8 +66,8 @@ class Report:
         raise TraceError(f"--rank {number}: the traces are of {known}")
 
 
-def files_of(named: Iterable[str]) -> list[str]:
-    """Return the files to read: folders stand for the ``.json`` and ``.json.gz`` files in them.
+def files_of(named: Iterable[str], endings: tuple[str, ...] = (".json", ".json.gz")) -> list[str]:
+    """Return the files to read: folders stand for the files in them that end so.
 
     Raises:
         TraceError: a folder has none, or there is no such file.
@@ -78,11 +78,9 @@ def files_of(named: Iterable[str]) -> list[str]:
         if not path.is_dir():
             found.append(name)
             continue
-        inside = sorted(
-            each for each in path.iterdir() if each.name.endswith((".json", ".json.gz"))
-        )
+        inside = sorted(each for each in path.iterdir() if each.name.endswith(endings))
         if not inside:
-            raise TraceError(f"{name}: holds no .json and no .json.gz file")
+            raise TraceError(f"{name}: holds no {' and no '.join(endings)} file")
         found += map(str, inside)
     return found
 
@@ -97,7 +95,7 @@ def summarised(
 
     Args:
         named: files and folders, as the user named them.
-        limits: what counts as a gap between kernels, a slow call and a long delay.
+        limits: what counts as a gap between kernels, a slow call and a long delay, and which steps.
         tell: is told which file is read.
         keep: says whether the trace of a rank is kept; of those the one of the lowest rank is.
 
@@ -152,7 +150,7 @@ def report(summary: Summary, command: tuple[str, ...], version: str) -> Report:
 
 
 def _rank(trace: Trace, limits: Limits, at: int) -> Rank:
-    number, part = trace.rank(), counted(trace)
+    number, part = trace.rank(), counted(trace, limits.all_steps)
     info = trace.meta.get("distributedInfo")
     world = info.get("world_size") if isinstance(info, dict) else None
     return Rank(
@@ -186,7 +184,7 @@ def _notes(trace: Trace, rank: Rank) -> list[str]:
         found.append("it holds no events that took time")
     elif of.temporal is None:
         found.append("no device worked: figures of a GPU are not known")
-    if len(of.steps.each) > 1:
+    if of.counted < of.events:
         found.append(
             f"figures are of {of.counted:,} events: the last step is left out, as its work may not "
             "be all there"

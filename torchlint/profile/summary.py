@@ -7,7 +7,7 @@ together in groups, and these again, gives the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from torchlint.base.errors import TraceError
 from torchlint.profile.report import Summary
 
 VERSION = 1
+ENDINGS = (".json",)
+"""What names of summaries end in, where a folder is named."""
 _KIND = "torchlint profile summary"
 
 
@@ -32,23 +34,6 @@ class _File:
 def encoded(summary: Summary) -> bytes:
     """Return a summary as JSON."""
     return msgspec.json.encode(_File(_KIND, VERSION, summary)) + b"\n"
-
-
-def files_of(named: Iterable[str]) -> list[str]:
-    """Return the summaries to read: folders stand for the ``.json`` files in them.
-
-    Raises:
-        TraceError: a folder has none.
-    """
-    found: list[str] = []
-    for name in named:
-        inside = [name]
-        if Path(name).is_dir():
-            inside = sorted(str(each) for each in Path(name).glob("*.json"))
-        if not inside:
-            raise TraceError(f"{name}: holds no .json file")
-        found += inside
-    return found
 
 
 def merged(paths: Sequence[str]) -> Summary:

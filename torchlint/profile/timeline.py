@@ -13,8 +13,8 @@ from torchlint.trace.figures import Counted, counted
 from torchlint.trace.kinds import KINDS, kinds
 from torchlint.trace.launches import starting_calls
 from torchlint.trace.loader import of_loaders
+from torchlint.trace.marks import statements
 from torchlint.trace.queue import lengths
-from torchlint.trace.window import MARKS
 
 MOST = 2_000
 """Bars of a timeline: more cannot be told apart."""
@@ -156,13 +156,8 @@ class _Drawn:
 
 def _spelled(trace: Trace) -> list[str]:
     """Return the names of a trace, those of marked statements as file and line."""
-    table = trace.meta.get(MARKS)
-    marks = {}
-    for number, row in table.items() if isinstance(table, dict) else ():
-        match row:
-            case [str(file), int(line), *_]:
-                marks[f"tl#{number}"] = f"{file}:{line}"
-    return [marks.get(name, name) for name in trace.names]
+    places = {name: f"{of.file}:{of.line}" for name, of in statements(trace).items()}
+    return [places.get(name, name) for name in trace.names]
 
 
 def _pins(drawn: _Drawn, pinned: Pinned) -> Iterator[Track]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchlint.profile.bounds import saved
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.profile.sites import Site
 from torchlint.trace.columns import PYTHON, Ints
-from torchlint.trace.window import MARKS
+from torchlint.trace.marks import recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +49,18 @@ def waits(replay: Replay, places: Places, played: int) -> Waits:
         places: its events' places.
         played: how many of those that wait longest are played.
     """
-    frames = bool(places.trace.of_cat(PYTHON).any()) or MARKS in places.trace.meta
+    frames = bool(places.trace.of_cat(PYTHON).any()) or recorded(places.trace)
     by_site: dict[Site, list[int]] = {}
     for call in replay.blocking.tolist():
         by_site.setdefault(places.of(int(replay.calls[call])), []).append(call)
     found = [(int(replay.waited[calls].sum()), site, calls) for site, calls in by_site.items()]
     found.sort(key=lambda row: -row[0])
     each = [
-        Wait(site, len(calls), waited, _saved(replay, calls) if at < played else None)
+        Wait(site, len(calls), waited, saved(replay, Dropped(waits=calls)) if at < played else None)
         for at, (waited, site, calls) in enumerate(found)
         if waited
     ]
     each.sort(key=lambda wait: (-(wait.alone or 0), -wait.waited))
-    joint = _saved(replay, replay.blocking.tolist()) if each else 0
+    joint = saved(replay, Dropped(waits=replay.blocking.tolist())) if each else 0
     rows = replay.calls[replay.blocking[replay.waited[replay.blocking] > 0]]
     return Waits(tuple(each), joint, replay.span, frames, rows)
-
-
-def _saved(replay: Replay, calls: Sequence[int]) -> int:
-    """Return how much shorter the run would be at most without these waits, in nanoseconds."""
-    return replay.span - replay.play(Dropped(waits=calls))

@@ -11,9 +11,9 @@ from torchlint.trace.columns import OPERATOR, Mask, Trace
 from torchlint.trace.intervals import length, union
 from torchlint.trace.kinds import COMMUNICATION, COMPUTE, MEMORY, kinds
 from torchlint.trace.loader import of_loaders
+from torchlint.trace.marks import of_marks
+from torchlint.trace.threads import together
 from torchlint.trace.window import step_marks
-
-_BACKWARD = "autograd::engine::evaluate_function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ def division(trace: Trace, waiting: Mask) -> Division | None:
     begin, end = marks[0][1], max(end for *_, end in marks)
     columns = trace.columns
     inside = (columns.end > begin) & (columns.ts < end)
-    ours = inside & np.isin(columns.thread, _threads(trace, begin))
+    ours = inside & np.isin(columns.thread, together(trace))
     device = trace.device()
-    operators = trace.of_cat(OPERATOR) & ~np.isin(columns.name, _marks(trace))
+    operators = trace.of_cat(OPERATOR) & ~of_marks(trace)
     host = {"waiting for data": ours & of_loaders(trace)}
     if device.any():
         host["waiting for the device"] = ours & waiting
@@ -88,20 +88,4 @@ def _divided(
         found[name] = (now - covered) / steps
         covered = now
     found[rest] = (end - begin - covered) / steps
-    return found
-
-
-def _marks(trace: Trace) -> list[int]:
-    """Return the names of marks, which are no operators."""
-    return [at for at, name in enumerate(trace.names) if name.startswith("tl#")]
-
-
-def _threads(trace: Trace, begin: int) -> list[int]:
-    """Return the thread that marks its steps, and those that autograd works in."""
-    columns = trace.columns
-    backward = [at for at, name in enumerate(trace.names) if name.startswith(_BACKWARD)]
-    steps = [at for at, name in enumerate(trace.names) if name.startswith("ProfilerStep")]
-    marking = np.isin(columns.name, steps) & (columns.ts == begin)
-    marking &= ~trace.of_cat("gpu_user_annotation")
-    found: list[int] = np.unique(columns.thread[np.isin(columns.name, backward) | marking]).tolist()
     return found

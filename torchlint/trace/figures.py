@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from torchlint.trace.bandwidth import Bandwidth, bandwidth
 from torchlint.trace.columns import Columns, Ints, Mask, Trace
 from torchlint.trace.idle import THRESHOLD, Idle, idle
@@ -18,6 +20,7 @@ from torchlint.trace.launches import (
     starting_calls,
 )
 from torchlint.trace.loader import of_loaders
+from torchlint.trace.marks import recorded
 from torchlint.trace.queue import Queue, queue
 from torchlint.trace.steps import Steps, steps
 from torchlint.trace.temporal import Temporal, Together, by_kinds, hidden_communication, temporal
@@ -26,11 +29,13 @@ from torchlint.trace.window import window
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What counts as a gap between kernels, a slow call and a long delay; nanoseconds."""
+    """What counts as a gap between kernels, a slow call and a long delay, in nanoseconds; and
+    whether all steps count, the last one too."""
 
     idle_threshold: int = THRESHOLD
     slow_call: int = SLOW_CALL
     long_delay: int = LONG_DELAY
+    all_steps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +74,11 @@ class Counted:
     starting: Columns
 
 
-def counted(trace: Trace) -> Counted:
-    """Return what counts of a trace."""
-    inside = window(trace)
+def counted(trace: Trace, all_steps: bool = False) -> Counted:
+    """Return what counts of a trace: without the last step, unless all are wanted, or torchlint
+    recorded the trace, which waits for the work of the last one."""
+    whole = all_steps or recorded(trace)
+    inside = np.ones(len(trace.columns.ts), dtype=np.bool_) if whole else window(trace)
     work = trace.columns.where(trace.device() & inside)
     return Counted(
         inside,

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from torchlint.trace.columns import DEVICE_CATS, Mask, Trace
+from torchlint.trace.columns import DEVICE_ANNOTATION, DEVICE_CATS, Mask, Trace
+from torchlint.trace.marks import recorded
 
-MARKS = "torchlint_marks"
-"""What the table of marks is called that a trace of torchlint's own holds."""
 STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 """What ``profiler.step()`` calls a step in a trace."""
 
@@ -22,7 +21,7 @@ def step_marks(trace: Trace) -> list[tuple[int, int, int]]:
         at: int(found[1]) for at, name in enumerate(trace.names) if (found := STEP.match(name))
     }
     columns = trace.columns
-    marked = np.isin(columns.name, list(numbers)) & ~trace.of_cat("gpu_user_annotation")
+    marked = np.isin(columns.name, list(numbers)) & ~trace.of_cat(DEVICE_ANNOTATION)
     marks = columns.where(marked)
     rows = zip(marks.name.tolist(), marks.ts.tolist(), marks.end.tolist(), strict=True)
     return sorted(
@@ -46,7 +45,7 @@ def before(trace: Trace, time: int) -> Mask:
     """Return the host's events that began before a time, and what those started on the device."""
     columns = trace.columns
     device = trace.device()
-    on_device = trace.of_cat(*DEVICE_CATS) | trace.of_cat("gpu_user_annotation")
+    on_device = trace.of_cat(*DEVICE_CATS, DEVICE_ANNOTATION)
     host = ~on_device & (columns.ts < time)
     started = columns.corr[host & (columns.corr >= 0)]
     return host | (device & np.isin(columns.corr, started))
@@ -59,10 +58,10 @@ def ended_with_its_steps(trace: Trace) -> Trace:
     then.
     """
     marks = step_marks(trace)
-    if MARKS not in trace.meta or not marks:
+    if not recorded(trace) or not marks:
         return trace
     columns, end = trace.columns, max(end for *_, end in marks)
-    device = trace.of_cat(*DEVICE_CATS) | trace.of_cat("gpu_user_annotation")
+    device = trace.of_cat(*DEVICE_CATS, DEVICE_ANNOTATION)
     kept = columns.where(device | (columns.ts < end))
     host = ~device[device | (columns.ts < end)]
     dur = np.where(host, np.minimum(kept.dur, end - kept.ts), kept.dur)

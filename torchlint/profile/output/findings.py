@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from torchlint.profile.bounds import NEGLIGIBLE
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.live import Steps
 from torchlint.profile.output.run import proof
-from torchlint.profile.output.table import share, span
+from torchlint.profile.output.table import part_of, span
 from torchlint.report.kit.terminal import BOLD, paint
 from torchlint.report.kit.words import clipped, pluralise, visible
 
 _LONGEST = 100
 """Characters of a finding's message that are shown."""
+_FEW = 5
+"""Findings that are shown of those that are not worth a look, or whose worth is not known."""
 BASES: Mapping[str, str] = {
     "wait": "without its waits",
     "copy": "without its copies and waits",
     "host": "without what the host does there",
     "launch": "with one launch for all of its own",
     "gpu": "without all it does",
+    "upload": "without what the host does there",
     "loader": "without the waits for batches",
     "memory": "without the allocator's calls of the driver",
 }
 """Effects of rules, in words."""
+_ARITHMETIC = ("launch", "gpu")
+"""Effects that take out, of a CPU's trace, what mending may leave."""
 
 
-def findings(costs: Costs, top: int, color: bool, steps: Steps | None = None) -> Iterator[str]:
-    """Yield the section on findings, where there are any.
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Findings of one line that say the same, as one: the first of them, and how many there are."""
+
+    cost: FindingCost
+    count: int
+
+
+def bounded(costs: Costs, top: int, color: bool, steps: Steps | None = None) -> Iterator[str]:
+    """Yield the section on findings that have a bound, where there are any.
 
     Args:
         costs: the findings.
@@ -35,82 +49,123 @@ def findings(costs: Costs, top: int, color: bool, steps: Steps | None = None) ->
         color: whether a terminal takes colours.
         steps: what a run of the program says, where it was run.
     """
-    if not costs.each:
+    measured, negligible, _ = parts(costs)
+    if not measured and not negligible:
         return
-    measured, negligible, others = parts(costs)
     yield ""
-    if measured or negligible:
-        yield paint(f"findings: {together(costs)}", BOLD, color)
-    for cost in measured[:top]:
-        yield f"{paint(saves(cost, costs), BOLD, color)}  {_finding(cost)}"
+    yield paint(f"findings: {together(costs)}", BOLD, color)
+    for told in measured[:top]:
+        cost = told.cost
+        yield f"{paint(saves(cost, costs), BOLD, color)}  {_finding(told)}"
         yield f"  {basis(cost, costs)}"
-        command = proof(cost, steps)
-        if command is not None:
-            yield f"  prove its fix: {visible(command)}"
+        yield from _proof(cost, steps)
     yield from _more(measured, top)
     if negligible:
-        count = pluralise(len(negligible), "finding")
-        yield f"{count} measured, negligible: below {100 * NEGLIGIBLE:g} % at most"
-        yield from _listed(negligible, top)
-    for why, found in others.items():
-        yield f"{pluralise(len(found), 'finding')} without a bound: {why}"
-        yield from _listed(found, top)
+        counted = pluralise(count(negligible), "finding")
+        yield f"{counted} measured, negligible: below {100 * NEGLIGIBLE:g} % at most"
+        yield from _listed(negligible, min(top, _FEW), costs)
 
 
-def parts(
-    costs: Costs,
-) -> tuple[list[FindingCost], list[FindingCost], dict[str, list[FindingCost]]]:
+def _proof(cost: FindingCost, steps: Steps | None) -> Iterator[str]:
+    command = proof(cost, steps)
+    if command is not None:
+        yield f"  prove its fix: {visible(command)}"
+
+
+def unbounded(costs: Costs, top: int, steps: Steps | None = None) -> Iterator[str]:
+    """Yield the section on findings that have no bound, where there are any; arguments as of
+    `bounded`."""
+    for at, (why, found) in enumerate(parts(costs)[2].items()):
+        if not at:
+            yield ""
+        yield f"{pluralise(count(found), 'finding')} without a bound: {why}"
+        yield from _listed(found, min(top, _FEW), costs, steps)
+
+
+def parts(costs: Costs) -> tuple[list[Told], list[Told], dict[str, list[Told]]]:
     """Return the findings that are worth a look, those that are negligible, and by reason those
-    that have no bound."""
+    that have no bound, the most costly lines first."""
     measured = [cost for cost in costs.each if cost.bound and not costs.negligible(cost)]
     negligible = [cost for cost in costs.each if costs.negligible(cost)]
     others: dict[str, list[FindingCost]] = {}
     for cost in costs.each:
         if cost.bound is None:
             others.setdefault(cost.why, []).append(cost)
-    return measured, negligible, others
+    told = {
+        why: _told(sorted(found, key=lambda cost: -cost.most_ns)) for why, found in others.items()
+    }
+    return _told(measured), _told(negligible), told
+
+
+def _told(found: Iterable[FindingCost]) -> list[Told]:
+    same: dict[tuple[str, int, str, str], list[FindingCost]] = {}
+    for cost in found:
+        one = cost.finding
+        same.setdefault((one.filename, one.start.row, one.code, one.message), []).append(cost)
+    return [Told(equal[0], len(equal)) for equal in same.values()]
+
+
+def count(found: Iterable[Told]) -> int:
+    """Return how many findings there are."""
+    return sum(told.count for told in found)
 
 
 def together(costs: Costs) -> str:
     """Return what mending all findings saves at most."""
     return (
-        f"mending all saves at most {_part(costs.joint, costs)} of {span(costs.span)}; those that "
-        f"have a fix, at most {_part(costs.fixable, costs)}"
+        f"mending all saves at most {part_of(costs.joint, costs.span)} of {span(costs.span)}; "
+        f"those that have a fix, at most {part_of(costs.fixable, costs.span)}"
     )
 
 
 def saves(cost: FindingCost, costs: Costs) -> str:
     """Return what mending a finding alone saves at most."""
     assert cost.bound is not None
-    return f"at most {_part(cost.bound.alone_ns, costs)}"
+    return f"at most {part_of(cost.bound.alone_ns, costs.span)}"
 
 
 def basis(cost: FindingCost, costs: Costs) -> str:
     """Return what a bound rests on, and what it is once all others are mended."""
     assert cost.bound is not None
     words = BASES.get(cost.effect, cost.effect)
-    waited = "" if cost.wait is None else f"; it waits {_part(cost.wait.waited, costs)}"
+    if not costs.device and cost.effect in _ARITHMETIC:
+        words = "without all it does on this CPU, although its arithmetic may stay"
+    waited = "" if cost.wait is None else f"; it waits {part_of(cost.wait.waited, costs.span)}"
     joint = cost.bound.joint_ns
-    once = "" if joint == cost.bound.alone_ns else f"; {_part(joint, costs)} once all others are"
+    once = (
+        ""
+        if joint == cost.bound.alone_ns
+        else f"; {part_of(joint, costs.span)} once all others are"
+    )
     sure = cost.cost is None or cost.cost.site.certainty != "aligned"
     return f"{words}{waited}{once}{'' if sure else '; its calls are probably those of the line'}"
 
 
-def _part(time: int, costs: Costs) -> str:
-    return f"{span(time)} ({share(time, costs.span)})"
-
-
-def _listed(found: list[FindingCost], top: int) -> Iterator[str]:
-    yield from (f"  {_finding(cost)}" for cost in found[:top])
+def _listed(
+    found: Sequence[Told], top: int, costs: Costs, steps: Steps | None = None
+) -> Iterator[str]:
+    for told in found[:top]:
+        takes = line_takes(told.cost, costs)
+        yield f"  {_finding(told)}{takes}"
+        if takes:
+            yield from (f"  {line}" for line in _proof(told.cost, steps))
     yield from (f"  {line}" for line in _more(found, top))
 
 
-def _more(found: list[FindingCost], top: int) -> Iterator[str]:
+def line_takes(cost: FindingCost, costs: Costs) -> str:
+    """Return what the most costly line of a finding takes, where that is worth a word."""
+    if cost.most_ns < NEGLIGIBLE * costs.span:
+        return ""
+    return f"; its line takes {part_of(cost.most_ns, costs.span)}"
+
+
+def _more(found: Sequence[Told], top: int) -> Iterator[str]:
     if len(found) > top:
-        yield f"and {len(found) - top} more"
+        yield f"and {count(found[top:])} more"
 
 
-def _finding(cost: FindingCost) -> str:
-    one = cost.finding
+def _finding(told: Told) -> str:
+    one = told.cost.finding
+    times = f" ({told.count} times)" if told.count > 1 else ""
     at = f"{one.filename}:{one.start.row}"
-    return visible(f"{at}: {one.code} {clipped(one.message, _LONGEST)}")
+    return visible(f"{at}: {one.code} {clipped(one.message, _LONGEST)}{times}")

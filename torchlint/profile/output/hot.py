@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from torchlint.profile.lines import HOT, LineCost
-from torchlint.profile.output.table import share, span
+from torchlint.base.finding import Finding
+from torchlint.profile.lines import HOT, LineCost, about
+from torchlint.profile.output.table import part_of, span
 from torchlint.profile.output.waiting import place
 from torchlint.report.kit.terminal import BOLD, aligned, paint
 from torchlint.report.kit.words import DASH, size, visible
@@ -15,7 +16,13 @@ COSTS = ("host", "backward", "GPU", "waits", "copied", "allocated", "place")
 
 
 def hot(
-    found: Sequence[LineCost], whole: int, top: int, color: bool, *, checked: bool
+    found: Sequence[LineCost],
+    whole: int,
+    top: int,
+    color: bool,
+    *,
+    checked: bool,
+    findings: Iterable[Finding] = (),
 ) -> Iterator[str]:
     """Yield the section on hot places, where there are any.
 
@@ -25,42 +32,43 @@ def hot(
         top: how many are shown.
         color: whether a terminal takes colours.
         checked: whether the program's files were checked.
+        findings: those that have no bound, named beside their lines.
     """
     if not found:
         return
     yield ""
-    title = "hot, no rule" if checked else "hot places"
+    title = "hot, no bound" if checked else "hot places"
     yield paint(
         f"{title}: above {100 * HOT:g} % of {span(whole)} by one of the times, which overlap",
         BOLD,
         color,
     )
-    columns: list[tuple[str, ...]] = [COSTS]
-    columns += [hot_row(cost, whole) for cost in found[:top]]
-    shown = [
-        at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0") for row in columns[1:])
-    ]
-    yield from aligned([tuple(row[at] for at in shown) for row in columns])
+    known = list(findings)
+    cells = [hot_row(cost, whole, known) for cost in found[:top]]
+    shown = filled(cells)
+    yield from aligned([tuple(row[at] for at in shown) for row in (COSTS, *cells)])
     if len(found) > top:
         yield f"and {len(found) - top} more"
 
 
-def measured(rows: Sequence[Sequence[str]]) -> list[int]:
+def filled(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the places in `COSTS` of what was measured in some row."""
     return [at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0") for row in rows)]
 
 
-def hot_row(cost: LineCost, whole: int) -> tuple[str, ...]:
+def hot_row(cost: LineCost, whole: int, findings: Iterable[Finding] = ()) -> tuple[str, ...]:
     """Return what a place cost, one cell for each of `COSTS`.
 
     Args:
         cost: of the place.
         whole: the time of the run in nanoseconds.
+        findings: those of them that are about the place are named beside it.
     """
+    codes = sorted({finding.code for finding in findings if about(finding, cost.site)})
     times = (cost.host_ns, cost.backward_ns, cost.gpu_ns, cost.wait_ns)
     sizes = (cost.copied_bytes, cost.alloc_bytes)
     return (
-        *(f"{span(time)} ({share(time, whole)})" if time else span(time) for time in times),
+        *(part_of(time, whole) for time in times),
         *(DASH if nbytes is None else size(nbytes) if nbytes else "0" for nbytes in sizes),
-        visible(place(cost.site)),
+        visible(" ".join((place(cost.site), *codes))),
     )

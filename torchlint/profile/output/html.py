@@ -13,16 +13,17 @@ from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
 from torchlint.profile.output import run
-from torchlint.profile.output.findings import basis, parts, saves
-from torchlint.profile.output.hot import COSTS, hot_row, measured
+from torchlint.profile.output.content import Content
+from torchlint.profile.output.findings import Told, basis, count, line_takes, parts, saves
+from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
-from torchlint.profile.output.table import rows, share, span
+from torchlint.profile.output.table import beside, part_of, rows, share, span
 from torchlint.profile.output.waiting import place
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.timeline import Bar, Timeline
 from torchlint.profile.waits import Waits
 from torchlint.report.kit import html, svg
-from torchlint.report.kit.words import DASH, clipped, pluralise
+from torchlint.report.kit.words import clipped, pluralise
 
 _OPEN = 3
 """So many findings are shown unfolded."""
@@ -45,48 +46,32 @@ _KINDS = {
 }
 
 
-def render(
-    report: Report,
-    *,
-    rank: int | None,
-    top: int,
-    against: Report | None = None,
-    waits: Waits | None = None,
-    costs: Costs | None = None,
-    lines: Sequence[LineCost] = (),
-    steps: Steps | None = None,
-    step: Timeline | None = None,
-    texts: Mapping[str, str] | None = None,
-) -> str:
-    """Return the report as one HTML document, in ASCII; arguments as of the text.
-
-    Args:
-        lines: what each place cost.
-        steps: what a run of the program says of a step.
-        step: what is drawn of the median step.
-        texts: the files of the program by their names, for the code of findings.
+def render(content: Content) -> str:
+    """Return the report as one HTML document, in ASCII.
 
     Raises:
         UsageError: jinja2 is not installed.
     """
-    shown = report.rank(rank)
+    report, shown, before, top = content.report, content.shown, content.before, content.top
+    waits, steps = content.waits, content.steps
+    whole = waits.span if waits is not None else shown.figures.span
     page = {
         "command": shlex.join(("torchlint", *report.command)),
         "headline": headline(shown, waits, steps),
         "device": shown.device or "no GPU in the trace",
         "of": _of(shown),
-        "findings": _findings(costs, top, texts or {}, steps),
-        "others": _others(costs, top),
+        "findings": _findings(content.costs, top, content.texts, steps),
+        "others": _others(content.costs, top),
         "waits": _waits(waits, top),
-        **_places(lines, waits.span if waits is not None else shown.figures.span, top),
+        **_places(content.lines or (), whole, top),
         "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
-        "rows": _rows(shown, against.rank(rank) if against is not None else None),
-        "against": against is not None,
+        "rows": _rows(shown, before),
+        "against": before is not None,
         "ranks": list(_ranks(report)),
         "kernels": _kernels(shown, top),
-        "notes": [*report.notes, *(against.notes if against is not None else ())],
+        "notes": content.notes,
         "version": report.version,
-        **_timeline(step),
+        **_timeline(content.step),
     }
     text = html.rendered(
         __package__, "report.html.jinja", shared="measured.css", style="report.css", page=page
@@ -99,12 +84,10 @@ def _of(rank: Rank) -> str:
     return f"rank {rank.number}{world}, {rank.path}"
 
 
-def _rows(rank: Rank, other: Rank | None) -> list[tuple[str, str, str]]:
+def _rows(rank: Rank, other: Rank | None) -> list[tuple[str, ...]]:
     """Return the figures but the kernels, which have a table of their own."""
-    found = dict(rows(rank, 0))
-    before = dict(rows(other, 0)) if other is not None else {}
-    names = {**found, **before}
-    return [(name.strip(), found.get(name, DASH), before.get(name, DASH)) for name in names]
+    before = rows(other, 0) if other is not None else ()
+    return [(name.strip(), *values) for name, *values in beside(rows(rank, 0), before)]
 
 
 def _findings(
@@ -115,24 +98,26 @@ def _findings(
         return []
     return [
         {
-            **_words(cost.finding),
-            "saves": {"alone": saves(cost, costs), "basis": basis(cost, costs)},
+            **_words(told),
+            "saves": {"alone": saves(told.cost, costs), "basis": basis(told.cost, costs)},
             "open": at < _OPEN,
-            "code_rows": list(_code(cost.finding, texts)),
-            "diff": list(_diff(cost.finding, texts)),
-            "fix": _fix(cost.finding),
-            "proof": run.proof(cost, steps) or "",
+            "code_rows": list(_code(told.cost.finding, texts)),
+            "diff": list(_diff(told.cost.finding, texts)),
+            "fix": _fix(told.cost.finding),
+            "proof": run.proof(told.cost, steps) or "",
         }
-        for at, cost in enumerate(parts(costs)[0][:top])
+        for at, told in enumerate(parts(costs)[0][:top])
     ]
 
 
-def _words(finding: Finding) -> dict[str, str]:
+def _words(told: Told) -> dict[str, str]:
+    finding = told.cost.finding
+    times = f" ({told.count} times)" if told.count > 1 else ""
     return {
         "code": finding.code,
         "name": finding.name,
         "where": f"{finding.filename}:{finding.start.row}",
-        "message": finding.message,
+        "message": f"{finding.message}{times}",
     }
 
 
@@ -146,9 +131,11 @@ def _others(costs: Costs | None, top: int) -> list[dict[str, Any]]:
         kinds = {"measured, negligible": negligible, **kinds}
     return [
         {
-            "title": f"{pluralise(len(found), 'finding')} {why}",
-            "shown": [_words(cost.finding) for cost in found[:top]],
-            "more": len(found) - len(found[:top]),
+            "title": f"{pluralise(count(found), 'finding')} {why}",
+            "shown": [
+                {**_words(told), "takes": line_takes(told.cost, costs)} for told in found[:top]
+            ],
+            "more": count(found[top:]),
         }
         for why, found in kinds.items()
     ]
@@ -196,11 +183,11 @@ def _waits(waits: Waits | None, top: int) -> dict[str, Any]:
     if waits is None:
         return {}
     return {
-        "joint": f"{span(waits.joint)} ({share(waits.joint, waits.span)})",
+        "joint": part_of(waits.joint, waits.span),
         "rows": [
             (
-                _of_whole(wait.alone, waits.span),
-                _of_whole(wait.waited, waits.span),
+                part_of(wait.alone, waits.span),
+                part_of(wait.waited, waits.span),
                 f"{wait.calls:,}",
                 place(wait.site),
             )
@@ -213,15 +200,11 @@ def _places(lines: Sequence[LineCost], whole: int, top: int) -> dict[str, Any]:
     """Return the table of the most costly places, their shares those of the `whole` time; columns
     in which nothing was measured are left out."""
     cells = [hot_row(cost, whole) for cost in lines[:top]]
-    kept = measured(cells)
+    kept = filled(cells)
     return {
         "places_head": [COSTS[at] for at in kept],
         "places": [[row[at] for at in kept] for row in cells],
     }
-
-
-def _of_whole(time: int | None, whole: int) -> str:
-    return DASH if time is None else f"{span(time)} ({share(time, whole)})"
 
 
 def _timeline(step: Timeline | None) -> dict[str, Any]:
@@ -307,7 +290,7 @@ def _kernels(rank: Rank, top: int) -> list[tuple[str, str, str, str]]:
             clipped(kernel.name, _NAME),
             kernel.kind,
             f"{kernel.count:,}",
-            f"{span(kernel.total)} ({share(kernel.total, whole)})",
+            part_of(kernel.total, whole),
         )
         for kernel in of.kernels[:top]
     ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from torchlint.profile.fleet import spreads, table
@@ -15,6 +14,7 @@ from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
 from torchlint.profile.output import run
+from torchlint.profile.output.content import Content
 from torchlint.profile.report import Rank, Report, common_steps
 from torchlint.profile.sites import Site
 from torchlint.profile.waits import Wait, Waits
@@ -23,19 +23,10 @@ from torchlint.report.kit import ascii_json
 SCHEMA_VERSION = 1
 
 
-def render(
-    report: Report,
-    *,
-    rank: int | None,
-    top: int,
-    against: Report | None = None,
-    waits: Waits | None = None,
-    costs: Costs | None = None,
-    lines: Sequence[LineCost] | None = None,
-    steps: Steps | None = None,
-) -> str:
-    """Return the report as JSON, ASCII only, with a final newline; arguments as of the text."""
-    found = document(report, rank, top)
+def render(content: Content) -> str:
+    """Return the report as JSON, ASCII only, with a final newline."""
+    waits, costs, lines, steps = content.waits, content.costs, content.lines, content.steps
+    found = document(content.report, content.rank, content.top)
     found["waits"] = None if waits is None else _waits(waits)
     found["bounds"] = _bounds(costs) if costs is not None and costs.each else None
     found["findings"] = (
@@ -43,8 +34,8 @@ def render(
     )
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
     found["run"] = None if steps is None else run.document(steps)
-    if against is not None:
-        found["against"] = document(against, rank, top)
+    if content.against is not None:
+        found["against"] = document(content.against, content.rank, content.top)
     return ascii_json.dump(found)
 
 

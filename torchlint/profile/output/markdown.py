@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from torchlint.profile.join import Costs, FindingCost
-from torchlint.profile.output.findings import basis, parts, saves, together
+from torchlint.profile.join import Costs
+from torchlint.profile.lines import LineCost
+from torchlint.profile.output import run
+from torchlint.profile.output.content import Content
+from torchlint.profile.output.findings import Told, basis, count, parts, saves, together
+from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
-from torchlint.profile.output.table import rows, share, span
+from torchlint.profile.output.table import Row, beside, part_of, rows
 from torchlint.profile.output.waiting import place
-from torchlint.profile.report import Report
 from torchlint.profile.waits import Waits
-from torchlint.report.kit.words import DASH, clipped, pluralise, visible
+from torchlint.report.kit.words import clipped, pluralise, visible
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
 _NAME = 72
 """Characters of a name that are shown."""
 
 
-def render(
-    report: Report,
-    *,
-    rank: int | None,
-    top: int,
-    against: Report | None = None,
-    waits: Waits | None = None,
-    costs: Costs | None = None,
-) -> str:
-    """Return the report; arguments as of the text."""
-    shown = report.rank(rank)
-    lines = ["## torchlint profile", "", _plain(headline(shown, waits))]
+def render(content: Content) -> str:
+    """Return the report."""
+    waits, costs, top = content.waits, content.costs, content.top
+    shown, older = content.shown, content.before
+    lines = ["## torchlint profile", "", _plain(headline(shown, waits, content.steps))]
     if costs is not None and costs.each:
         lines += ["", "### Findings", "", *_findings(costs, top)]
     if waits is not None and waits.each:
         lines += ["", "### Waits for the device", "", *_waits(waits, top)]
-    before = dict(rows(against.rank(rank), top)) if against is not None else None
-    lines += ["", "### Figures", "", *_figures(list(rows(shown, top)), before)]
-    notes = (*report.notes, *(against.notes if against is not None else ()))
-    lines += ["" * bool(notes), *(f"- {_plain(note)}" for note in notes)]
+    if content.lines and waits is not None:
+        lines += ["", "### Places", "", *_costly(content.lines[:top], waits.span)]
+    steps = run.rows(content.steps) if content.steps is not None and older is None else ()
+    now = (*steps, *rows(shown, top))
+    lines += [
+        "",
+        "### Figures",
+        "",
+        *_figures(now, rows(older, top) if older is not None else None),
+    ]
+    lines += ["" * bool(content.notes), *(f"- {_plain(note)}" for note in content.notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -49,38 +52,42 @@ def _findings(costs: Costs, top: int) -> Iterator[str]:
         yield f"{words[0].upper()}{words[1:]}."
         yield ""
     if measured:
-        found = [(saves(cost, costs), _finding(cost), basis(cost, costs)) for cost in measured]
+        found = [
+            (saves(told.cost, costs), _finding(told), basis(told.cost, costs)) for told in measured
+        ]
         yield from _table(("mending saves", "finding", "by"), found[:top])
     if len(measured) > top:
         yield ""
-        yield f"And {len(measured) - top} more."
+        yield f"And {count(measured[top:])} more."
     kinds = {f"without a bound, {why}": found for why, found in others.items()}
     if negligible:
         kinds = {"measured, negligible": negligible, **kinds}
     for why, found_ in kinds.items():
         yield ""
-        count = pluralise(len(found_), "finding")
-        yield f"{count} {_plain(why)}: {', '.join(_places(found_, top))}"
+        counted = pluralise(count(found_), "finding")
+        yield f"{counted} {_plain(why)}: {', '.join(_places(found_, top))}"
 
 
-def _places(found: Sequence[FindingCost], top: int) -> Iterator[str]:
-    for cost in found[:top]:
-        yield f"{_code(f'{cost.finding.filename}:{cost.finding.start.row}')} {cost.finding.code}"
+def _places(found: Sequence[Told], top: int) -> Iterator[str]:
+    for told in found[:top]:
+        one = told.cost.finding
+        yield f"{_code(f'{one.filename}:{one.start.row}')} {one.code}"
     if len(found) > top:
-        yield f"and {len(found) - top} more"
+        yield f"and {count(found[top:])} more"
 
 
-def _finding(cost: FindingCost) -> str:
-    one = cost.finding
-    return f"{_code(f'{one.filename}:{one.start.row}')} **{one.code}** {_plain(one.message)}"
+def _finding(told: Told) -> str:
+    one = told.cost.finding
+    times = f" ({told.count} times)" if told.count > 1 else ""
+    return f"{_code(f'{one.filename}:{one.start.row}')} **{one.code}** {_plain(one.message)}{times}"
 
 
 def _waits(waits: Waits, top: int) -> Iterator[str]:
     whole = waits.span
     found = [
         (
-            DASH if wait.alone is None else f"{span(wait.alone)} ({share(wait.alone, whole)})",
-            f"{span(wait.waited)} ({share(wait.waited, whole)})",
+            part_of(wait.alone, whole),
+            part_of(wait.waited, whole),
             f"{wait.calls:,}",
             _code(place(wait.site)),
         )
@@ -89,17 +96,17 @@ def _waits(waits: Waits, top: int) -> Iterator[str]:
     yield from _table(("saves at most", "waits", "calls", "place"), found)
 
 
-def _figures(now: Sequence[tuple[str, str]], before: dict[str, str] | None) -> Iterator[str]:
-    if before is None:
-        found = [(_label(name), _plain(value)) for name, value in now]
-        yield from _table(("figure", "value"), found)
-        return
-    both = {**dict(now), **before}
-    new = dict(now)
-    found3 = [
-        (_label(name), _plain(new.get(name, DASH)), _plain(before.get(name, DASH))) for name in both
-    ]
-    yield from _table(("figure", "now", "before"), found3)
+def _costly(lines: Sequence[LineCost], whole: int) -> Iterator[str]:
+    found = [hot_row(cost, whole) for cost in lines]
+    shown = filled(found)
+    cells = [[_plain(row[at]) for at in shown] for row in found]
+    yield from _table([COSTS[at] for at in shown], cells)
+
+
+def _figures(now: Iterable[Row], before: Iterable[Row] | None) -> Iterator[str]:
+    head = ("figure", "value") if before is None else ("figure", "now", "before")
+    found: Iterable[tuple[str, ...]] = now if before is None else beside(now, before)
+    yield from _table(head, [(_label(name), *map(_plain, values)) for name, *values in found])
 
 
 def _table(head: Sequence[str], found: Sequence[Sequence[str]]) -> Iterator[str]:

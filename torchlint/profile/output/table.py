@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchlint.profile.report import Rank
 from torchlint.report.kit.words import DASH, digits, size
@@ -28,6 +28,18 @@ def span(nanoseconds: float | None) -> str:
 def share(part: float | None, whole: float) -> str:
     """Return a part of a whole in percent."""
     return DASH if part is None or not whole else f"{100 * part / whole:.1f} %"
+
+
+def part_of(time: int | None, whole: int) -> str:
+    """Return a time, and which part of a whole it is: ``12.3 ms (4.5 %)``."""
+    return f"{span(time)} ({share(time, whole)})" if time else span(time)
+
+
+def beside(now: Iterable[Row], before: Iterable[Row]) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of two reports beside each other; what one of them lacks is a dash."""
+    new, old = dict(now), dict(before)
+    for name in {**new, **old}:
+        yield name, new.get(name, DASH), old.get(name, DASH)
 
 
 def rows(rank: Rank, top: int) -> Iterator[Row]:

@@ -2,76 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from torchlint.profile.fleet import LEAST, Spread, spreads, table
-from torchlint.profile.join import Costs
-from torchlint.profile.lines import LineCost, unruled
-from torchlint.profile.live import Steps
+from torchlint.profile.fleet import Spread, spreads, straggler, table
+from torchlint.profile.lines import unruled
 from torchlint.profile.output import run
-from torchlint.profile.output.findings import findings
+from torchlint.profile.output.content import Content
+from torchlint.profile.output.findings import bounded, unbounded
 from torchlint.profile.output.hot import hot
-from torchlint.profile.output.table import Row, rows, share, span
+from torchlint.profile.output.table import beside, rows, share, span
 from torchlint.profile.output.waiting import waiting
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.terminal import BOLD, DIM, aligned, paint
-from torchlint.report.kit.words import DASH, clipped, visible
+from torchlint.report.kit.words import clipped, visible
 
 _LONGEST = 72
 """Characters of a kernel's name that are shown: templates have thousands."""
 _FIGURES = {"step": "step", "idle": "GPU idle", "waits": "waits in collectives"}
 
 
-def render(
-    report: Report,
-    *,
-    rank: int | None,
-    top: int,
-    against: Report | None = None,
-    color: bool = False,
-    waits: Waits | None = None,
-    costs: Costs | None = None,
-    lines: Sequence[LineCost] = (),
-    checked: bool = False,
-    steps: Steps | None = None,
-) -> str:
+def render(content: Content, color: bool = False) -> str:
     """Return the report.
 
     Args:
-        report: what was counted.
-        rank: the rank to show, the lowest where None.
-        top: how many kernels, waits and findings are shown.
-        against: an older report, shown beside it.
+        content: what is shown.
         color: whether a terminal takes colours.
-        waits: where the program waits.
-        costs: findings, with what was measured at their places.
-        lines: what places of the program cost.
-        checked: whether the program's files were checked.
-        steps: what a run of the program says of a step.
     """
-    shown = report.rank(rank)
+    shown, older, top = content.shown, content.before, content.top
     found = [paint(visible(_title(shown)), BOLD, color)]
-    if against is None:
-        table = [*(run.rows(steps) if steps is not None else ()), *rows(shown, top)]
-        found += aligned([(_label(name), visible(value)) for name, value in table])
+    if older is None:
+        steps = content.steps
+        cells = [*(run.rows(steps) if steps is not None else ()), *rows(shown, top)]
+        found += aligned([(_label(name), visible(value)) for name, value in cells])
     else:
-        other = against.rank(rank)
-        found[0] += paint(f", against {visible(other.path)}", DIM, color)
-        found += aligned([*_beside(list(rows(shown, top)), list(rows(other, top)))])
-    if waits is not None:
-        found += waiting(waits, top, color)
-        known = costs.each if costs is not None else ()
-        if costs is not None:
-            found += findings(costs, top, color, steps)
-        if known and not waits.frames:
-            found.append("the trace has no Python frames; record with with_stack=True to join them")
-        rest = unruled(lines, (cost.finding for cost in known), waits.span)
-        found += hot(list(rest), waits.span, top, color, checked=checked)
-    found += _ranks(report, top, color)
-    notes = (*report.notes, *(against.notes if against is not None else ()))
-    found += [paint(f"note: {visible(note)}", DIM, color) for note in notes]
+        found[0] += paint(f", against {visible(older.path)}", DIM, color)
+        both = [("", "now", "before"), *beside(rows(shown, top), rows(older, top))]
+        found += aligned([(_label(name), *map(visible, values)) for name, *values in both])
+    if content.waits is not None:
+        found += _places(content, content.waits, color)
+    found += _ranks(content.report, top, color)
+    found += [paint(f"note: {visible(note)}", DIM, color) for note in content.notes]
     return "\n".join(found) + "\n"
+
+
+def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
+    """Yield what places of the program cost: waits, findings with a bound, hot places, and the
+    findings that have none."""
+    costs, top = content.costs, content.top
+    yield from waiting(waits, top, color)
+    if costs is not None and costs.each:
+        yield from bounded(costs, top, color, content.steps)
+        if not waits.frames:
+            yield "the trace has no Python frames; record with with_stack=True to join them"
+    known = costs.each if costs is not None else ()
+    told = [cost.finding for cost in known if cost.bound is not None]
+    rest = list(unruled(content.lines or (), told, waits.span))
+    others = [cost.finding for cost in known if cost.bound is None]
+    yield from hot(rest, waits.span, top, color, checked=content.checked, findings=others)
+    if costs is not None:
+        yield from unbounded(costs, top, content.steps)
 
 
 def _title(rank: Rank) -> str:
@@ -82,14 +72,6 @@ def _title(rank: Rank) -> str:
 
 def _label(name: str) -> str:
     return clipped(visible(name), _LONGEST)
-
-
-def _beside(new: list[Row], old: list[Row]) -> Iterator[tuple[str, str, str]]:
-    """Yield the rows of two reports; what one of them lacks is a dash."""
-    before, now = dict(old), dict(new)
-    yield "", "now", "before"
-    for name in {**now, **before}:
-        yield _label(name), visible(now.get(name, DASH)), visible(before.get(name, DASH))
 
 
 def _ranks(report: Report, top: int, color: bool) -> Iterator[str]:
@@ -116,13 +98,11 @@ def _ranks(report: Report, top: int, color: bool) -> Iterator[str]:
         longer = ", which wait longer for the others" if report.waiting.matched else ""
         yield f"and {len(found) - len(shown)} more{longer}"
     yield from _spread(spreads(found), len(found), color)
-    least = found[0].waits
-    waits = [row.waits for row in found if row.waits is not None]
-    middle = sorted(waits)[len(waits) // 2] if waits else 0
-    if least is not None and len(found) >= LEAST and least < middle / 2:
+    late = straggler(found)
+    if late is not None:
         yield (
-            f"the others wait for rank {found[0].rank}: it waits {span(least)} in collectives, the "
-            f"median rank {span(middle)}"
+            f"the others wait for rank {late.rank}: it waits {span(late.waits)} in collectives, "
+            f"the median rank {span(late.median)}"
         )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint.profile.output.table import share, span
+from torchlint.profile.output.table import part_of, span
 from torchlint.profile.sites import Site
 from torchlint.profile.waits import Wait, Waits
 from torchlint.report.kit.terminal import BOLD, aligned, paint
-from torchlint.report.kit.words import DASH, visible
+from torchlint.report.kit.words import visible
 
 
 def waiting(found: Waits, top: int, color: bool) -> Iterator[str]:
@@ -23,7 +23,7 @@ def waiting(found: Waits, top: int, color: bool) -> Iterator[str]:
         yield ""
         yield paint(
             f"waits for the device: without all of them {span(found.span)} would be shorter by at "
-            f"most {span(found.joint)} ({share(found.joint, found.span)})",
+            f"most {part_of(found.joint, found.span)}",
             BOLD,
             color,
         )
@@ -33,9 +33,8 @@ def waiting(found: Waits, top: int, color: bool) -> Iterator[str]:
 
 
 def _row(wait: Wait, whole: int) -> tuple[str, str, str, str]:
-    saved = DASH if wait.alone is None else f"{span(wait.alone)} ({share(wait.alone, whole)})"
-    waited = f"{span(wait.waited)} ({share(wait.waited, whole)})"
-    return saved, waited, f"{wait.calls:,}", visible(place(wait.site))
+    times = part_of(wait.alone, whole), part_of(wait.waited, whole)
+    return *times, f"{wait.calls:,}", visible(place(wait.site))
 
 
 def place(site: Site) -> str:

@@ -113,7 +113,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
-    effect="host",
+    effect="upload",
     triggers=(b"cuda",),
     equivalence="rng",
 )

@@ -204,7 +204,7 @@ rule = Rule(
     message="{factory} builds on the CPU and is then copied; pass device={dev} instead.",
     severity="warning",
     default=True,
-    effect="host",
+    effect="upload",
     triggers=(b"torch",),
     yields_to=("TL104", "TL206", "TL902"),
     equivalence="rng",

@@ -106,7 +106,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
-    effect="host",
+    effect="upload",
     triggers=(b"from_numpy", b"tensor", b"Tensor", b"asarray"),
     runs="step",
 )

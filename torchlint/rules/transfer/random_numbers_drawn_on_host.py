@@ -123,7 +123,7 @@ rule = Rule(
     ),
     severity="warning",
     default=True,
-    effect="host",
+    effect="upload",
     triggers=(b"random",),
     yields_to=("TL104",),
     equivalence="rng",

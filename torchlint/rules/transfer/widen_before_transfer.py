@@ -105,7 +105,7 @@ rule = Rule(
     ),
     severity="info",
     default=True,
-    effect="host",
+    effect="upload",
     triggers=(b".to", b".cuda", b".cpu"),
     yields_to=("TL102", "TL104"),
     equivalence="bitwise",

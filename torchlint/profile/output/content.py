@@ -1,0 +1,59 @@
+"""What a report shows, whatever its form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torchlint.profile.join import Costs
+from torchlint.profile.lines import LineCost
+from torchlint.profile.live import Steps
+from torchlint.profile.report import Rank, Report
+from torchlint.profile.timeline import Timeline
+from torchlint.profile.waits import Waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Of one rank in detail, and of all beside each other; None where there is no trace.
+
+    Args:
+        report: what was counted.
+        rank: the rank to show, the lowest where None.
+        top: how many kernels, waits, places and findings of a kind are shown.
+        against: an older report, shown beside it.
+        waits: where the program waits.
+        costs: findings, with what was measured at their places.
+        lines: what places of the program cost.
+        checked: whether the program's files were checked.
+        steps: what a run of the program says of a step.
+        step: what is drawn of the median step.
+        texts: the files of the program by their names, for the code of findings.
+    """
+
+    report: Report
+    rank: int | None
+    top: int
+    against: Report | None = None
+    waits: Waits | None = None
+    costs: Costs | None = None
+    lines: tuple[LineCost, ...] | None = None
+    checked: bool = False
+    steps: Steps | None = None
+    step: Timeline | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> Rank:
+        """Return the rank to show."""
+        return self.report.rank(self.rank)
+
+    @property
+    def before(self) -> Rank | None:
+        """Return the rank of the older report."""
+        return None if self.against is None else self.against.rank(self.rank)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what is to be known about the traces."""
+        return (*self.report.notes, *(self.against.notes if self.against is not None else ()))

@@ -1,0 +1,45 @@
+"""Marks of the program's statements, in traces that torchlint recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchlint.trace.columns import Mask, Trace
+
+TABLE = "torchlint_marks"
+"""What the table of marks is called that stands beside the events."""
+_MARK = re.compile(r"tl#\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of the program: its file and first line, and the function that it is in."""
+
+    file: str
+    line: int
+    function: str
+
+
+def recorded(trace: Trace) -> bool:
+    """Say whether torchlint recorded the trace."""
+    return TABLE in trace.meta
+
+
+def of_marks(trace: Trace) -> Mask:
+    """Return which events are marks of statements."""
+    return np.isin(trace.columns.name, trace.named(_MARK) if recorded(trace) else [])
+
+
+def statements(trace: Trace) -> Mapping[str, Statement]:
+    """Return the statements that marks stand for, by the names of the marks."""
+    table = trace.meta.get(TABLE)
+    found = {}
+    for number, row in table.items() if isinstance(table, dict) else ():
+        match row:
+            case [str(file), int(line), int(), str(function)]:
+                found[f"tl#{number}"] = Statement(file, line, function)
+    return found
