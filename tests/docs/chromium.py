@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -16,16 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.browser import CHROMIUM, FLAGS
 from tests.patience import PATIENCE
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"
-).split()
 # Chromium reads its orders from descriptor 3 and answers on 4.
 _START = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
@@ -150,7 +142,13 @@ def tab(profile: Path) -> Iterator[Tab]:
     assert CHROMIUM
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+    command = [
+        CHROMIUM,
+        *FLAGS,
+        "--remote-debugging-pipe",
+        f"--user-data-dir={profile}",
+        "about:blank",
+    ]
     with subprocess.Popen(
         [sys.executable, "-c", _START, str(in_read), str(out_write), *command],
         pass_fds=(in_read, out_write),

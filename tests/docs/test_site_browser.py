@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser import CHROMIUM
 from tests.checking import rules
-from tests.docs.chromium import CHROMIUM, Tab, tab
+from tests.docs.chromium import Tab, tab
 
 pytestmark = [
     pytest.mark.slow,

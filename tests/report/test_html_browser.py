@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser import CHROMIUM, PROBE, WATCH, chromium
+from tests.browser import CHROMIUM, FRAME, PROBE, WATCH, chromium
 from torchlint.base.finding import (
     FileReport,
     Finding,
@@ -36,18 +36,6 @@ HOSTILE = (
 )
 _POLICY = re.compile(r"script-src '[^']*'")
 
-# A window of Chromium is not narrower than 500 pixels, so the page is laid out in a frame.
-FRAME = """<!DOCTYPE html>
-<meta name="color-scheme" content="light dark">
-<body><iframe style="width: {width}px; height: 900px; border: 0" srcdoc="{page}"></iframe>
-<script>
-onload = () => {{
-  const inner = frames[0];
-  const seen = JSON.parse(inner.document.body.dataset.probe);
-  document.body.dataset.probe = JSON.stringify({{...seen, asked: inner.document.asked}});
-}};
-</script>
-"""
 # Works the filters as a reader would; `steps` say what was shown after each.
 WORKER = """
 <script>
