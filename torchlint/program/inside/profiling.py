@@ -8,21 +8,17 @@ record of its own, so every rank does.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
 import re
-import signal
-import threading
 import time
 from typing import Any
 
 from . import statement_marks
-from .ending import Ending
-from .imports import after_import, leaked
+from .imports import after_import
+from .recording import Recording
 from .statement_marks import Marks
-from .steps import Boundary
 
 MARKS = "torchlint_marks"
 """What the table of marks is called in a trace."""
@@ -46,108 +42,43 @@ def marks() -> Marks:
     return _current.marks
 
 
-class Profiling:
-    """What one process of the program has done so far.
+class Profiling(Recording):
+    """What one process of the program has done so far; every rank counts its steps.
 
-    Args (keys of the settings):
-        out: where records and traces go.
-        root: the copy of the project; original: the project.
+    Args (keys of the settings, beside those of all):
+        out: where traces go too.
         warmup, steps: how many steps are waited for, and profiled.
         memory: whether shapes and allocations are recorded.
-        device: "cpu" or "cuda".
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.marks = Marks(settings["root"])
-        self.boundary = Boundary()
-        self.ending = Ending()
-        self.torch: Any = None
-        self.main = threading.main_thread()
         self.profiler: Any = None
         self.step_mark: Any = None
         self.trace = ""
-        self.reason = "ended"
-        self.dumped = False
-        self.trouble: list[str] = []
-        self.steps = 0
         self.settle = max(1, int(settings["warmup"]) // 2)
         self.timed_to = max(self.settle + 1, int(settings["warmup"]))
-        self.loader_ns = 0
         self.ends: list[tuple[int, int]] = []
         """(time, nanoseconds in DataLoaders so far) at the ends of the steps that are timed."""
         self.total: int | None = None
 
     # Hooks
 
-    def torch_imported(self, torch: Any) -> None:
-        """Hook torch; what fails is noted, and nothing is recorded."""
-        self.torch = torch
-        try:
-            from torch.optim.optimizer import register_optimizer_step_post_hook
-
-            statement_marks.compiled_by(torch)
-            register_optimizer_step_post_hook(self._after_optimizer)
-            self._wrap_backward()
-            self._wrap_loader()
-            atexit.register(self.dump)
-            os.register_at_fork(after_in_child=self._forked)
-        except Exception as error:
-            self.trouble.append(f"recorder disabled: {type(error).__name__}: {error}")
-
-    def _wrap_backward(self) -> None:
-        backward = self.torch.autograd.backward
-
-        def watched(*args: Any, **kwargs: Any) -> None:
-            backward(*args, **kwargs)
-            if self._ours() and self.boundary.backward():
-                self.step()
-
-        self.torch.autograd.backward = watched
-
-    def _wrap_loader(self) -> None:
-        from torch.utils.data import dataloader
-
-        following = dataloader._BaseDataLoaderIter.__next__
-
-        def watched(this: Any) -> Any:
-            start = time.perf_counter_ns()
-            batch = following(this)
-            self.loader_ns += time.perf_counter_ns() - start
-            if self._ours() and self.boundary.batch():
-                self.step()
-            return batch
-
-        dataloader._BaseDataLoaderIter.__next__ = watched
-
-    def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
-        if compiling is not None and compiling():
-            return
-        if self._ours() and self.boundary.optimizer(optimizer):
-            self.step()
-
-    def _ours(self) -> bool:
-        return threading.current_thread() is self.main
+    def _hook(self) -> None:
+        statement_marks.compiled_by(self.torch)
+        super()._hook()
 
     def _forked(self) -> None:
         """A forked child starts with nothing done, and what it does is not in its parent's
         trace."""
         statement_marks.forget()
-        self.steps, self.dumped, self.reason, self.profiler = 0, False, "ended", None
-        self.main = threading.main_thread()
-        self.boundary = Boundary()
-        atexit.unregister(self.dump)
+        self.profiler = None
+        super()._forked()
 
     # Steps
 
-    def step(self) -> None:
-        """Take the end of a step."""
-        if self.reason != "ended":
-            self.ending.stop()
-        self.steps += 1
-        if self.steps == 1:
-            signal.signal(signal.SIGTERM, self._terminated)
+    def _step(self) -> None:
         if self.steps == self.settle:
             self._sync()
         if self.settle <= self.steps <= self.timed_to:
@@ -170,9 +101,7 @@ class Profiling:
         if self.steps <= self.timed_to + int(self.settings["steps"]):
             self._begin_mark()
             return
-        self.reason = "step budget"
-        self.dump()
-        self.ending.stop()
+        self._end()
 
     def _make(self) -> None:
         """Prepare the profiler: for CUDA that takes a while, and the step behind it is no steady
@@ -208,16 +137,6 @@ class Profiling:
             self.step_mark.__exit__(None, None, None)
             self.step_mark = None
 
-    def _sync(self) -> None:
-        if self.settings["device"] == "cuda" and self.torch.cuda.is_initialized():
-            self.torch.cuda.synchronize()
-
-    def _terminated(self, number: int, frame: Any) -> None:
-        if self.reason == "ended":
-            self.reason = "terminated"
-            self.dump()
-        os._exit(128 + number)
-
     # Its record
 
     def dump(self) -> None:
@@ -231,26 +150,18 @@ class Profiling:
             self.trouble.append(f"the trace cannot be written: {type(error).__name__}: {error}")
         rank, world = self._rank()
         cuda = self.settings["device"] == "cuda" and self.torch.cuda.is_initialized()
-        content = {
-            "pid": os.getpid(),
-            "rank": rank,
-            "world": world,
-            "reason": self.reason,
-            "steps": self.steps,
-            "boundary": self.boundary.kind,
-            "trace": self.trace,
-            "total_ns": self.total,
-            "ends_ns": self.ends,
-            "device": self.torch.cuda.get_device_name() if cuda else "",
-            "marks": len(self.marks.rows),
-            "unmarked": self.marks.unmarked,
-            "leaked": leaked(self.settings["original"], self.settings["root"]),
-            "trouble": self.trouble,
-        }
-        path = os.path.join(self.settings["out"], f"record-{os.getpid()}.json")
-        with open(f"{path}.part", "w", encoding="utf-8") as out:  # noqa: PTH123
-            json.dump(content, out)
-        os.replace(f"{path}.part", path)
+        self.write(
+            {
+                "rank": rank,
+                "world": world,
+                "trace": self.trace,
+                "total_ns": self.total,
+                "ends_ns": self.ends,
+                "device": self.torch.cuda.get_device_name() if cuda else "",
+                "marks": len(self.marks.rows),
+                "unmarked": self.marks.unmarked,
+            }
+        )
 
     def _export(self) -> None:
         if self.profiler is None or self.steps <= self.timed_to:

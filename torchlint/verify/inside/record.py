@@ -3,30 +3,21 @@ and results."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ...program.inside.imports import leaked
 from .timing import peak_resident
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
 
-def write(recorder: Recorder) -> None:
-    """Write ``record-<pid>.json`` in the run's folder, and the results beside it; whole or not at
-    all."""
-    settings = recorder.settings
-    content = {
-        "pid": os.getpid(),
-        "reason": recorder.reason,
-        "steps": recorder.steps,
-        "boundary": recorder.boundary.kind,
-        "trouble": recorder.trouble,
-        "leaked": leaked(settings.get("original", ""), settings["root"]),
+def content(recorder: Recorder) -> dict[str, Any]:
+    """Return what the record says beside what every recorder's does; results are written beside
+    it."""
+    return {
         "compiled": "torch._dynamo.eval_frame" in sys.modules and _compiled(),
         "ticks": recorder.stopping.ticks,
         "horizon": recorder.stopping.horizon(recorder.reason == "ended"),
@@ -36,10 +27,6 @@ def write(recorder: Recorder) -> None:
         **_peak(recorder),
         **_results(recorder),
     }
-    path = os.path.join(settings["out"], f"record-{os.getpid()}.json")
-    with open(f"{path}.part", "w", encoding="utf-8") as out:  # noqa: PTH123
-        json.dump(content, out)
-    os.replace(f"{path}.part", path)
 
 
 def _results(recorder: Recorder) -> dict[str, Any]:

@@ -13,20 +13,15 @@ which phase:
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
-import signal
-import sys
-import threading
 import time
 from types import FrameType
 from typing import Any
 
-from ...program.inside.ending import Ending
 from ...program.inside.imports import after_import
-from ...program.inside.steps import Boundary
+from ...program.inside.recording import Recording
 from . import record
 from .marks import Marks
 from .schedule import EVALUATION, TRAIN, Schedule
@@ -56,42 +51,25 @@ def _compile_deterministically(config: Any) -> None:
         config.deterministic = True
 
 
-class Recorder:
+class Recorder(Recording):
     """What one process of the program has done so far."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.phase = settings["phase"]
-        self.boundary = Boundary()
         self.schedule = Schedule(settings.get("cut") or {})
         self.stopping = StoppingPoint(settings)
-        self.torch: Any = None
         self.results: Any = None
         self.timing: Timing | None = None
         self.ledger: Any = None
         self.writes: Writes | None = None
         self.marks: Marks | None = None
-        self.reason = "ended"
-        self.steps = 0
-        self.ending = Ending()
         self.calls = 0
         self.behind = ""
-        self.loader_ns = 0
         self.begun = self.first = time.perf_counter()
         self.prefetched = 0
-        self.dumped = False
-        self.trouble: list[str] = []
-        self.main = threading.main_thread()
 
     # Hooks
-
-    def torch_imported(self, torch: Any) -> None:
-        """Hook torch; what fails is noted and disables the recorder, not the program."""
-        self.torch = torch
-        try:
-            self._hook()
-        except Exception as error:
-            self.trouble.append(f"recorder disabled: {type(error).__name__}: {error}")
 
     def _be_deterministic(self) -> None:
         """Have operations be deterministic, as `torch.use_deterministic_algorithms` does with
@@ -105,7 +83,7 @@ class Recorder:
 
     def _hook(self) -> None:
         torch = self.torch
-        from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+        from torch.optim.optimizer import Optimizer
 
         from .results import Results, shake
         from .snapshot import seed
@@ -130,13 +108,9 @@ class Recorder:
                 self._facts,
                 lambda: self.loader_ns,
             )
-        register_optimizer_step_post_hook(self._after_optimizer)
-        self._wrap_backward()
-        self._wrap_loader()
+        super()._hook()
         if self.timing is None:
             self._wrap_forward()
-        atexit.register(self.dump)
-        os.register_at_fork(after_in_child=self._forked)
 
     def _start_ledger(self) -> None:
         if self.settings["device"] == "cuda":
@@ -158,25 +132,19 @@ class Recorder:
 
         optimizer.__init__ = shaken
 
-    def _wrap_backward(self) -> None:
-        backward = self.torch.autograd.backward
+    def _before_backward(self, tensors: Any) -> None:
+        if self.results is not None and self._ours():
+            with self._unseen():
+                self.results.see_loss(tensors)
 
-        def watched(tensors: Any, *args: Any, **kwargs: Any) -> None:
-            if self.results is not None and self._ours():
-                with self._unseen():
-                    self.results.see_loss(tensors)
-            backward(tensors, *args, **kwargs)
-            if self._ours():
-                self.schedule.backwards += 1
-                if self.boundary.backward():
-                    self.step()
-
-        self.torch.autograd.backward = watched
+    def _after_backward(self) -> None:
+        self.schedule.backwards += 1
+        super()._after_backward()
 
     def _wrap_loader(self) -> None:
         from torch.utils.data import dataloader
 
-        following = dataloader._BaseDataLoaderIter.__next__
+        super()._wrap_loader()
         reset = dataloader._BaseDataLoaderIter._reset
 
         def begun(this: Any, *args: Any, **kwargs: Any) -> Any:
@@ -184,32 +152,13 @@ class Recorder:
                 self.schedule.begin(this)
             return reset(this, *args, **kwargs)
 
-        def watched(this: Any) -> Any:
-            if self.timing is None and self._ours():
-                self._before_batch(this, sys._getframe(1))
-            start = time.perf_counter_ns()
-            try:
-                batch = following(this)
-            except StopIteration:
-                if self.timing is None and self._ours():
-                    self.schedule.end(this)
-                raise
-            self.prefetched = getattr(this, "_num_workers", 0) * (
-                getattr(this, "_prefetch_factor", None) or 0
-            )
-            self.loader_ns += time.perf_counter_ns() - start
-            if self._ours():
-                self.schedule.give(this)
-                if self.boundary.batch():
-                    self.step()
-            return batch
-
-        dataloader._BaseDataLoaderIter.__next__ = watched
         dataloader._BaseDataLoaderIter._reset = begun
 
     def _before_batch(self, iterator: Any, caller: FrameType) -> None:
         """End what came before a batch is asked for, and the iterator itself where it has given
         enough."""
+        if self.timing is not None or not self._ours():
+            return
         kind = self.schedule.behind(iterator)
         if kind:
             self._mark(kind)
@@ -217,6 +166,18 @@ class Recorder:
             self._go_on(self.stopping.tick(self.steps))
         if self.schedule.enough(iterator, caller):
             raise StopIteration
+
+    def _after_last_batch(self, iterator: Any) -> None:
+        if self.timing is None and self._ours():
+            self.schedule.end(iterator)
+
+    def _after_batch(self, iterator: Any) -> None:
+        self.prefetched = getattr(iterator, "_num_workers", 0) * (
+            getattr(iterator, "_prefetch_factor", None) or 0
+        )
+        if self._ours():
+            self.schedule.give(iterator)
+        super()._after_batch(iterator)
 
     def _wrap_forward(self) -> None:
         """See calls of modules from outside: they tell evaluation from reading on, and give its
@@ -246,20 +207,14 @@ class Recorder:
         silence = getattr(self.ledger, "silence", None)
         return silence() if silence is not None else contextlib.nullcontext()
 
-    def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
-        if compiling is not None and compiling():
-            return
-        if not self._ours():
-            return
+    def _optimized(self, optimizer: Any) -> None:
         if self.results is not None:
             self.results.optimizers.setdefault(id(optimizer), optimizer)
-        if self.boundary.optimizer(optimizer):
-            self.step()
+        super()._optimized(optimizer)
 
     def _ours(self) -> bool:
         """Say whether this is the main thread of the first rank: the one that counts steps."""
-        if threading.current_thread() is not self.main:
+        if not super()._ours():
             return False
         distributed = self.torch.distributed
         return not (
@@ -270,23 +225,15 @@ class Recorder:
 
     def _forked(self) -> None:
         """A forked child starts with nothing done; it leaves no record unless it steps itself."""
-        self.steps, self.dumped, self.reason = 0, False, "ended"
-        self.main = threading.main_thread()
-        self.boundary = Boundary()
+        super()._forked()
         self.schedule = Schedule({})
-        atexit.unregister(self.dump)
 
     # Steps
 
-    def step(self) -> None:
-        """Take the end of a step."""
-        if self.reason != "ended":
-            self.ending.stop()
-        self.steps += 1
+    def _step(self) -> None:
         self.schedule.steps = self.steps
         if self.steps == 1:
             self.first = time.perf_counter()
-            signal.signal(signal.SIGTERM, self._terminated)
         self._mark(TRAIN)
         self._go_on(
             self.timing.step() if self.timing is not None else self.stopping.tick(self.steps)
@@ -301,19 +248,7 @@ class Recorder:
 
     def _go_on(self, going: bool) -> None:
         if not going:
-            self.reason = "step budget"
-            self.dump()
-            self.ending.stop()
-
-    def _terminated(self, number: int, frame: Any) -> None:
-        if self.reason == "ended":
-            self.reason = "terminated"
-            self.dump()
-        os._exit(128 + number)
-
-    def _sync(self) -> None:
-        if self.settings["device"] == "cuda" and self.torch.cuda.is_initialized():
-            self.torch.cuda.synchronize()
+            self._end()
 
     def _facts(self) -> dict[str, Any]:
         torch = self.torch
@@ -335,4 +270,4 @@ class Recorder:
                 self._mark(EVALUATION)
             if self.ledger is not None:
                 self.ledger.stop()
-            record.write(self)
+            self.write(record.content(self))
