@@ -1,20 +1,23 @@
 """Compares the figures of `torchlint.trace` with those of Holistic Trace Analysis, on real traces.
 
-    python benchmarks/traces.py FOLDER [--keep NAME] [--show]
+    python benchmarks/traces.py FOLDER [--keep NAME] [--show] [--grown MB]
 
 FOLDER holds traces of others, ``*.json.gz``, and ``expected/*.json``, what traceinsight 0.6.1 said
 of them; without it the benchmark is skipped. HTA rounds times to whole microseconds (starts up,
 ends down), takes fewer calls for launches, and knows no ROCm: that is done here alone, to compare.
-CPU seconds and peak memory are of a process that reads one file and counts all figures.
+CPU seconds and peak memory are of a process that reads one file and counts all figures. --grown
+measures one more: the events of the largest trace, run after run, in a file of so many megabytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import math
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -52,6 +55,8 @@ figures(read(sys.argv[1]))
 peak = [line for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
 print(time.process_time(), int(peak.split()[1]) / 1024)
 """
+_NUMBERED = ("External id", "correlation", "Python id", "Python parent id", "Sequence number")
+"""Arguments that tell one event from others."""
 Figures = dict[tuple[str, ...], float | None]
 
 
@@ -217,6 +222,33 @@ def cost(path: Path) -> tuple[float, float]:
     return round(float(seconds), 2), round(float(peak), 1)
 
 
+def grown(source: Path, target: Path, size: int) -> int:
+    """Write a trace's events again and again, each time later and with numbers of their own, until
+    the file has `size` bytes; return how many events it has."""
+    data = json.loads(gzip.decompress(source.read_bytes()))
+    events = [{"args": {}, **each} for each in data["traceEvents"] if each.get("ph") == "X"]
+    first = min(event["ts"] for event in events)
+    length = max(event["ts"] + event["dur"] for event in events) - first + 1
+    most = max(event["args"].get(key) or 0 for event in events for key in _NUMBERED) + 1
+    written = 0
+    with target.open("w", encoding="utf-8") as file:
+        file.write('{"traceEvents": [\n')
+        while file.tell() < size:
+            later = written // len(events)
+            for event in events:
+                shift = {
+                    key: event["args"][key] + later * most
+                    for key in _NUMBERED
+                    if isinstance(event["args"].get(key), int)
+                }
+                moved = {**event, "ts": event["ts"] + later * length}
+                row = json.dumps({**moved, "args": {**event["args"], **shift}}, indent=2)
+                file.write(f"{',' if written else ''}{row}\n")
+                written += 1
+        file.write("]}\n")
+    return written
+
+
 def main() -> int:
     """Compare all; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -225,6 +257,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--keep", metavar="NAME", help="write the counts to results/NAME.json")
     parser.add_argument("--show", action="store_true", help="print each figure that differs")
+    parser.add_argument("--grown", type=int, metavar="MB", help="measure a trace of this size, too")
     args = parser.parse_args()
     if not args.folder.is_dir():
         print(f"skipped: there is no folder {args.folder}")
@@ -243,6 +276,16 @@ def main() -> int:
                 print("\n".join(other))
         rows[path.name] = row
         print(path.name, row)
+    if args.grown:
+        largest = max(args.folder.glob("*.json.gz"), key=lambda path: path.stat().st_size)
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "grown.json"
+            events = grown(largest, target, args.grown * 1_000_000)
+            seconds, peak = cost(target)
+        rows[f"{largest.name}, {args.grown} MB"] = {
+            "events": events, "cpu_s": seconds, "peak_mib": peak
+        }  # fmt: skip
+        print(largest.name, "grown", events, seconds, peak)
     sums = {word: sum(row.get(word, 0) for row in rows.values()) for word in ("equal", "different")}
     print(sums)
     if args.keep:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from torchlint.base.finding import Finding
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
@@ -52,6 +53,11 @@ class Content:
     def before(self) -> Rank | None:
         """Return the rank of the older report."""
         return None if self.against is None else self.against.rank(self.rank)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what the linter says of the program."""
+        return () if self.costs is None else tuple(cost.finding for cost in self.costs.each)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from torchlint.api import fix_changes
 from torchlint.base.finding import Finding
 from torchlint.profile.fleet import table
 from torchlint.profile.join import Costs
-from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
 from torchlint.profile.output import run
 from torchlint.profile.output.content import Content
@@ -63,7 +62,7 @@ def render(content: Content) -> str:
         "findings": _findings(content.costs, top, content.texts, steps),
         "others": _others(content.costs, top),
         "waits": _waits(waits, top),
-        **_places(content.lines or (), whole, top),
+        **_places(content, whole),
         "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
         "rows": _rows(shown, before),
         "against": before is not None,
@@ -196,10 +195,11 @@ def _waits(waits: Waits | None, top: int) -> dict[str, Any]:
     }
 
 
-def _places(lines: Sequence[LineCost], whole: int, top: int) -> dict[str, Any]:
-    """Return the table of the most costly places, their shares those of the `whole` time; columns
-    in which nothing was measured are left out."""
-    cells = [hot_row(cost, whole) for cost in lines[:top]]
+def _places(content: Content, whole: int) -> dict[str, Any]:
+    """Return the table of the most costly places, with the findings there, their shares those of
+    the `whole` time; columns in which nothing was measured are left out."""
+    known = content.findings
+    cells = [hot_row(cost, whole, known) for cost in (content.lines or ())[: content.top]]
     kept = filled(cells)
     return {
         "places_head": [COSTS[at] for at in kept],

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.profile.join import Costs
-from torchlint.profile.lines import LineCost
 from torchlint.profile.output import run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import Told, basis, count, parts, saves, together
@@ -32,7 +31,7 @@ def render(content: Content) -> str:
     if waits is not None and waits.each:
         lines += ["", "### Waits for the device", "", *_waits(waits, top)]
     if content.lines and waits is not None:
-        lines += ["", "### Places", "", *_costly(content.lines[:top], waits.span)]
+        lines += ["", "### Places", "", *_costly(content, waits.span)]
     steps = run.rows(content.steps) if content.steps is not None and older is None else ()
     now = (*steps, *rows(shown, top))
     lines += [
@@ -96,8 +95,9 @@ def _waits(waits: Waits, top: int) -> Iterator[str]:
     yield from _table(("saves at most", "waits", "calls", "place"), found)
 
 
-def _costly(lines: Sequence[LineCost], whole: int) -> Iterator[str]:
-    found = [hot_row(cost, whole) for cost in lines]
+def _costly(content: Content, whole: int) -> Iterator[str]:
+    known = content.findings
+    found = [hot_row(cost, whole, known) for cost in (content.lines or ())[: content.top]]
     shown = filled(found)
     cells = [[_plain(row[at]) for at in shown] for row in found]
     yield from _table([COSTS[at] for at in shown], cells)
