@@ -19,7 +19,7 @@ from torchlint.engine.syntax import syntax_fault
 from torchlint.report.patch import changes as fix_changes
 from torchlint.run.run import RunOptions, run
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.source.document import Document, decode, encode, fixable
+from torchlint.source.document import Document, decode, encode, fixable, generated
 
 __all__ = [
     "Catalog",
@@ -29,6 +29,7 @@ __all__ = [
     "encode",
     "fix_changes",
     "fixable",
+    "generated",
     "independent",
     "ledger_rows",
     "load_catalog",

@@ -55,6 +55,7 @@ __all__ = [
     "Fix",
     "Grade",
     "Hit",
+    "InFile",
     "InsertAfter",
     "InsertBefore",
     "Module",
@@ -150,17 +151,27 @@ NodeEdit = Replace | Remove | InsertBefore | InsertAfter | Append | Prepend | Ne
 
 
 @dataclass(frozen=True, slots=True)
+class InFile:
+    """The node edits of a fix in another file of the project, whose nodes they name."""
+
+    module: Module
+    edits: tuple[NodeEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fix:
     """Node edits that belong together, and how safe they are.
 
     `title` says in the imperative what is done ("Pass device= to the factory"). `note` is demanded
-    for unsafe fixes: one sentence on what may change.
+    for unsafe fixes: one sentence on what may change. `elsewhere` are edits in other files: all are
+    written, or none.
     """
 
     edits: tuple[NodeEdit, ...]
     safety: Safety
     title: str
     note: str = ""
+    elsewhere: tuple[InFile, ...] = ()
 
     def __post_init__(self) -> None:
         if self.safety is Safety.UNSAFE and not self.note:

@@ -56,11 +56,11 @@ def test_an_interruption_between_two_files_puts_the_first_back(
     real = write.write
     seen: list[bytes] = []
 
-    def interrupted(document: Document, text: str) -> None:
+    def interrupted(document: Document, text: str, **more: bool) -> None:
         if document.filename == "b.py":
             seen.append(Path(documents["a"].path).read_bytes())
             raise error
-        real(document, text)
+        real(document, text, **more)
 
     monkeypatch.setattr(write, "write", interrupted)
     with pytest.raises(error), write.written(changes(documents)):

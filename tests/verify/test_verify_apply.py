@@ -489,11 +489,11 @@ def test_an_interruption_between_two_files_leaves_neither(
     real = write.write
     written: list[str] = []
 
-    def interrupted(document: Any, text: str) -> None:
+    def interrupted(document: Any, text: str, **more: bool) -> None:
         if written and text != MODEL:
             raise KeyboardInterrupt
         written.append(document.filename)
-        real(document, text)
+        real(document, text, **more)
 
     monkeypatch.setattr(write, "write", interrupted)
     done = repo(".", *how)
@@ -508,8 +508,8 @@ def test_a_signal_while_files_are_written_waits_until_all_are(
     repo.proves(FIRST, SECOND)
     real = write.write
 
-    def signalled(document: Any, text: str) -> None:
-        real(document, text)
+    def signalled(document: Any, text: str, **more: bool) -> None:
+        real(document, text, **more)
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(write, "write", signalled)

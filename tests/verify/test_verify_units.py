@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from torchlint.base.content import text_digest
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
+from torchlint.base.finding import Edit, FileEdits, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rules import load_catalog
 from torchlint.program.command import free_port, parse
@@ -147,6 +148,60 @@ def test_pinned_memory_and_asynchronous_copies_are_one_unit() -> None:
         TEXT, finding(TEXT, "1", "10", code="TL103"), finding(TEXT, "3", "30", code="TL103")
     ).units
     assert [unit.codes for unit in one] == [("TL103",), ("TL103",)]
+
+
+OTHER = "d = 4\ne = 5\n"
+
+
+def joint(old: str, new: str, *, text: str = OTHER, **more: Any) -> Finding:
+    """Return a finding in `TEXT` whose fix also puts `new` for `old` in the file ``b.py``."""
+    found = finding(TEXT, more.pop("here", "1"), "10", **more)
+    other = finding(text, old, new).fix
+    assert found.fix is not None
+    assert other is not None
+    part = FileEdits("b.py", "/p/b.py", text_digest(text), other.edits)
+    return replace(found, fix=replace(found.fix, elsewhere=(part,)))
+
+
+def offer_two(a: Sequence[Finding], b: Sequence[Finding] = (), text: str = OTHER) -> Offered:
+    documents = {"a.py": document(TEXT), "b.py": decode(text.encode(), "/p/b.py", "b.py")}
+    return offered({"a.py": a, "b.py": b}, documents, load_catalog(), unsafe=True)
+
+
+def test_fix_of_two_files_is_one_unit() -> None:
+    found = offer_two([joint("4", "40")])
+    (unit,) = found.units
+    assert unit.files == ("a.py", "b.py")
+    documents = {"a.py": document(TEXT), "b.py": decode(OTHER.encode(), "/p/b.py", "b.py")}
+    after = applied([unit], documents)
+    assert after == {"a.py": b"a = 10\nb = 2\nc = 3\n", "b.py": b"d = 40\ne = 5\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("d = 4\n", "it also changes b.py, which changed meanwhile"),
+        ("# @generated\n" + OTHER, "it also changes b.py, which says that a program wrote it"),
+    ],
+)
+def test_fix_whose_second_file_is_not_for_it_is_named(text: str, reason: str) -> None:
+    made = joint("4", "40", text=text if "generated" in text else OTHER)
+    found = offer_two([made], text=text)
+    assert found == Offered((), (f"TL102@a.py:1: {reason}",))
+    alone = offered({"a.py": [made]}, {"a.py": document(TEXT)}, load_catalog(), unsafe=True)
+    assert alone.skipped == ("TL102@a.py:1: it also changes b.py, which is not verified",)
+
+
+def test_fixes_that_meet_in_another_file_are_not_tried_together() -> None:
+    own = replace(finding(OTHER, "4", "44"), filename="b.py")
+    found = offer_two([joint("4", "40"), joint("4", "41", here="2")], [own])
+    assert [unit.id for unit in found.units] == ["TL102@a.py:1"]
+    assert found.skipped == (
+        "TL102@a.py:2: overlaps with another fix",
+        "TL102@b.py:1: overlaps with another fix",
+    )
+    same = offer_two([joint("4", "40"), joint("4", "40", here="2")])
+    assert len(same.units) == 2
 
 
 def unit(

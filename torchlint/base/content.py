@@ -1,5 +1,5 @@
-"""What a statement says, however it is laid out: the part of a finding that a baseline
-remembers."""
+"""What a statement says, however it is laid out: the part of a finding that a baseline remembers;
+and what a whole text says, to the letter."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def content_digest(code: str, statement: str) -> str:
 
     text = "\0".join((code, *_words(statement)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def text_digest(text: str) -> str:
+    """Return 32 hex digits that tell a file's text from any other one."""
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _words(statement: str) -> list[str]:

@@ -66,12 +66,31 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class FileEdits:
+    """The part of a fix that lies in another file than its finding.
+
+    Args:
+        filename: the file's path as the user should see it.
+        path: its absolute path, links resolved.
+        text: the digest of the text that the edits are for, see `torchlint.base.content`.
+        edits: what is changed.
+        source: the rows around the edits, for reports.
+    """
+
+    filename: str
+    path: str
+    text: str
+    edits: tuple[Edit, ...]
+    source: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TextFix:
     """A fix as text edits that apply together or not at all.
 
     `title` says what is done; `note` (unsafe fixes) what it changes. `withheld`, where set, is the
     reason why the engine will not apply it although it is offered (a comment inside the edited
-    span, say).
+    span, say). `elsewhere` are its edits in other files.
     """
 
     safety: Safety
@@ -79,6 +98,7 @@ class TextFix:
     edits: tuple[Edit, ...]
     note: str = ""
     withheld: str = ""
+    elsewhere: tuple[FileEdits, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +239,8 @@ class FileReport:
     holds excerpt lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state:
     `torchlint.base.trail`; None where that is not known.
+    `joint` holds, of a fix run, the findings of the text as it was read whose fix, allowed, changes
+    other files as well: no file's own run applies those.
     """
 
     filename: str
@@ -232,6 +254,7 @@ class FileReport:
     cells: tuple[tuple[int, str, str], ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     unsafe: int = 0
+    joint: tuple[Finding, ...] = ()
 
 
 def normalised(statement: str) -> str:

@@ -20,7 +20,7 @@ from torchlint.cli.session import BROKEN, Session, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
-from torchlint.report.kit.words import pluralise
+from torchlint.report.kit.words import pluralise, visible
 from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.summary import applied, undone
 
@@ -86,7 +86,7 @@ def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
     complain(_broken(run))
     _report_undone(run, given)
     if not given["quiet"]:
-        complain(_told(run, "Fixed"))
+        complain(_joint(session, run) + _told(run, "Fixed"))
     return exit_code(run, False)
 
 
@@ -107,8 +107,14 @@ def preview(found: Scope, catalog: Catalog, given: Given) -> int:
     complain(_broken(run))
     _report_undone(run, given)
     if not given["quiet"]:
-        complain(_told(run, "Would fix"))
+        complain(_joint(session, run) + _told(run, "Would fix"))
     return exit_code(run, differs)
+
+
+def _joint(session: Session, run: RunReport) -> str:
+    """Return a line for each fix that changes several files, where there were no troubles."""
+    written = not any(run.notes(NoteKind.UNWRITTEN))
+    return "".join(f"{visible(line)}\n" for line in session.joint if written)
 
 
 def _told(run: RunReport, verb: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ from torchlint.source.former import former_content, half_written
 
 if TYPE_CHECKING:
     from torchlint.run.cache import Cache
+    from torchlint.run.run import RunOptions
 
 Keep = Callable[[Target, FileReport], FileReport]
 """Gives the report of a file without the findings that shall not be seen."""
@@ -63,7 +64,8 @@ class Session:
         suppressed: whether to report suppressed findings, as such.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed
-    files, by name; for standard input its one document always.
+    files, by name; for standard input its one document always. `joint` tells, a line each, of the
+    fixes that change several files.
     """
 
     scope: Scope
@@ -80,8 +82,10 @@ class Session:
     documents: dict[str, Document] = field(init=False, default_factory=dict)
     checked: int = field(init=False, default=0)
     gated: bool = field(init=False, default=False)
+    joint: list[str] = field(init=False, default_factory=list)
     _pending: deque[tuple[Document, Target]] = field(init=False, default_factory=deque)
     _changed: dict[int, tuple[Document, Target]] = field(init=False, default_factory=dict)
+    _together: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
     _severities: dict[Settings, dict[str, Severity]] = field(init=False, default_factory=dict)
 
     def execute(self) -> RunReport:
@@ -101,8 +105,8 @@ class Session:
             self.cache.save()
         # Nothing is written before all files are read: what a file imports must not change under
         # its analysis.
-        for index, (document, target) in self._changed.items():
-            self.files[index] = self._written(self.files[index], document, target)
+        for group in self._groups():
+            self._write(group)
         self._tell_half_written()
         if self.apply:
             self._tidy()
@@ -123,17 +127,55 @@ class Session:
         return report is not None
 
     def _analyse(self, targets: list[Target]) -> None:
-        from torchlint.run.run import RunOptions, run
+        from torchlint.run.run import RunOptions
 
         settings = self.scope.settings
         options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
+        with closing(self._reports(targets, options)) as reports:
+            if self.fix:
+                self._settle(reports, options)
+            else:
+                for report, document, target in reports:
+                    self._done(report, document, target)
+
+    def _reports(
+        self, targets: list[Target], options: RunOptions
+    ) -> Generator[tuple[FileReport, Document, Target], None, None]:
+        from torchlint.run.run import run
+
         with (
             Progress(len(targets), self.progress) as progress,
             closing(run(self._jobs(targets), options)) as reports,
         ):
             for report in reports:  # in the order of the jobs
                 progress.step()
-                self._done(report, *self._pending.popleft())
+                yield report, *self._pending.popleft()
+
+    def _settle(
+        self, reports: Iterable[tuple[FileReport, Document, Target]], options: RunOptions
+    ) -> None:
+        """Take the reports of a fix run when all are there, as one file's fix may change others."""
+        from torchlint.cli.joint import Analysed, Joint
+        from torchlint.run.run import run
+        from torchlint.run.worker import analyse_among
+
+        files = []
+        for report, document, target in reports:
+            kept = report.joint or report.before != report.after or not document.path
+            files.append(Analysed(report, target, document if kept else None))
+        if any(file.report.joint for file in files):
+            joint = Joint(
+                self.scope,
+                files,
+                self.catalog,
+                self.apply,
+                self._job,
+                lambda jobs: run(jobs, options, analyse_among),
+            )
+            joint.settle()
+            self.joint += joint.told
+        for file in files:
+            self._done(file.report, file.document, file.target, file.together)
 
     def report(self) -> RunReport:
         """Return what is known so far."""
@@ -176,30 +218,41 @@ class Session:
                     self.documents[name] = document
                 continue
             self._pending.append((document, target))
-            yield dataclasses.replace(
-                job_for(document, target.relative, target.settings, self.catalog),
-                fix=self.fix,
-                show_source=bool(self.formats & WITH_SOURCE) or self.cache is not None,
-                traced=self.cache is not None,
-                silence=self.silences.get(name),
-                identity=target.identity,
-            )
+            yield self._job(document, target)
 
-    def _done(self, report: FileReport, document: Document, target: Target) -> None:
-        """Take the report of a file that was analysed."""
+    def _job(self, document: Document, target: Target) -> Job:
+        return dataclasses.replace(
+            job_for(document, target.relative, target.settings, self.catalog),
+            fix=self.fix,
+            show_source=bool(self.formats & WITH_SOURCE) or self.cache is not None,
+            traced=self.cache is not None,
+            silence=self.silences.get(target.found.filename),
+            identity=target.identity,
+        )
+
+    def _done(
+        self,
+        report: FileReport,
+        document: Document | None,
+        target: Target,
+        together: frozenset[str] = frozenset(),
+    ) -> None:
+        """Take the report of a file that was analysed; without its document, of one that stays as
+        it is."""
         cache = self.cache.of(target.settings) if self.cache is not None else None
-        if cache is not None:
+        if cache is not None and document is not None:
             from torchlint.run.digests import digest
 
             cache.store(
                 target.relative, target.found.path, digest(document.data), report, target.identity
             )
         changed = report.before != report.after
-        if changed or not document.path:
+        if document is not None and (changed or not document.path):
             self.documents[document.filename] = document
         self._take(report, target)
-        if self.apply and document.path and changed:
+        if self.apply and document is not None and document.path and changed:
             self._changed[len(self.files) - 1] = document, target
+            self._together[len(self.files) - 1] = together
 
     def _take(self, report: FileReport, target: Target) -> None:
         """Take a file's report."""
@@ -236,20 +289,50 @@ class Session:
         )
         return dataclasses.replace(report, findings=findings, suppressed=suppressed)
 
-    def _written(self, report: FileReport, document: Document, target: Target) -> FileReport:
-        from torchlint.source.write import write
+    def _groups(self) -> list[list[int]]:
+        """Return the changed files, by number; those that one fix changes together."""
+        groups: dict[object, list[int]] = {}
+        for index in self._changed:
+            groups.setdefault(self._together[index] or index, []).append(index)
+        return list(groups.values())
 
+    def _write(self, group: Sequence[int]) -> None:
+        """Write changed files: all of them, or none."""
+        from torchlint.cli.undisturbed import undisturbed
+        from torchlint.source.write import write, written
+
+        changes: dict[str, tuple[Document, str]] = {}
         try:
-            if os.path.realpath(document.path) != document.path:
-                raise WriteError(f"{document.filename}: moved while fixing, not written")
-            if not self.scope.holds(target):
-                place = f"a link to {document.path}, outside of what is fixed"
-                raise WriteError(f"{document.filename}: is {place}; name that file itself")
-            write(document, report.after)
+            for index in group:
+                document, target = self._changed[index]
+                if os.path.realpath(document.path) != document.path:
+                    raise WriteError(f"{document.filename}: moved while fixing, not written")
+                if not self.scope.holds(target):
+                    place = f"a link to {document.path}, outside of what is fixed"
+                    raise WriteError(f"{document.filename}: is {place}; name that file itself")
+                changes[document.filename] = document, self.files[index].after
+            if len(group) == 1:
+                write(*next(iter(changes.values())))
+                return
+            with undisturbed(), written(changes):
+                pass
         except WriteError as error:
-            note = Note(NoteKind.UNWRITTEN, document.filename, _bare(error, document.filename))
-            return dataclasses.replace(report, notes=(*report.notes, note), applied=0, unsafe=0)
-        return report
+            self._unwritten(group, str(error))
+
+    def _unwritten(self, group: Sequence[int], words: str) -> None:
+        """Say once of files that belong together why none of them was written."""
+        names = {index: self._changed[index][0].filename for index in group}
+        at = next((i for i in group if words.startswith(f"{names[i]}: ")), group[0])
+        said = words.removeprefix(f"{names[at]}: ")
+        others = [names[index] for index in group if index != at]
+        if others:
+            said += f"; so {' and '.join(others)} not either, which one fix changes with it"
+        for index in group:
+            report = dataclasses.replace(self.files[index], applied=0, unsafe=0)
+            if index == at:
+                note = Note(NoteKind.UNWRITTEN, names[at], said)
+                report = dataclasses.replace(report, notes=(*report.notes, note))
+            self.files[index] = report
 
     def _tell_half_written(self) -> None:
         """Tell of files that a killed run may have left half written, where that was no reason not

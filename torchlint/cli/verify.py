@@ -205,6 +205,12 @@ def _findings(
             continue
         findings[relative] = file.findings
         documents[relative] = read(target.found.path, target.found.filename, 0)
+    every = (finding for found_there in findings.values() for finding in found_there)
+    wanted = {part.path for one in every if one.fix is not None for part in one.fix.elsewhere}
+    for target in found.targets:
+        relative = Target(target.found, found.settings).relative
+        if target.found.path in wanted - {each.path for each in documents.values()}:
+            documents[relative] = read(target.found.path, target.found.filename, 0)
     return findings, documents, tuple(left_out)
 
 

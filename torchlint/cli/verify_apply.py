@@ -3,12 +3,9 @@ patch."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import signal
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from torchlint import __version__
@@ -18,6 +15,7 @@ from torchlint.cli.options import Given
 from torchlint.cli.output import check_output_file, complain, emit_bytes, write_output_file
 from torchlint.cli.patches import patch_bytes
 from torchlint.cli.scope import STDIN, Scope, Target
+from torchlint.cli.undisturbed import undisturbed
 from torchlint.report.kit.words import pluralise, visible
 from torchlint.report.run_report import RunReport
 from torchlint.source.commits import Commit, Committer
@@ -30,7 +28,6 @@ from torchlint.verify.output.commit_message import commit_message
 
 UNPROVEN = 5
 """The exit code where nothing was proved, and so nothing was written."""
-_HELD = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @dataclass(slots=True)
@@ -130,7 +127,7 @@ class Applying:
         changes = {file: (self.documents[file], text) for file, text in after.items()}
         if self.patch is not None:
             return self._write_patch(changes, what)
-        with _undisturbed():
+        with undisturbed():
             last = self._committed(units, report) if self._committer is not None else ""
             with written(changes):
                 if self._committer is not None:
@@ -211,24 +208,3 @@ def asked(given: Given, command: tuple[str, ...], mode_words: Sequence[str]) -> 
 def proving(chosen: Options) -> Options:
     """Return the options of a run that proves: each fix alone, then all that are proved."""
     return replace(chosen, ablation="each")
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Hold back Ctrl-C and requests to end until what must not be left half done is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    numbers = [getattr(signal, name) for name in _HELD if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in numbers:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if came:
-        raise KeyboardInterrupt

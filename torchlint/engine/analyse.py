@@ -167,6 +167,7 @@ def _report(job: Job, changed: Changed, cells: Cells | None) -> FileReport:
         _source(found) if job.show_source else (),
         suppressed=found.suppressed,
         unsafe=changed.unsafe,
+        joint=changed.joint,
     )
     return report if cells is None else cells.told(report, text)
 

@@ -22,6 +22,7 @@ _ROW_NAMED = re.compile(r"\b(in|on) line (\d+)")
 _NOT_PYTHON = "it would change a line that only IPython understands"
 _ACROSS = "it would reach beyond one cell"
 _SHOWN = "it would change what the cell shows"
+_OTHER_FILES = "it changes other files too, which no notebook's fix does"
 
 
 class Cells:
@@ -88,6 +89,8 @@ class Cells:
                 edit = self._trimmed(edit, place)
                 problem = problem or self._problem(edit, place, ends.get(place.row))
                 edits.append(edit)
+            if finding.fix.elsewhere:
+                problem = _OTHER_FILES
             withheld = finding.fix.withheld or problem
             yield replace(finding, fix=replace(finding.fix, edits=tuple(edits), withheld=withheld))
 

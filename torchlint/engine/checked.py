@@ -29,10 +29,11 @@ class Changed:
 
     `checked` is the text as it is in the end, `count` says how many changes it holds, `unsafe` how
     many of these are fixes that are not safe; `notes` say what was not changed and why. A note of
-    kind FAILED is our bug.
+    kind FAILED is our bug. `joint` is as of `FileReport`.
     """
 
     checked: Checked
     count: int = 0
     unsafe: int = 0
     notes: tuple[Note, ...] = ()
+    joint: tuple[Finding, ...] = ()

@@ -15,8 +15,8 @@ from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix
 from torchlint.base.span import LineIndex
 from torchlint.edits.validation import Validator
 from torchlint.edits.wrapping import width
-from torchlint.engine.checked import Changed, Check
-from torchlint.engine.overlaps import edits_of, independent
+from torchlint.engine.checked import Changed, Check, Checked
+from torchlint.engine.overlaps import edits_of, independent, spliced
 
 MAX_ROUNDS = 10
 _PATIENT_ROUNDS = 4
@@ -48,6 +48,7 @@ class _Run:
         if (
             found.fix is None
             or not found.fix.edits
+            or found.fix.elsewhere
             or not self.allowed(found.fix)
             or _key(found) in self.refused
         ):
@@ -72,6 +73,19 @@ class _Run:
             for found in findings
             if (reason := self._reason(found))
         ]
+
+    def joint(self, first: Checked) -> tuple[Finding, ...]:
+        """Return the findings of a text whose fix may be applied, and changes other files too."""
+        return tuple(
+            found
+            for found in first.findings
+            if found.fix is not None
+            and found.fix.elsewhere
+            and self.allowed(found.fix)
+            and self.verdict.holds(
+                first.text, found.fix.edits, spliced(first.text, found.fix.edits)
+            )
+        )
 
     def checked_less(self) -> list[Note]:
         """Return a note where fixes were applied that this Python could not check."""
@@ -103,7 +117,7 @@ class _Run:
         self.unsafe += sum(
             found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept
         )
-        return _spliced(text, kept)
+        return spliced(text, edits_of(kept))
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
         """Return `kept` with those of `more` that can be added, by halving."""
@@ -115,7 +129,7 @@ class _Run:
         return self._sound(text, self._sound(text, kept, more[:middle]), more[middle:])
 
     def _holds(self, text: str, chosen: list[Finding]) -> bool:
-        return self.verdict.holds(text, edits_of(chosen), _spliced(text, chosen))
+        return self.verdict.holds(text, edits_of(chosen), spliced(text, edits_of(chosen)))
 
 
 def fixed(
@@ -148,9 +162,13 @@ def fixed(
             _bug(found, "its fixes do not come to rest; please report this")
             for found in _one_per_code(left)
         ]
-        return Changed(first, notes=(*run.notes, *bugs))
+        return Changed(first, notes=(*run.notes, *bugs), joint=run.joint(first))
     return Changed(
-        now, run.applied, run.unsafe, (*run.notes, *run.withheld(now.findings), *run.checked_less())
+        now,
+        run.applied,
+        run.unsafe,
+        (*run.notes, *run.withheld(now.findings), *run.checked_less()),
+        run.joint(first),
     )
 
 
@@ -194,13 +212,3 @@ def _key(found: Finding) -> tuple[str, ...]:
     """Return what makes a fix the same one in a later round, whatever its place."""
     texts = tuple(edit.text for edit in found.fix.edits) if found.fix else ()
     return (found.code, found.fingerprint, found.message, *texts)
-
-
-def _spliced(text: str, findings: Sequence[Finding]) -> str:
-    """Return `text` with the edits of these findings' fixes."""
-    parts: list[str] = []
-    at = 0
-    for edit in edits_of(findings):
-        parts += (text[at : edit.span.start], edit.text)
-        at = edit.span.end
-    return "".join((*parts, text[at:]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import os
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,16 +18,41 @@ from pathlib import PurePath
 
 import libcst as cst
 
-from torchlint.base.finding import Finding, Frequency, Note, NoteKind, Reason, Severity, TextFix
+from torchlint.base.content import text_digest
+from torchlint.base.finding import (
+    Edit,
+    FileEdits,
+    Finding,
+    Frequency,
+    Note,
+    NoteKind,
+    Reason,
+    Severity,
+    TextFix,
+)
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rule_file import OURS
 from torchlint.catalog.rules import load_catalog
 from torchlint.edits.positions import Layout
 from torchlint.edits.statement_spans import StatementSpans
 from torchlint.edits.text_fix import EditContext, text_fix
+from torchlint.edits.validation import Validator
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
-from torchlint.rule import Append, Grade, Hit, Module, Prepend, Remove, Replace, Rule, Safety, Why
+from torchlint.engine.overlaps import spliced
+from torchlint.rule import (
+    Append,
+    Fix,
+    Grade,
+    Hit,
+    Module,
+    Prepend,
+    Remove,
+    Replace,
+    Rule,
+    Safety,
+    Why,
+)
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of
@@ -288,9 +314,12 @@ class Placing:
         if isinstance(why.elsewhere, Link):
             return Reason(why.text, shown(why.elsewhere.path), why.elsewhere.row)
         other, node = why.elsewhere
+        return Reason(why.text, shown(other.path), self._placing(other).row(node))
+
+    def _placing(self, other: Module) -> Placing:
         if other not in self._others:
             self._others[other] = Placing(other, shown(other.path))
-        return Reason(why.text, shown(other.path), self._others[other].row(node))
+        return self._others[other]
 
     def row(self, node: cst.CSTNode) -> int:
         """Return the row on which a node starts; 0 where that is not known."""
@@ -314,7 +343,7 @@ class Placing:
         if hit.fix is None:
             return None, None
         try:
-            made = text_fix(hit.fix, self._context)
+            made = self._text_fix(hit.fix)
         except (RecursionError, MemoryError, MisreadError):
             raise
         except Exception as error:
@@ -322,3 +351,34 @@ class Placing:
         if isinstance(made, str):
             return TextFix(hit.fix.safety, hit.fix.title, (), hit.fix.note, withheld=made), None
         return made, None
+
+    def _text_fix(self, fix: Fix) -> TextFix | str:
+        """Return a fix as text edits, with those in other files; or why it cannot be had."""
+        made = text_fix(fix, self._context)
+        for part in fix.elsewhere if isinstance(made, TextFix) else ():
+            other = self._placing(part.module)
+            found = text_fix(replace(fix, edits=part.edits), other._context)
+            if isinstance(found, str) or found.withheld:
+                reason = found if isinstance(found, str) else found.withheld
+                return f"in {other._filename}, {reason}"
+            assert isinstance(made, TextFix)
+            made = replace(made, elsewhere=(*made.elsewhere, other._file_edits(found.edits)))
+        return made
+
+    def _file_edits(self, edits: tuple[Edit, ...]) -> FileEdits:
+        text, index = self.module.text, self.index
+        if not Validator(text).holds(text, edits, spliced(text, edits)):
+            raise ValueError(f"the fix would break {self._filename}")
+        rows = {
+            row
+            for edit in edits
+            for row in range(edit.start.row - 1, edit.end.row + 2)
+            if 1 <= row <= len(index)
+        }
+        return FileEdits(
+            self._filename,
+            os.path.realpath(self.module.path),
+            text_digest(text),
+            edits,
+            tuple((row, index.line(row)) for row in sorted(rows)),
+        )

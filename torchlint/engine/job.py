@@ -45,8 +45,8 @@ class Job:
         traced: whether the report shall say on what else it rests, for the cache.
         silence: what to silence by comments; None where the job is another.
         identity: the path that fingerprints are made from; `relative` where empty.
-        unsaved: other files of the project that are open in an editor: path, links of its folder
-            resolved, and text.
+        unsaved: files of the project whose text is another than on the disk, as they are open in an
+            editor or fixed by this run: path, links of its folder resolved, and text.
         facts: what a report of the cache rests on, where the job is to say what of that still
             holds.
     """

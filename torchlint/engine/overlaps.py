@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torchlint.base.finding import Edit, Finding
 from torchlint.base.span import Position, Span
@@ -54,6 +54,16 @@ def _touch(one: Edit, other: Edit) -> bool:
     if one.span == other.span and one.span.start == one.span.end and one.text != other.text:
         return not (one.text.startswith("\n") and other.text.startswith("\n"))
     return one.span.start <= other.span.end and other.span.start <= one.span.end
+
+
+def spliced(text: str, edits: Iterable[Edit]) -> str:
+    """Return a text with edits that do not meet, given in text order."""
+    parts: list[str] = []
+    at = 0
+    for edit in edits:
+        parts += (text[at : edit.span.start], edit.text)
+        at = edit.span.end
+    return "".join((*parts, text[at:]))
 
 
 def edits_of(findings: Sequence[Finding]) -> list[Edit]:

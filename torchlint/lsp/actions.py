@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 
 from lsprotocol import types as lsp
 
-from torchlint.base.finding import ENGINE_CODES, Finding, Safety, TextFix
+from torchlint.base.finding import ENGINE_CODES, FileEdits, Finding, Safety, TextFix
 from torchlint.lsp.client import Client
-from torchlint.lsp.convert import Places, diagnostic, text_edits, workspace_edit
+from torchlint.lsp.convert import Place, Places, diagnostic, text_edits, workspace_edit
 from torchlint.source.add_ignore import additions
 
 FIX_ALL = "source.fixAll.torchlint"
+Other = Callable[[FileEdits], Place | str]
+"""Gives the text of a file that a fix changes besides its own, or why it cannot be changed."""
 IGNORES = "ignores"
 """Key of an action's data: the fingerprint of the finding that it ignores."""
 
@@ -37,27 +40,43 @@ def touched(
     ]
 
 
-def fixes(findings: Iterable[Finding], places: Places, client: Client) -> Iterator[lsp.CodeAction]:
-    """Yield an action for the fix of each finding that has one."""
+def fixes(
+    findings: Iterable[Finding], places: Places, client: Client, other: Other
+) -> Iterator[lsp.CodeAction]:
+    """Yield an action for the fix of each finding that has one; `other` gives the files that it
+    changes too."""
     for finding in findings:
         if finding.fix is not None:
-            yield from _fix(finding, finding.fix, places, client)
+            yield from _fix(finding, finding.fix, places, client, other)
 
 
 def _fix(
-    finding: Finding, fix: TextFix, places: Places, client: Client
+    finding: Finding, fix: TextFix, places: Places, client: Client, other: Other
 ) -> Iterator[lsp.CodeAction]:
     title = f"{finding.code}: {fix.title}{_words(fix)}"
     shown = [diagnostic(finding, places, related=client.related)]
-    if not fix.withheld:
-        edit = workspace_edit(text_edits(fix, places), places, versioned=client.versioned)
+    edits, reason = text_edits(fix, places), fix.withheld
+    others = []
+    for part in fix.elsewhere if not reason else ():
+        found = other(part)
+        if isinstance(found, str):
+            reason = f"it also changes {os.path.basename(part.path)}, which {found}"
+            break
+        others.append(found)
+        edits[found.uri] = [
+            lsp.TextEdit(found.columns.range(edit.start, edit.end), edit.text)
+            for edit in part.edits
+        ]
+    if not reason:
+        every = (*places.values(), *others)
+        edit = workspace_edit(edits, every, versioned=client.versioned)
         safe = fix.safety is Safety.SAFE
         yield lsp.CodeAction(
             title, lsp.CodeActionKind.QuickFix, shown, is_preferred=safe or None, edit=edit
         )
     elif client.disabled:
-        reason = lsp.CodeActionDisabled(fix.withheld)
-        yield lsp.CodeAction(title, lsp.CodeActionKind.QuickFix, shown, disabled=reason)
+        disabled = lsp.CodeActionDisabled(reason)
+        yield lsp.CodeAction(title, lsp.CodeActionKind.QuickFix, shown, disabled=disabled)
 
 
 def _words(fix: TextFix) -> str:
@@ -92,4 +111,6 @@ def ignoring(finding: Finding, places: Places, client: Client) -> lsp.WorkspaceE
         lsp.TextEdit(place.columns.range(edit.start, edit.end), edit.text)
         for edit in additions(place.columns.text, (finding,)).edits
     ]
-    return workspace_edit({place.uri: edits}, places, versioned=client.versioned) if edits else None
+    if not edits:
+        return None
+    return workspace_edit({place.uri: edits}, places.values(), versioned=client.versioned)

@@ -160,6 +160,13 @@ class Configured:
         self._good[folder] = found
         return found
 
+    def foreign(self, path: str, home: str) -> str:
+        """Return why a fix of the file `home` may not change another one, or an empty string."""
+        settings = self.settings(path)
+        if settings.root != self.settings(home).root:
+            return "belongs to another project"
+        return "is excluded" if self._excluded(path, settings) else ""
+
     def _excluded(self, path: str, settings: Settings) -> bool:
         """Say whether a file is left out by the configuration or by git; one that is not there is
         not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -43,10 +43,11 @@ _UNSEEN = frozenset({NoteKind.FAILED, NoteKind.SKIPPED})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A text that findings lie in: a document, or a cell of a notebook."""
+    """A text that findings lie in, a document or a cell of a notebook; or a file that a fix changes
+    too, without a version where it is not open."""
 
     uri: str
-    version: int
+    version: int | None
     columns: Columns
 
 
@@ -138,7 +139,7 @@ def _data(finding: Finding, places: Places) -> dict[str, Any]:
     it."""
     data: dict[str, Any] = {"fingerprint": finding.fingerprint}
     fix = finding.fix
-    if fix is not None and not fix.withheld:
+    if fix is not None and not fix.withheld and not fix.elsewhere:
         edits = [
             {"uri": uri, "range": _plain(edit.range), "newText": edit.new_text}
             for uri, group in text_edits(fix, places).items()
@@ -215,7 +216,7 @@ def _at(lines: Sequence[str], count: int) -> Position:
 
 
 def workspace_edit(
-    edits: Mapping[str, Sequence[lsp.TextEdit]], places: Places, *, versioned: bool
+    edits: Mapping[str, Sequence[lsp.TextEdit]], places: Iterable[Place], *, versioned: bool
 ) -> lsp.WorkspaceEdit:
     """Return edits of several texts as one.
 
@@ -226,7 +227,7 @@ def workspace_edit(
     """
     if not versioned:
         return lsp.WorkspaceEdit(changes=dict(edits))
-    versions = {place.uri: place.version for place in places.values()}
+    versions = {place.uri: place.version for place in places}
     return lsp.WorkspaceEdit(
         document_changes=[
             lsp.TextDocumentEdit(

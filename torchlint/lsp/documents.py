@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -160,6 +161,14 @@ class Documents:
             if path:
                 found[real_place(path)] = buffer.text.removeprefix("\ufeff")
         return tuple(found.items())
+
+    def opened(self, path: str) -> Place | None:
+        """Return the text of an open file that is no part of a notebook, by its path with all links
+        resolved; None where it is not open."""
+        for uri, buffer in self.buffers.items():
+            if uri not in self._owners and os.path.realpath(path_of(uri) or os.sep) == path:
+                return self._place(buffer)
+        return None
 
     def _place(self, buffer: Buffer) -> Place:
         return Place(buffer.uri, buffer.version, Columns(buffer.text, self.encoding))

@@ -139,7 +139,7 @@ async def _actions(ls: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAct
     places = analysis.subject.places
     if actions.wanted(lsp.CodeActionKind.QuickFix, only):
         near = actions.touched(analysis.report.findings, places, uri, params.range)
-        found += actions.fixes(near, places, ls.client)
+        found += actions.fixes(near, places, ls.client, lambda part: ls.other(part, key))
         found += await _resolved_here(ls, analysis, near)
     if actions.wanted(FIX_ALL, only) and _any_fix(ls, analysis):
         action = lsp.CodeAction("Fix all safe findings (torchlint)", FIX_ALL)
@@ -180,7 +180,7 @@ def _any_fix(ls: Server, analysis: Analysis) -> bool:
     task = analysis.subject.task
     allowed = {Safety.SAFE, Safety.UNSAFE} if task and task.settings.unsafe_fixes else {Safety.SAFE}
     fixes = [finding.fix for finding in analysis.report.findings if finding.fix is not None]
-    return any(fix.safety in allowed and not fix.withheld for fix in fixes)
+    return any(fix.safety in allowed and not fix.withheld and not fix.elsewhere for fix in fixes)
 
 
 async def _resolved(ls: Server, action: lsp.CodeAction) -> lsp.CodeAction:

@@ -15,18 +15,22 @@ from pygls.exceptions import JsonRpcContentModified, JsonRpcMethodNotFound
 from pygls.lsp.server import LanguageServer
 
 from torchlint import __version__
-from torchlint.base.errors import TorchlintError
+from torchlint.base.content import text_digest
+from torchlint.base.errors import SourceError, TorchlintError
+from torchlint.base.finding import FileEdits
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.lsp.analyses import Analyses, Analysis, Subject
 from torchlint.lsp.client import Client
+from torchlint.lsp.columns import Columns
 from torchlint.lsp.configured import Configured
-from torchlint.lsp.convert import Pages, diagnostics, difference, workspace_edit
+from torchlint.lsp.convert import Pages, Place, diagnostics, difference, workspace_edit
 from torchlint.lsp.documents import Documents
 from torchlint.lsp.hover import Page
 from torchlint.lsp.pool import Pool
 from torchlint.lsp.profiled import Profiled
 from torchlint.lsp.protocol import Protocol
 from torchlint.lsp.uris import path_of, real_place, uri_of
+from torchlint.source.document import generated, read
 
 LocalPages = Callable[[Catalog], Mapping[str, Path]]
 _SUFFIXES = (".py", ".pyi")
@@ -145,6 +149,27 @@ class Server(LanguageServer):
         ):
             self.workspace_diagnostic_refresh(None)
 
+    def other(self, part: FileEdits, key: str) -> Place | str:
+        """Return the text of a file that a fix of the document `key` changes too, as it is now; or
+        why it is not for this fix."""
+        place = self.documents.opened(part.path)
+        reason = self.configured.foreign(part.path, path_of(key))
+        if reason:
+            return reason
+        if place is None:
+            if not os.access(part.path, os.W_OK):
+                return "is read-only"
+            try:
+                document = read(part.path, part.filename, 0)
+            except SourceError:
+                return "cannot be read"
+            columns = Columns(document.text, self.documents.encoding)
+            place = Place(uri_of(part.path), None, columns)
+        if generated(place.columns.text):
+            return "says that a program wrote it"
+        same = text_digest(place.columns.text.removeprefix("\ufeff")) == part.text
+        return place if same else "has changed since"
+
     async def fix_all(self, key: str) -> lsp.WorkspaceEdit | None:
         """Return the edit that applies all fixes that need not be looked at, or None where there is
         none."""
@@ -162,7 +187,7 @@ class Server(LanguageServer):
                 place = subject.places[cell]
                 edits[place.uri] = await asyncio.to_thread(difference, place, before, after)
         return (
-            workspace_edit(edits, subject.places, versioned=self.client.versioned)
+            workspace_edit(edits, subject.places.values(), versioned=self.client.versioned)
             if edits
             else None
         )

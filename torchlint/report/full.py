@@ -4,6 +4,7 @@ fix."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from torchlint.base.finding import FileReport, Finding, Reason, Safety, TextFix
 from torchlint.report.excerpt import CONTEXT, Rows, around, by_cell, marked, source_rows
@@ -60,7 +61,9 @@ def _finding(finding: Finding, rows: Mapping[int | None, Rows], color: bool) -> 
 
 
 def _last_row(finding: Finding) -> int:
-    edits = finding.fix.edits if finding.fix is not None else ()
+    fix = finding.fix
+    edits = list(fix.edits) if fix is not None else []
+    edits += [edit for part in (fix.elsewhere if fix is not None else ()) for edit in part.edits]
     return max(
         [
             finding.start.row + CONTEXT,
@@ -108,6 +111,10 @@ def _fix(
         if [cell for cell, _ in parts] != [home]:
             yield paint(f"{' ' * width} cell {cell}:", GUTTER, color)
         yield from patch_lines(part, rows.get(cell, {}), width, color)
+    for other in fix.elsewhere:
+        yield paint(f"{' ' * width} {visible_path(other.filename)}:", GUTTER, color)
+        there = replace(fix, edits=other.edits)
+        yield from patch_lines(there, dict(other.source), width, color)
     if fix.safety is Safety.UNSAFE:
         yield _labelled("note", f"unsafe fix: {visible(fix.note)}", color)
     elif fix.note:

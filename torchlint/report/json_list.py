@@ -3,7 +3,8 @@ ours.
 
 Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks
 ``cell`` of an edit and of a reason, which may lie in other cells; ``shard`` where the report is of
-a part of a run; ``measured`` where a profile says what mending the finding saves at most.
+a part of a run; ``measured`` where a profile says what mending the finding saves at most;
+``elsewhere`` of a fix that changes other files too, with their edits: all are applied, or none.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _finding(run: RunReport, finding: Finding) -> dict[str, Any]:
         "end_location": _location(finding.end),
         "filename": run.absolute(finding.filename),
         "fingerprint": finding.fingerprint,
-        "fix": None if finding.fix is None else _fix(finding.fix),
+        "fix": None if finding.fix is None else _fix(run, finding.fix),
         "location": _location(finding.start),
         **({} if finding.measured is None else {"measured": _measured(finding.measured)}),
         "message": finding.message,
@@ -81,10 +82,15 @@ def _measured(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _fix(fix: TextFix) -> dict[str, Any]:
+def _fix(run: RunReport, fix: TextFix) -> dict[str, Any]:
+    elsewhere = [
+        {"edits": [_edit(edit) for edit in part.edits], "filename": run.absolute(part.filename)}
+        for part in fix.elsewhere
+    ]
     return {
         "applicability": "display" if fix.withheld else _APPLICABILITY[fix.safety],
         "edits": [_edit(edit) for edit in fix.edits],
+        **({"elsewhere": elsewhere} if elsewhere else {}),
         "message": fix.title,
         "note": fix.withheld or fix.note,
     }

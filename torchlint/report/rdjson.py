@@ -57,6 +57,7 @@ def _suggested(run: RunReport, finding: Finding) -> Edit | None:
         or finding.cell is not None
         or not allowed
         or len(finding.fix.edits) != 1
+        or finding.fix.elsewhere
     ):
         return None
     return finding.fix.edits[0]

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from torchlint.base.finding import Finding, Note, NoteKind, Reason, Severity, Suppressed, TextFix
+from torchlint.base.finding import (
+    Edit,
+    Finding,
+    Note,
+    NoteKind,
+    Reason,
+    Severity,
+    Suppressed,
+    TextFix,
+)
 from torchlint.base.span import Position
 from torchlint.report.kit.ascii_json import dump
 from torchlint.report.kit.words import location, path_bytes
@@ -181,19 +191,24 @@ def _related(run: RunReport, reason: Reason) -> dict[str, Any]:
 
 
 def _fix(run: RunReport, finding: Finding, fix: TextFix) -> dict[str, Any]:
-    replacements = []
-    for edit in fix.edits:
-        replacement: dict[str, Any] = {"deletedRegion": _region(edit.start, edit.end)}
-        if edit.text:
-            replacement["insertedContent"] = {"text": edit.text}
-        replacements.append(replacement)
     note = f" ({fix.safety.value}: {fix.note})" if fix.note else ""
     return {
         "description": {"text": fix.title + note},
         "artifactChanges": [
-            {"artifactLocation": _artifact(run, finding.filename), "replacements": replacements}
+            _changes(run, finding.filename, fix.edits),
+            *(_changes(run, part.filename, part.edits) for part in fix.elsewhere),
         ],
     }
+
+
+def _changes(run: RunReport, filename: str, edits: Sequence[Edit]) -> dict[str, Any]:
+    replacements = []
+    for edit in edits:
+        replacement: dict[str, Any] = {"deletedRegion": _region(edit.start, edit.end)}
+        if edit.text:
+            replacement["insertedContent"] = {"text": edit.text}
+        replacements.append(replacement)
+    return {"artifactLocation": _artifact(run, filename), "replacements": replacements}
 
 
 def _region(start: Position, end: Position) -> dict[str, int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 from torchlint.base.finding import (
     Edit,
+    FileEdits,
     FileReport,
     Finding,
     Frequency,
@@ -79,7 +81,7 @@ def _packed_finding(finding: Finding, name: Name) -> list[Any]:
         [finding.start.row, finding.start.column, finding.end.row, finding.end.column],
         [finding.statement, finding.statement_end],
         finding.fingerprint,
-        None if finding.fix is None else _packed_fix(finding.fix),
+        None if finding.fix is None else _packed_fix(finding.fix, name),
         [
             [reason.text, name(reason.filename), reason.line, reason.cell]
             for reason in finding.why_hot
@@ -122,7 +124,7 @@ def _finding(value: Any, name: Name) -> Finding:
         _int(first),
         _int(last),
         _text(fingerprint),
-        None if fix is None else _fix(fix),
+        None if fix is None else _fix(fix, name),
         tuple(
             Reason(_text(text), name(_text(of)), _int(line), _cell(at))
             for text, of, line, at in reasons
@@ -135,8 +137,24 @@ def _finding(value: Any, name: Name) -> Finding:
     )
 
 
-def _packed_fix(fix: TextFix) -> list[Any]:
-    return [fix.safety.value, fix.title, list(map(_packed_edit, fix.edits)), fix.note, fix.withheld]
+def _packed_fix(fix: TextFix, name: Name) -> list[Any]:
+    return [
+        fix.safety.value,
+        fix.title,
+        list(map(_packed_edit, fix.edits)),
+        fix.note,
+        fix.withheld,
+        [
+            [
+                name(part.filename),
+                name(part.path),
+                part.text,
+                list(map(_packed_edit, part.edits)),
+                [list(row) for row in part.source],
+            ]
+            for part in fix.elsewhere
+        ],
+    ]
 
 
 def _packed_edit(edit: Edit) -> list[Any]:
@@ -153,10 +171,26 @@ def _packed_edit(edit: Edit) -> list[Any]:
     ]
 
 
-def _fix(value: Any) -> TextFix:
-    safety, title, edits, note, withheld = value
+def _fix(value: Any, name: Name) -> TextFix:
+    safety, title, edits, note, withheld, elsewhere = value
     return TextFix(
-        Safety(_text(safety)), _text(title), tuple(map(_edit, edits)), _text(note), _text(withheld)
+        Safety(_text(safety)),
+        _text(title),
+        tuple(map(_edit, edits)),
+        _text(note),
+        _text(withheld),
+        tuple(_file_edits(item, name) for item in elsewhere),
+    )
+
+
+def _file_edits(value: Any, name: Name) -> FileEdits:
+    filename, path, text, edits, source = value
+    return FileEdits(
+        name(_text(filename)),
+        os.path.realpath(name(_text(path))),
+        _text(text),
+        tuple(map(_edit, edits)),
+        tuple((_int(row), _text(line)) for row, line in source),
     )
 
 

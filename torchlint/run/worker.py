@@ -76,6 +76,14 @@ def analyse_job(job: Job) -> FileReport:
     return replace(report, rests_on=projects.rests_on(job) if projects is not None else ())
 
 
+def analyse_among(job: Job) -> FileReport:
+    """Analyse a job among files that say, for the time being, what its `unsaved` says."""
+    from torchlint.run.projects import refresh
+
+    refresh(job.unsaved)
+    return analyse_job(job)
+
+
 def confirm_job(job: Job) -> FileReport:
     """Say which of a job's facts still hold, see `projects.confirmed`."""
     from torchlint.run.projects import confirmed

@@ -35,7 +35,9 @@ def written(changes: Mapping[str, tuple[Document, str]]) -> Iterator[None]:
     it, or nothing.
 
     What is not fit to be written is refused before the first file is; what an error or an
-    interruption leaves half done, here or inside the ``with``, is put back.
+    interruption leaves half done, here or inside the ``with``, is put back. Against a kill, which
+    nothing can answer, the former content of each of several files is kept until all are written:
+    see `torchlint.source.former`.
 
     Args:
         changes: the files and their new texts, by a name of the caller's.
@@ -47,24 +49,53 @@ def written(changes: Mapping[str, tuple[Document, str]]) -> Iterator[None]:
         reason = refused(document)
         if reason:
             raise WriteError(f"{document.filename}: {reason}")
-    begun: list[tuple[Document, str]] = []
+    several = len(changes) > 1
+    begun: list[tuple[Document, str, _Former]] = []
+    with contextlib.ExitStack() as stack:
+        formers = [
+            _former_of(document, stack) if several else _Former()
+            for document, _ in changes.values()
+        ]
+        try:
+            for (document, text), former in zip(changes.values(), formers, strict=True):
+                begun.append((document, text, former))
+                former.needed = True
+                write(document, text, kept=several)
+            yield
+        except BaseException:
+            for document, text, former in reversed(begun):
+                former.needed = not _put_back(document, text, kept=several)
+            raise
+        for former in formers:
+            former.needed = False
+
+
+def _former_of(document: Document, stack: contextlib.ExitStack) -> _Former:
+    """Keep what a file holds, until the stack is left, and longer where it is needed then.
+
+    Raises:
+        WriteError: it cannot be kept.
+    """
+    folder, name = os.path.split(document.path)
     try:
-        for document, text in changes.values():
-            begun.append((document, text))
-            write(document, text)
-        yield
-    except BaseException:
-        for document, text in reversed(begun):
-            _put_back(document, text)
-        raise
+        held = stack.enter_context(_Folder(folder))
+        return stack.enter_context(_kept(held, name, document.data))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WriteError(f"{document.filename}: cannot be written: {reason}") from error
 
 
-def _put_back(document: Document, text: str) -> None:
-    """Undo `write`, where it got as far as to change the file."""
-    with contextlib.suppress(WriteError, SourceError):  # somebody else wrote it since: it is theirs
+def _put_back(document: Document, text: str, *, kept: bool) -> bool:
+    """Undo `write`, where it got as far as to change the file; say whether nothing is lost."""
+    try:
         data = encode(document, text)
         if read_bytes(document.path, document.filename, 0) == data:
-            write(replace(document, data=data), document.text)
+            write(replace(document, data=data), document.text, kept=kept)
+    except SourceError:  # somebody else removed it since
+        pass
+    except WriteError:
+        return False
+    return True
 
 
 def refused(document: Document) -> str:
@@ -84,13 +115,14 @@ def refused(document: Document) -> str:
     return "" if now == document.data else "changed while fixing, not written"
 
 
-def write(document: Document, new_text: str) -> None:
+def write(document: Document, new_text: str, *, kept: bool = False) -> None:
     """Replace the content of `document.path` by `new_text` in the document's encoding.
 
     A link is followed within the folder it lies in; mode and owner stay. The new bytes lie complete
     on the disk before they take the old ones' place. Only where that cannot keep what is there
     (several hard links, or a folder that takes no new files) is the file written in place;
-    meanwhile its former content is kept, see `torchlint.source.former`.
+    meanwhile its former content is kept, see `torchlint.source.former`; `kept` says that it is
+    already.
 
     Raises:
         WriteError: the file changed since it was read, may not be written, or the disk refuses.
@@ -106,7 +138,7 @@ def write(document: Document, new_text: str) -> None:
             f"{document.filename}: is a link out of its folder, not written; name the file itself"
         )
     path = os.path.realpath(document.path)
-    if former := former_content(path):
+    if not kept and (former := former_content(path)):
         raise WriteError(f"{document.filename}: {half_written(former)}")
     directory, name = os.path.split(path)
     try:
@@ -118,7 +150,7 @@ def write(document: Document, new_text: str) -> None:
             ) or not folder.may_write(name):
                 raise WriteError(f"{document.filename}: is read-only, not fixed")
             if state.st_nlink > 1 or not os.access(directory, os.W_OK | os.X_OK):
-                _write_in_place(document, folder, name, data)
+                _write_in_place(document, folder, name, data, kept=kept)
             else:
                 _replace(document, folder, name, data)
     except OSError as error:
@@ -333,14 +365,17 @@ def _replace(document: Document, folder: _Folder, name: str, data: bytes) -> Non
             _compare(document, old.read())
 
 
-def _write_in_place(document: Document, folder: _Folder, name: str, data: bytes) -> None:
+def _write_in_place(
+    document: Document, folder: _Folder, name: str, data: bytes, *, kept: bool
+) -> None:
     descriptor = folder.open(name, os.O_RDWR)
     with os.fdopen(descriptor, "r+b", buffering=0):
         now = _content(descriptor)
         if now == data:  # written already, under another of its names
             return
         _compare(document, now)
-        with _kept(folder, name, now) as former:
+        keeping = contextlib.nullcontext(_Former()) if kept else _kept(folder, name, now)
+        with keeping as former:
             _compare(document, _content(descriptor))  # to keep it was slow
             _claim(descriptor, len(now), len(data))
             former.needed = True

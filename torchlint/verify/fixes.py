@@ -8,7 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchlint.api import Catalog, Document, encode, fixable, independent, syntax_fault
+from torchlint.api import (
+    Catalog,
+    Document,
+    encode,
+    fixable,
+    generated,
+    independent,
+    syntax_fault,
+)
+from torchlint.base.content import text_digest
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import Finding, Safety
 from torchlint.verify.model import Expected
@@ -96,10 +105,12 @@ def offered(
     """
     units: list[FixUnit] = []
     skipped: list[str] = []
+    names = {document.path: file for file, document in documents.items()}
     for file, found in sorted(findings.items()):
         usable = []
         for finding in found:
             reason = _unusable(finding, unsafe) or _unwritable(finding, documents[file])
+            reason = reason or _unreachable(finding, names, documents)
             if not reason:
                 usable.append(finding)
             elif finding.fix is not None:
@@ -110,10 +121,31 @@ def offered(
                 skipped.append(f"{finding.code}@{file}:{finding.start.row}: {OVERLAPS}")
         rows = Counter((finding.code, finding.start.row) for finding in chosen)
         for finding in chosen:
-            units.append(
-                _unit(file, finding, catalog, alone=rows[finding.code, finding.start.row] == 1)
-            )
-    return Offered(tuple(_bundled(units)), tuple(skipped))
+            alone = rows[finding.code, finding.start.row] == 1
+            units.append(_unit(file, finding, catalog, names, alone=alone))
+    kept, crossing = _apart(units)
+    skipped += (f"{unit.id}: {OVERLAPS}" for unit in crossing)
+    return Offered(tuple(_bundled(kept)), tuple(skipped))
+
+
+def _apart(units: Sequence[FixUnit]) -> tuple[list[FixUnit], list[FixUnit]]:
+    """Return the units that can be applied together, and the others: of two that meet in a file,
+    that of several files stays, else the first. The same edit in both is one."""
+    kept: list[FixUnit] = []
+    for unit in sorted(units, key=lambda unit: len(unit.files) == 1):
+        rivals = kept if len(unit.files) > 1 else [each for each in kept if len(each.files) > 1]
+        if not any(
+            _meet(one, two)
+            for each in rivals
+            for one in each.replacements
+            for two in unit.replacements
+        ):
+            kept.append(unit)
+    return [unit for unit in units if unit in kept], [unit for unit in units if unit not in kept]
+
+
+def _meet(one: Replacement, two: Replacement) -> bool:
+    return one.file == two.file and one != two and one.start <= two.end and two.start <= one.end
 
 
 def _unusable(finding: Finding, unsafe: bool) -> str:
@@ -141,9 +173,32 @@ def _unwritable(finding: Finding, document: Document) -> str:
     return fixable(document)
 
 
-def _unit(file: str, finding: Finding, catalog: Catalog, *, alone: bool) -> FixUnit:
+def _unreachable(
+    finding: Finding, names: Mapping[str, str], documents: Mapping[str, Document]
+) -> str:
+    """Return why a fix cannot be written to the other files that it changes."""
+    assert finding.fix is not None
+    for part in finding.fix.elsewhere:
+        document = documents.get(names.get(part.path, ""))
+        if document is None:
+            return f"it also changes {part.filename}, which is not verified"
+        if text_digest(document.text) != part.text:
+            return f"it also changes {part.filename}, which changed meanwhile"
+        if generated(document.text):
+            return f"it also changes {part.filename}, which says that a program wrote it"
+        reason = fixable(document)
+        if reason:
+            return f"it also changes {part.filename}: {reason}"
+    return ""
+
+
+def _unit(
+    file: str, finding: Finding, catalog: Catalog, names: Mapping[str, str], *, alone: bool
+) -> FixUnit:
     fix = finding.fix
     assert fix is not None
+    edits = [(file, edit) for edit in fix.edits]
+    edits += [(names[part.path], edit) for part in fix.elsewhere for edit in part.edits]
     info = catalog.find(finding.code)
     keeps = Expected(info.equivalence) if info else Expected.CLOSE
     where = f"{file}:{finding.start.row}" + ("" if alone else f":{finding.start.column}")
@@ -155,7 +210,7 @@ def _unit(file: str, finding: Finding, catalog: Catalog, *, alone: bool) -> FixU
         expected=Expected.BITWISE if fix.safety is Safety.SAFE else keeps,
         note=fix.note,
         replacements=tuple(
-            Replacement(file, edit.span.start, edit.span.end, edit.text) for edit in fix.edits
+            Replacement(where, edit.span.start, edit.span.end, edit.text) for where, edit in edits
         ),
         places=(Rows(file, finding.statement, finding.statement_end),),
         safe=fix.safety is Safety.SAFE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -200,26 +201,32 @@ def _excerpt(finding: Finding, rows: Rows) -> Iterator[dict[str, Any]]:
 
 
 def _fix(fix: TextFix, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
-    hunks = []
+    hunks: list[dict[str, Any]] = []
     for cell, here in by_cell(fix):
-        for column, changed in changes(here, rows.get(cell, {})):
-            lines = [
-                {"sign": sign, "row": row or "", "text": clip(text, column)[0]}
-                for sign, row, text in changed
-            ]
-            more = len(lines) - MOST_ROWS
-            hunks.append(
-                {
-                    "label": "Change" if cell is None else f"Change in cell {cell}",
-                    "lines": lines[:MOST_ROWS],
-                    "more": f"and {pluralise(more, 'more row')}" if more > 0 else "",
-                }
-            )
+        label = "Change" if cell is None else f"Change in cell {cell}"
+        hunks += _hunks(here, rows.get(cell, {}), label)
+    for part in fix.elsewhere:
+        there = replace(fix, edits=part.edits)
+        hunks += _hunks(there, dict(part.source), f"Change in {part.filename}")
     return {
         "title": fix.title,
         "safety": fix.safety.value,
         "note": fix.note,
         "withheld": fix.withheld,
         "hunks": hunks,
-        "cells": len({edit.cell for edit in fix.edits}) > 1,
+        "labelled": len({edit.cell for edit in fix.edits}) > 1 or bool(fix.elsewhere),
     }
+
+
+def _hunks(fix: TextFix, rows: Rows, label: str) -> Iterator[dict[str, Any]]:
+    for column, changed in changes(fix, rows):
+        lines = [
+            {"sign": sign, "row": row or "", "text": clip(text, column)[0]}
+            for sign, row, text in changed
+        ]
+        more = len(lines) - MOST_ROWS
+        yield {
+            "label": label,
+            "lines": lines[:MOST_ROWS],
+            "more": f"and {pluralise(more, 'more row')}" if more > 0 else "",
+        }

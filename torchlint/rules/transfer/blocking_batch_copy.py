@@ -85,7 +85,9 @@ be written again, or goes to code that could; and for elements that may be other
 loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
 batch it is only a suggestion, and where no loader pins its memory, as the copy would wait all the
 same. Moves that stand side by side are one fix, as safe as the least safe
-of them; where the file's loader has workers and does not pin, an unsafe fix pins its memory too.
+of them; where their loader, wherever in the project it is made, has workers and does not pin, an
+unsafe fix pins its memory too. A fix that changes several files is written as a whole or not at
+all.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. On a CPU no gain is
@@ -108,6 +110,7 @@ import libcst as cst
 from torchlint.rule import (
     Fix,
     Hit,
+    InFile,
     Module,
     NeedImport,
     NodeEdit,
@@ -126,6 +129,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.datasets import cuda_samples
 from torchlint.semantic.data.loader_settings import pin_word
+from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import feeding_loaders, nobody_pins, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.torch import ops
@@ -134,6 +138,8 @@ from torchlint.semantic.values.inferred import inferred
 
 _COPIES = frozenset(("copy", "memory_format"))
 _JOINS = ops.dotted("join")
+_Pins = dict[Module, list[NodeEdit]]
+"""The edits that pin the memory of loaders, by the file that they are in."""
 _TITLE = "Copy without waiting"
 _ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
@@ -167,14 +173,18 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = _blocking(module, node)
     if transfer is None:
         return
-    loaders = feeding_loaders(module, node)
+    loaders = [(module, loader) for loader in feeding_loaders(module, node)]
+    loaders = loaders or loaders_behind(module, transfer.source)
     unpinned = (
-        all(pins_memory(module, loader) is False for loader in loaders)
+        all(pins_memory(where, loader) is False for where, loader in loaders)
         if loaders
         else nobody_pins(module)
     )
     severity = Severity.INFO if unpinned else None
-    pins = [edit for loader in loaders for edit in _pinned(module, loader)] if unpinned else []
+    pins: _Pins = {}
+    for where, loader in loaders if unpinned else ():
+        pins.setdefault(where, []).extend(_pinned(where, loader))
+    pins = {where: edits for where, edits in pins.items() if edits}
     fix = _fix(module, transfer, pins)
     if fix is not None and unpinned and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
@@ -267,9 +277,9 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     return False
 
 
-def _fix(module: Module, transfer: Transfer, pins: list[NodeEdit]) -> Fix | None:
+def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     """Return the fix for all moves of a batch that stand side by side, as safe as the least safe
-    of them, and for its loader."""
+    of them, and for its loaders."""
     if transfer.given & _COPIES:
         return None
     note = _note(module, transfer)
@@ -284,12 +294,17 @@ def _fix(module: Module, transfer: Transfer, pins: list[NodeEdit]) -> Fix | None
             new = with_keyword(other.call, "non_blocking", cst.Name("True"))
             edits.append(Replace(other.call, new))
             notes.append(its)
+    elsewhere: tuple[InFile, ...] = ()
     if pins and any(notes):
-        edits.extend(pins)
+        edits.extend(pins.get(module, ()))
+        elsewhere = tuple(
+            InFile(where, tuple(its)) for where, its in pins.items() if where is not module
+        )
         notes.append(_NOTES["pinned"])
     parts = [part for each in notes for part in each.split("; ")]
     said = one_sentence(_sentence(each) for each in parts)
-    return Fix(tuple(edits), Safety.UNSAFE if said else Safety.SAFE, _TITLE, said)
+    safety = Safety.UNSAFE if said else Safety.SAFE
+    return Fix(tuple(edits), safety, _TITLE, said, elsewhere)
 
 
 def _note(module: Module, transfer: Transfer) -> str | None:

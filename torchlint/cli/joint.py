@@ -1,0 +1,280 @@
+"""Fixes that change several files: chosen for all files of a run at once, in the order of their
+findings, and applied before each file's own fixes.
+
+A worker knows one file, so that it cannot apply such a fix; it reports what it found in the text as
+it was read (`FileReport.joint`). Here those are chosen that do not meet, the same however many
+workers there were; the files they change are analysed again as they will be then, which applies
+their own fixes on top. That goes on until no such fix is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from torchlint.base.content import text_digest
+from torchlint.base.errors import SourceError, TooLargeError
+from torchlint.base.finding import (
+    INVALID_SYNTAX,
+    Edit,
+    FileReport,
+    Finding,
+    Note,
+    NoteKind,
+    Safety,
+)
+from torchlint.catalog.rules import Catalog
+from torchlint.cli.scope import Scope, Target, read_target
+from torchlint.engine.job import Job
+from torchlint.engine.overlaps import spliced
+from torchlint.settings.load import codes_for
+from torchlint.source.document import Document, encode, fixable, generated
+from torchlint.source.write import refused
+
+MAX_ROUNDS = 10
+Run = Callable[[Iterable[Job]], Generator[FileReport, None, None]]
+
+
+@dataclass(slots=True)
+class Analysed:
+    """A file of the run: its report, and the file as it was read, where that is still needed.
+
+    `together` are the paths of the files that are written with it: all or none.
+    """
+
+    report: FileReport
+    target: Target
+    document: Document | None
+    together: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Joint:
+    """The fixes of a run that change several files.
+
+    Args:
+        scope: the files of the run.
+        files: what is known of them.
+        catalog: the rules.
+        writing: whether the fixes will be written, so that a file must be writable now.
+        job: gives the job of a file with a text.
+        run: runs jobs, in order.
+
+    `told` says in a line what each fix that is applied changes.
+    """
+
+    scope: Scope
+    files: list[Analysed]
+    catalog: Catalog
+    writing: bool
+    job: Callable[[Document, Target], Job]
+    run: Run
+    told: list[str] = field(init=False, default_factory=list)
+    _at: dict[str, int] = field(init=False, default_factory=dict)
+    _documents: dict[str, Document] = field(init=False, default_factory=dict)
+    _texts: dict[str, str] = field(init=False, default_factory=dict)
+    _applied: dict[int, list[Finding]] = field(init=False, default_factory=dict)
+    _groups: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
+    _notes: dict[tuple[int, str, str], Note] = field(init=False, default_factory=dict)
+
+    def settle(self) -> None:
+        """Apply these fixes to the reports, and say of those that are not why."""
+        before = [file.report for file in self.files]
+        self._at = {file.target.found.path: at for at, file in enumerate(self.files)}
+        for _ in range(MAX_ROUNDS):
+            chosen = self._chosen()
+            if not chosen:
+                break
+            self._apply(chosen)
+            again = {self._at[path] for path in self._texts}
+            again |= {at for at, file in enumerate(self.files) if file.report.joint}
+            if not self._analysed_again(sorted(again)):
+                self._take_back(before, chosen)
+                break
+        for path in sorted(self._texts):
+            self._finish(self._at[path])
+        for (at, _, _), note in self._notes.items():
+            report = self.files[at].report
+            self.files[at].report = replace(report, notes=(*report.notes, note))
+
+    def _candidates(self) -> list[tuple[int, Finding]]:
+        found = [(at, each) for at, file in enumerate(self.files) for each in file.report.joint]
+        return sorted(found, key=lambda pair: pair[1].sort_key)
+
+    def _chosen(self) -> list[tuple[int, Finding]]:
+        """Return the fixes of this round: those that meet none before them."""
+        taken: dict[str, list[Edit]] = {}
+        chosen = []
+        for at, finding in self._candidates():
+            if self._refused(at, finding):
+                continue
+            parts = dict(_parts(self.files[at].target.found.path, finding))
+            if any(_meets(edit, taken.get(path, ())) for path in parts for edit in parts[path]):
+                continue
+            for path, edits in parts.items():
+                taken.setdefault(path, []).extend(edits)
+            chosen.append((at, finding))
+        return chosen
+
+    def _refused(self, at: int, finding: Finding) -> bool:
+        """Say whether a fix is not for this run, and note why."""
+        assert finding.fix is not None
+        own = self.files[at].target
+        for path, edits in _parts(own.found.path, finding):
+            kind, reason = self._reason(path, finding, own, edits)
+            if reason:
+                name = next((p.filename for p in finding.fix.elsewhere if p.path == path), "")
+                also = f"it also changes {name}, which {reason}" if name else f"the file {reason}"
+                also = also if own.found.path else "it also changes other files"
+                words = f"{finding.code}: fix not applied, {also}"
+                note = Note(kind, finding.filename, words, finding.start.row)
+                self._notes.setdefault((at, finding.fingerprint, words), note)
+                return True
+        return False
+
+    def _reason(
+        self, path: str, finding: Finding, own: Target, edits: Sequence[Edit]
+    ) -> tuple[NoteKind, str]:
+        """Return why a file is not changed by a fix of another file, or of itself."""
+        held, late = NoteKind.WITHHELD, NoteKind.UNWRITTEN
+        if not path or path not in self._at:
+            return held, "is excluded, or not among the files that are fixed"
+        target = self.files[self._at[path]].target
+        if target.settings.root != own.settings.root:
+            return held, "belongs to another project"
+        if finding.code not in codes_for(target.settings, self.catalog, target.relative):
+            return held, f"has {finding.code} switched off"
+        document = self._document(path)
+        if document is None:
+            return late, "cannot be read"
+        assert finding.fix is not None
+        wanted = next((part.text for part in finding.fix.elsewhere if part.path == path), None)
+        if wanted not in (None, text_digest(self._text(path))):
+            return late, "changed while fixing"
+        if document.left_out or fixable(document):
+            return held, f"is not fixed: {document.left_out or fixable(document)}"
+        if target is not own and generated(document.text):
+            return held, "says that a program wrote it"
+        try:
+            encode(document, "".join(edit.text for edit in edits))
+        except SourceError:
+            return held, f"is written in {document.encoding}, which cannot hold its text"
+        if not self.writing:
+            return held, ""
+        if not self.scope.holds(target):
+            return late, f"is a link to {document.path}, outside of what is fixed"
+        return late, refused(document).partition(",")[0]
+
+    def _document(self, path: str) -> Document | None:
+        """Return a file as it was read, or as it is where its analysis has not kept it."""
+        if path not in self._documents:
+            file = self.files[self._at[path]]
+            try:
+                self._documents[path] = file.document or read_target(file.target)
+            except (SourceError, TooLargeError):
+                return None
+        return self._documents[path]
+
+    def _text(self, path: str) -> str:
+        return self._texts.get(path, self._documents[path].text)
+
+    def _apply(self, chosen: Sequence[tuple[int, Finding]]) -> None:
+        """Change the texts by the chosen fixes."""
+        edits: dict[str, set[Edit]] = {}
+        for at, finding in chosen:
+            self._applied.setdefault(at, []).append(finding)
+            parts = _parts(self.files[at].target.found.path, finding)
+            paths = frozenset(path for path, _ in parts)
+            joined = paths.union(*(self._groups.get(path, ()) for path in paths))
+            self._groups.update(dict.fromkeys(joined, joined))
+            for path, each in parts:
+                edits.setdefault(path, set()).update(each)
+        for path, changes in edits.items():
+            ordered = sorted({(edit.span, edit.text): edit for edit in changes}.items())
+            self._texts[path] = spliced(self._text(path), (edit for _, edit in ordered))
+
+    def _analysed_again(self, files: Sequence[int]) -> bool:
+        """Analyse files as they are by now; say whether all are still Python."""
+        unsaved = tuple(sorted(self._texts.items()))
+        jobs = []
+        for at in files:
+            path = self.files[at].target.found.path
+            document = self._document(path)
+            if document is None:
+                return False
+            text = self._text(path)
+            now = replace(document, text=text, data=encode(document, text))
+            jobs.append(replace(self.job(now, self.files[at].target), unsaved=unsaved))
+        with closing(self.run(jobs)) as reports:
+            for at, report in zip(files, reports, strict=True):
+                self.files[at].report = report
+        return not any(
+            found.code == INVALID_SYNTAX for at in files for found in self.files[at].report.findings
+        )
+
+    def _take_back(
+        self, before: Sequence[FileReport], chosen: Sequence[tuple[int, Finding]]
+    ) -> None:
+        """Undo all of it: the fixes together do not give Python, which is our bug."""
+        for file, report in zip(self.files, before, strict=True):
+            file.report = report
+        for at, finding in chosen:
+            words = f"{finding.code} in line {finding.start.row}: its fix, with those of other "
+            words += "files, would break a file; please report this"
+            note = Note(NoteKind.FAILED, finding.filename, words, finding.start.row)
+            self._notes[at, finding.fingerprint, words] = note
+        for state in (self._texts, self._applied, self._groups):
+            state.clear()
+        self.told.clear()
+
+    def _finish(self, at: int) -> None:
+        """Put these fixes into the report on a file that they change."""
+        file = self.files[at]
+        path = file.target.found.path
+        mine = self._applied.get(at, [])
+        file.document = self._documents[path]
+        file.together = self._groups[path]
+        report = file.report
+        unsafe = sum(
+            found.fix is not None and found.fix.safety is not Safety.SAFE for found in mine
+        )
+        file.report = replace(
+            report,
+            before=file.document.text,
+            after=report.after or self._texts[path],
+            applied=report.applied + len(mine),
+            unsafe=report.unsafe + unsafe,
+        )
+        self.told += _told(mine)
+
+
+def _parts(own: str, finding: Finding) -> list[tuple[str, tuple[Edit, ...]]]:
+    """Return the files that a fix changes, each with its edits: the finding's own first."""
+    assert finding.fix is not None
+    others = [(part.path, part.edits) for part in finding.fix.elsewhere]
+    return [(own, finding.fix.edits), *others]
+
+
+def _meets(edit: Edit, others: Iterable[Edit]) -> bool:
+    """Say whether an edit meets one of others; the same one, which several fixes need, does not."""
+    return any(
+        edit.span.start <= other.span.end
+        and other.span.start <= edit.span.end
+        and (edit.span, edit.text) != (other.span, other.text)
+        for other in others
+    )
+
+
+def _told(findings: Iterable[Finding]) -> Iterator[str]:
+    for finding in findings:
+        assert finding.fix is not None
+        places = [
+            f"{part.filename}:{edit.start.row}"
+            for part in finding.fix.elsewhere
+            for edit in part.edits[:1]
+        ]
+        yield (
+            f"{finding.filename}:{finding.start.row}: {finding.code}: one fix with "
+            f"{' and '.join(places)}, all of it or nothing"
+        )

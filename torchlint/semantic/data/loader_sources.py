@@ -1,0 +1,309 @@
+"""Where a batch comes from: back from the loop that hands it out, through names, arguments,
+attributes and returns, to the calls that make its loader, in any file of the project.
+
+This is `loader_flow` the other way round, and stricter: every way back has to end at a loader, else
+nothing is known. A path says how to get from what is held to the loader: the index of a tuple's
+element, or a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.flow import call_sites, callees_of, writes_of
+from torchlint.semantic.code.scopes import local_class, name_outside
+from torchlint.semantic.data.loaders import makes_loader
+from torchlint.semantic.elsewhere import Definition
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
+
+Path = tuple[int | str, ...]
+Made = tuple[Module, cst.Call]
+"""A call that makes a loader, and the analysis of its file."""
+_PLACES = 80
+"""Places that are looked at for one batch."""
+_SAME = ("builtins.iter", "itertools.cycle")
+
+
+@question(
+    yes="the loaders that make the batch are known",
+    no="it is not known which loaders of the project make the batch",
+    ground=True,
+)
+def loaders_behind(module: Module, batch: cst.BaseExpression) -> list[Made]:
+    """Return the calls, in any file of the project, that make the loaders from which a batch, or
+    the part of one, comes; nothing where one of them is not known."""
+    search = _Search(module)
+    return search.found if search.batch(module, batch) else []
+
+
+class _Search:
+    """Looks for the loaders of one batch; each step says whether all of them were found.
+
+    Args:
+        origin: the file that asks, which alone may ask for the analyses of others.
+    """
+
+    def __init__(self, origin: Module) -> None:
+        self.origin = origin
+        self.found: list[Made] = []
+        self._seen: set[tuple[Module, cst.CSTNode, Path]] = set()
+
+    def batch(self, where: Module, node: cst.BaseExpression) -> bool:
+        """Look for the loop whose batch an expression is or comes from, here or around the calls of
+        the function."""
+        name = _root(node)
+        if name is None or not self._new(where, node, ("batch",)):
+            return False
+        for loop in where.loops(node):
+            for goes in goes_over(where, loop) if isinstance(loop, cst.For) else ():
+                if name in _from(where, loop.body, where.names_in(goes.target)):
+                    return self.loader(where, goes.iterated, ())
+        function = where.function(node)
+        for param in _params(function) if function is not None else ():
+            if function is not None and name in _from(where, function.body, {param}):
+                given = self._given(where, function, param)
+                return bool(given) and all(
+                    arg is not None and self.batch(home, arg) for home, arg in given
+                )
+        return False
+
+    def _new(self, where: Module, node: cst.CSTNode, path: Path) -> bool:
+        """Say whether a place was not looked at before, nor too many were."""
+        key = (where, node, path)
+        again = where.path == self.origin.path and where is not self.origin
+        if key in self._seen or len(self._seen) > _PLACES or again:
+            return False
+        self._seen.add(key)
+        return True
+
+    def loader(self, where: Module, node: cst.BaseExpression, path: Path) -> bool:
+        """Look for what made the loader that an expression holds."""
+        if not self._new(where, node, path):
+            return (where, node, path) in self._seen
+        match node:
+            case cst.Call():
+                return self._called(where, node, path)
+            case cst.Name():
+                return self._named(where, node, path)
+            case cst.Attribute(value=cst.Name("self")):
+                return self._kept(where, node, path)
+            case cst.Subscript():
+                key = _key(node)
+                return key is not None and self.loader(where, node.value, (key, *path))
+            case cst.Tuple() | cst.List() | cst.Dict() if path:
+                part = _part(node, path[0])
+                return part is not None and self.loader(where, part, path[1:])
+            case cst.IfExp():
+                return all(self.loader(where, each, path) for each in (node.body, node.orelse))
+        return False
+
+    def _called(self, where: Module, call: cst.Call, path: Path) -> bool:
+        if not path and makes_loader(where, call):
+            if (where, call) not in self.found:
+                self.found.append((where, call))
+            return True
+        name = where.name(call.func) or ""
+        if (name in _SAME or name.startswith("tqdm.")) and call.args:
+            return self.loader(where, call.args[0].value, path)
+        home, function = self._function(where, call)
+        if home is None or function is None or function.decorators:
+            return False
+        if any(True for _ in home.within(function.body, cst.Yield)):
+            return False
+        given = [each.value for each in home.within(function.body, cst.Return)]
+        return bool(given) and all(
+            value is not None and self.loader(home, value, path) for value in given
+        )
+
+    def _function(
+        self, where: Module, call: cst.Call
+    ) -> tuple[Module | None, cst.FunctionDef | None]:
+        """Return the one function that a call runs, of this file or of another one."""
+        here = callees_of(where, call)
+        if here:
+            sole = here[0] if len(here) == 1 else None
+            return where, sole if isinstance(sole, cst.FunctionDef) else None
+        definition = where.outside.find(where.name(call.func))
+        home = self.origin.outside.module_of(definition) if definition is not None else None
+        found = top_level(home, definition.name) if home is not None and definition else None
+        return home, found if isinstance(found, cst.FunctionDef) else None
+
+    def _named(self, where: Module, node: cst.Name, path: Path) -> bool:
+        _, bindings = where.names.bindings(node.value, node)
+        return bool(bindings) and all(
+            self._bound(where, each.kind, each.node, node.value, path) for each in bindings
+        )
+
+    def _bound(self, where: Module, kind: str, node: cst.CSTNode, name: str, path: Path) -> bool:
+        """Look where one binding of a name leads."""
+        if isinstance(node, cst.Param):
+            function = where.function(node)
+            given = self._given(where, function, name) if function is not None else []
+            return bool(given) and all(
+                arg is not None and self.loader(home, arg, path) for home, arg in given
+            )
+        if kind not in ("assign", "unpack") or not isinstance(node, (cst.Assign, cst.AnnAssign)):
+            return False
+        targets = _targets(node)
+        return node.value is not None and all(
+            self._assigned(where, target, name, node.value, path)
+            for target in targets
+            if name in where.names_in(target)
+        )
+
+    def _assigned(
+        self,
+        where: Module,
+        target: cst.BaseExpression,
+        name: str,
+        value: cst.BaseExpression,
+        path: Path,
+    ) -> bool:
+        if isinstance(target, cst.Tuple):
+            names = [
+                e.value.value if isinstance(e.value, cst.Name) else "" for e in target.elements
+            ]
+            starred = any(isinstance(each, cst.StarredElement) for each in target.elements)
+            if starred or names.count(name) != 1:
+                return False
+            return self.loader(where, value, (names.index(name), *path))
+        return isinstance(target, cst.Name) and self.loader(where, value, path)
+
+    def _kept(self, where: Module, node: cst.Attribute, path: Path) -> bool:
+        """Look at all that a class assigns to ``self.name``."""
+        cls, attr = where.class_of(node), node.attr.value
+        made: list[tuple[cst.BaseExpression, Path]] = []
+        for each in where.within(cls.body, cst.Assign, cst.AnnAssign, nested=True) if cls else ():
+            assert isinstance(each, (cst.Assign, cst.AnnAssign))
+            for target in _targets(each):
+                at = _position(target, attr)
+                if at is not None and each.value is not None:
+                    made.append((each.value, (*at, *path)))
+        return bool(made) and all(self.loader(where, value, there) for value, there in made)
+
+    def _given(
+        self, where: Module, function: cst.FunctionDef, name: str
+    ) -> list[tuple[Module, cst.BaseExpression | None]]:
+        """Return what the calls of a function, or of its class, give for a parameter; None where a
+        call does not say."""
+        cls = where.class_of(function)
+        makes = cls if function.name.value == "__init__" else None
+        return [
+            (home, _argument(function, call, name, bound=cls is not None))
+            for home, call in self._calls(where, function, makes)
+        ]
+
+    def _calls(
+        self, where: Module, function: cst.FunctionDef, makes: cst.ClassDef | None
+    ) -> Iterator[Made]:
+        if makes is not None:
+            here: Iterable[cst.Call] = (
+                call for call in where.nodes(cst.Call) if local_class(where, call.func) is makes
+            )
+            name: str | None = makes.name.value
+        else:
+            here, name = call_sites(where, function), name_outside(where, function)
+        yield from ((where, call) for call in here)
+        if name is not None:
+            yield from self.origin.outside.calling(Definition(where.path, name, ""))
+
+
+def _root(node: cst.BaseExpression) -> str | None:
+    """Return the name that ``batch["x"]`` and ``batch.x`` start with."""
+    at: cst.BaseExpression = node
+    while isinstance(at, (cst.Subscript, cst.Attribute)):
+        at = at.value
+    return at.value if isinstance(at, cst.Name) else None
+
+
+def _from(where: Module, body: cst.CSTNode, names: Iterable[str]) -> set[str]:
+    """Return names, and those that a body unpacks or picks from them."""
+    found = set(names)
+    for assign in where.within(body, cst.Assign):
+        value = assign.value
+        if isinstance(value, cst.Tuple) or _root(value) in found:
+            parts = value.elements if isinstance(value, cst.Tuple) else ()
+            if all(_root(part.value) in found for part in parts):
+                found.update(n for target in assign.targets for n in where.names_in(target.target))
+    return {name for name in found if name in names or len(writes_of(where, body, name)) <= 2}
+
+
+def _params(function: cst.FunctionDef) -> list[str]:
+    params = function.params
+    every = (*params.posonly_params, *params.params, *params.kwonly_params)
+    return [param.name.value for param in every if param.name.value not in ("self", "cls")]
+
+
+def _targets(node: cst.Assign | cst.AnnAssign) -> list[cst.BaseExpression]:
+    return [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
+
+
+def _position(target: cst.BaseExpression, attr: str) -> Path | None:
+    """Return where in a target ``self.attr`` stands; None for nowhere."""
+    match target:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if name == attr:
+            return ()
+        case cst.Tuple(elements=elements):
+            for index, each in enumerate(elements):
+                if _position(each.value, attr) == ():
+                    return (index,)
+    return None
+
+
+def _key(node: cst.Subscript) -> int | str | None:
+    index = node.slice[0].slice
+    return _literal(index.value) if isinstance(index, cst.Index) else None
+
+
+def _literal(node: cst.BaseExpression) -> int | str | None:
+    if isinstance(node, cst.Integer):
+        return int(node.value.replace("_", ""), 0)
+    return str(node.raw_value) if isinstance(node, cst.SimpleString) else None
+
+
+def _part(node: cst.Tuple | cst.List | cst.Dict, key: int | str) -> cst.BaseExpression | None:
+    """Return the element of a display at an index or key; None where that is not certain."""
+    if isinstance(node, cst.Dict):
+        held = [
+            each.value
+            for each in node.elements
+            if isinstance(each, cst.DictElement) and _literal(each.key) == key
+        ]
+        plain = all(isinstance(each, cst.DictElement) for each in node.elements)
+        return held[0] if plain and len(held) == 1 else None
+    plain = not any(isinstance(each, cst.StarredElement) for each in node.elements)
+    if not plain or not isinstance(key, int) or key >= len(node.elements):
+        return None
+    return node.elements[key].value
+
+
+def _argument(
+    function: cst.FunctionDef, call: cst.Call, name: str, *, bound: bool
+) -> cst.BaseExpression | None:
+    """Return what a call gives for a parameter; None where it does not say.
+
+    Args:
+        function: the function.
+        call: the call.
+        name: the parameter.
+        bound: whether the first parameter is the object's own.
+    """
+    params = function.params
+    names = [param.name.value for param in (*params.posonly_params, *params.params)]
+    if function.decorators:  # a static method, or what is not the function any more
+        return None
+    names = names[1:] if bound else names
+    for index, arg in enumerate(call.args):
+        if arg.star:
+            return None
+        if arg.keyword is not None:
+            if arg.keyword.value == name:
+                return arg.value
+        elif index < len(names) and names[index] == name:
+            return arg.value
+    return None
