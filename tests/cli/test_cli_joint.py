@@ -133,8 +133,8 @@ def test_both_files_are_fixed_and_the_program_gives_the_same(project: Project) -
     pytest.importorskip("torch")
     before = project.runs()
     done = project("fix", *UNSAFE, "--apply", code=0)
-    assert done.stderr.count("one fix with data.py:14, all of it or nothing\n") == 2
-    assert "Fixed 2 findings" in done.stderr
+    assert done.stderr.count("one fix with data.py:14, all of it or nothing\n") == 1
+    assert "Fixed 2 findings in 2 files (0 safe, 2 unsafe)" in done.stderr
     assert project.read("data.py") == DATA.replace("num_workers=1)", PINNED)
     assert project.read("train.py").count("non_blocking=True") == 2
     assert project.runs() == before
@@ -155,6 +155,17 @@ def test_the_patch_holds_both_files_and_applies(project: Project) -> None:
     assert {name: project.read(name) for name in patched} == patched
     project.write({"data.py": DATA, "train.py": TRAIN})
     assert project("check", *UNSAFE, "--diff", code=1).stdout == done.stdout
+
+
+def test_two_loaders_of_one_file_need_one_import(project: Project) -> None:
+    data = DATA.replace("import torch\n", "from torch import full, tensor\n", 1)
+    data = data.replace("torch.full", "full").replace("torch.tensor", "tensor")
+    both = data.replace("(Pairs(), n)", "(Pairs(), n, num_workers=1)")
+    both = both.replace("return train, val", "return train if n else val, val")
+    project.write({"data.py": both})
+    project("fix", *UNSAFE, "--apply", code=0)
+    assert project.read("data.py").count("import torch\n") == 1
+    assert project.read("data.py").count("pin_memory") == 2
 
 
 def test_safe_fixes_alone_leave_it(project: Project) -> None:

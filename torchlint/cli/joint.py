@@ -3,8 +3,8 @@ findings, and applied before each file's own fixes.
 
 A worker knows one file, so that it cannot apply such a fix; it reports what it found in the text as
 it was read (`FileReport.joint`). Here those are chosen that do not meet, the same however many
-workers there were; the files they change are analysed again as they will be then, which applies
-their own fixes on top. That goes on until no such fix is left.
+workers there were; then all files are analysed again as they will be, which applies the fixes of
+each one alone on top. That goes on until no such fix is left.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ class Joint:
             if not chosen:
                 break
             self._apply(chosen)
-            again = {self._at[path] for path in self._texts}
-            again |= {at for at, file in enumerate(self.files) if file.report.joint}
-            if not self._analysed_again(sorted(again)):
+            if not self._analysed_again():
                 self._take_back(before, chosen)
                 break
         for path in sorted(self._texts):
@@ -194,23 +192,30 @@ class Joint:
             ordered = sorted({(edit.span, edit.text): edit for edit in changes}.items())
             self._texts[path] = spliced(self._text(path), (edit for _, edit in ordered))
 
-    def _analysed_again(self, files: Sequence[int]) -> bool:
-        """Analyse files as they are by now; say whether all are still Python."""
+    def _analysed_again(self) -> bool:
+        """Analyse all files as they are by now, since any may rest on what was changed; say whether
+        those that were are still Python."""
         unsaved = tuple(sorted(self._texts.items()))
-        jobs = []
-        for at in files:
-            path = self.files[at].target.found.path
+        jobs, files = [], []
+        for file in self.files:
+            path = file.target.found.path
             document = self._document(path)
-            if document is None:
-                return False
-            text = self._text(path)
-            now = replace(document, text=text, data=encode(document, text))
-            jobs.append(replace(self.job(now, self.files[at].target), unsaved=unsaved))
+            if document is None or document.left_out:
+                continue
+            if path in self._texts:
+                data = encode(document, self._texts[path])
+                document = replace(document, text=self._texts[path], data=data)
+            jobs.append(replace(self.job(document, file.target), unsaved=unsaved))
+            files.append(file)
         with closing(self.run(jobs)) as reports:
-            for at, report in zip(files, reports, strict=True):
-                self.files[at].report = report
+            for file, report in zip(files, reports, strict=True):
+                file.report = report
+                if report.before != report.after:
+                    file.document = self._documents[file.target.found.path]
         return not any(
-            found.code == INVALID_SYNTAX for at in files for found in self.files[at].report.findings
+            found.code == INVALID_SYNTAX
+            for path in self._texts
+            for found in self.files[self._at[path]].report.findings
         )
 
     def _take_back(
@@ -267,14 +272,15 @@ def _meets(edit: Edit, others: Iterable[Edit]) -> bool:
 
 
 def _told(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield a line for each fix; those of neighbours are often the same one."""
+    known = set()
     for finding in findings:
         assert finding.fix is not None
-        places = [
-            f"{part.filename}:{edit.start.row}"
-            for part in finding.fix.elsewhere
-            for edit in part.edits[:1]
-        ]
-        yield (
-            f"{finding.filename}:{finding.start.row}: {finding.code}: one fix with "
-            f"{' and '.join(places)}, all of it or nothing"
-        )
+        changes = (frozenset(finding.fix.edits), finding.fix.elsewhere)
+        if changes not in known:
+            known.add(changes)
+            places = [f"{part.filename}:{part.edits[-1].start.row}" for part in changes[1]]
+            yield (
+                f"{finding.filename}:{finding.start.row}: {finding.code}: one fix with "
+                f"{' and '.join(places)}, all of it or nothing"
+            )

@@ -328,7 +328,8 @@ class Session:
         if others:
             said += f"; so {' and '.join(others)} not either, which one fix changes with it"
         for index in group:
-            report = dataclasses.replace(self.files[index], applied=0, unsafe=0)
+            report = self.files[index]
+            report = dataclasses.replace(report, applied=0, unsafe=0, before="", after="")
             if index == at:
                 note = Note(NoteKind.UNWRITTEN, names[at], said)
                 report = dataclasses.replace(report, notes=(*report.notes, note))

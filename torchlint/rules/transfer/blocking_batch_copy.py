@@ -184,7 +184,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
-    pins = {where: edits for where, edits in pins.items() if edits}
+    pins = {where: list(dict.fromkeys(edits)) for where, edits in pins.items() if edits}
     fix = _fix(module, transfer, pins)
     if fix is not None and unpinned and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)

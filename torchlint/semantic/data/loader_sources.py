@@ -214,23 +214,25 @@ class _Search:
 
 
 def _root(node: cst.BaseExpression) -> str | None:
-    """Return the name that ``batch["x"]`` and ``batch.x`` start with."""
+    """Return the name that ``batch["x"]``, ``batch.x`` and ``batch.float()`` start with."""
     at: cst.BaseExpression = node
-    while isinstance(at, (cst.Subscript, cst.Attribute)):
-        at = at.value
+    while isinstance(at, (cst.Subscript, cst.Attribute, cst.Call)):
+        at = at.func if isinstance(at, cst.Call) else at.value
     return at.value if isinstance(at, cst.Name) else None
 
 
 def _from(where: Module, body: cst.CSTNode, names: Iterable[str]) -> set[str]:
-    """Return names, and those that a body unpacks or picks from them."""
-    found = set(names)
+    """Return the names of a batch, and those that a body makes of them, where it binds them to
+    nothing else."""
+    found, made = set(names), set[cst.CSTNode]()
     for assign in where.within(body, cst.Assign):
         value = assign.value
-        if isinstance(value, cst.Tuple) or _root(value) in found:
-            parts = value.elements if isinstance(value, cst.Tuple) else ()
-            if all(_root(part.value) in found for part in parts):
-                found.update(n for target in assign.targets for n in where.names_in(target.target))
-    return {name for name in found if name in names or len(writes_of(where, body, name)) <= 2}
+        parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+        if all(_root(part) in found for part in parts):
+            for target in assign.targets:
+                made.update(where.within(target, cst.Name))
+                found |= where.names_in(target.target)
+    return {name for name in found if made.issuperset(writes_of(where, body, name))}
 
 
 def _params(function: cst.FunctionDef) -> list[str]:
