@@ -31,6 +31,7 @@ from torchlint.lsp.profiled import Profiled
 from torchlint.lsp.protocol import Protocol
 from torchlint.lsp.uris import path_of, real_place, uri_of
 from torchlint.source.document import generated, read
+from torchlint.source.write import read_only
 
 LocalPages = Callable[[Catalog], Mapping[str, Path]]
 _SUFFIXES = (".py", ".pyi")
@@ -157,11 +158,11 @@ class Server(LanguageServer):
         if reason:
             return reason
         if place is None:
-            if not os.access(part.path, os.W_OK):
-                return "is read-only"
             try:
+                if read_only(part.path, os.stat(part.path)):
+                    return "is read-only"
                 document = read(part.path, part.filename, 0)
-            except SourceError:
+            except (OSError, SourceError):
                 return "cannot be read"
             columns = Columns(document.text, self.documents.encoding)
             place = Place(uri_of(part.path), None, columns)
