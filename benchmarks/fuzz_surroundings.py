@@ -32,9 +32,11 @@ from tests import (
     test_deferred_sums_run,
     test_elements_run,
     test_foreach_run,
+    test_host_elements_run,
     test_host_loops_run,
     test_masked_fixes_run,
     test_no_grad_blocks_run,
+    test_reads_together_run,
     test_vector_forms_run,
 )
 from tests.checking import rules
@@ -170,6 +172,8 @@ def _tested() -> Iterator[Example]:
         ("TL601", test_vector_forms_run, test_vector_forms_run.NEW),
         ("TL602", test_branch_fixes_run, test_branch_fixes_run.GONE),
         ("TL601", test_host_loops_run, test_host_loops_run.COPIED),
+        ("TL101", test_host_elements_run, test_host_elements_run.COPIED),
+        ("TL101", test_reads_together_run, test_reads_together_run.TOGETHER),
         ("TL604", test_elements_run, test_elements_run.GONE),
     ):
         for name, found in programs.items():

@@ -36,6 +36,7 @@ from torchlint.base.finding import Safety, Severity
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
 from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, number_kind
@@ -43,9 +44,11 @@ from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
 from torchlint.semantic.uses.accumulators import made_in_turn
+from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
 from torchlint.semantic.uses.observers import hooks_operations, replaced, speaks_of_mps
+from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -507,6 +510,85 @@ def brought_to_host(module: Module, found: HostLoop) -> Fix | None:
     note = one_sentence((_AS_BEFORE if found.writes else "", _WATCHED if watched else ""))
     safety = Safety.UNSAFE if note else Safety.SAFE
     return Fix(tuple(edits), safety, "Copy to the host once, before the loop", note)
+
+
+def elements_on_host(module: Module, found: HostElements) -> Fix | None:
+    """Return the fix that copies to the host, before a loop, the tensors of which the loop reads
+    elements one by one; what else it does with them stays on the device. None where a name for a
+    copy is taken."""
+    names = {name: f"{name}_cpu" for name in found.tensors}
+    if any(new in module.text for new in names.values()):
+        return None
+    rewrites: dict[cst.BaseExpression, Rewrite] = {}
+    for use in found.uses:
+        rewrites[use] = lambda node: node.with_changes(value=names[node.value])
+    for copy in found.copies:
+        rewrites[copy] = lambda node: node.func.value
+    edits: list[NodeEdit] = nested(module, rewrites)  # type: ignore[assignment]
+    if found.iterated is not None:
+        edits.append(Replace(found.iterated, method_call(found.iterated, "cpu")))
+    else:
+        left = ", ".join(names.values())
+        right = ", ".join(f"{name}.cpu()" for name in names)
+        edits.insert(0, InsertBefore(found.loop, f"{left} = {right}"))
+    watched = hooks_operations(module) or replaced(module, "cpu")
+    note = one_sentence(("" if found.kept else _AS_BEFORE, _WATCHED if watched else ""))
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix(tuple(edits), safety, "Copy to the host once, before the loop", note)
+
+
+_TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
+
+
+def read_at_once(module: Module, read: HostRead) -> Fix | None:
+    """Return the fix by which a read, and those beside it, are made as one before their lines; None
+    where it is alone, or where nothing would be a good name for a number."""
+    found = reads_together(module, read.node)
+    if found is None:
+        return None
+    names: dict[str, str] = {}
+    for each in found.reads:
+        name = _name_of_number(each.tensor)
+        code = module.code(each.tensor)
+        if code not in names and (not name or name in names.values() or name in module.text):
+            return None
+        names.setdefault(code, name)
+    torch = name_for_module(module, "torch", "torch")
+    stacked = f"{torch}.stack(({', '.join(names)})).tolist()"
+    edits: list[NodeEdit] = [InsertBefore(found.line, f"{', '.join(names.values())} = {stacked}")]
+    edits += [Replace(each.node, cst.Name(names[module.code(each.tensor)])) for each in found.reads]
+    edits.append(NeedImport("torch", torch))
+    return Fix(tuple(edits), Safety.UNSAFE, "Read all of them at once", _TOGETHER)
+
+
+_STEPS_OF_NAMES = 3
+
+
+def _name_of_number(tensor: cst.BaseExpression) -> str:
+    """Return a name for the number that a tensor holds, of the names in it: ``loss_value``,
+    ``mean_angles``; empty for none."""
+    parts: list[str] = []
+    node: cst.CSTNode = tensor
+    while len(parts) < _STEPS_OF_NAMES:
+        match node:
+            case cst.Name(value=name):
+                parts.append(name)
+                break
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
+                parts.append(name)
+                break
+            case cst.Attribute(value=inner, attr=cst.Name("data")) | cst.Comparison(left=inner):
+                node = inner
+            case cst.Call(func=cst.Attribute(value=cst.Name(), attr=method), args=[first]):
+                parts.append(method.value)
+                node = first.value
+            case cst.Call(func=cst.Attribute(value=inner, attr=method), args=[]):
+                if method.value != "detach":
+                    parts.append(method.value)
+                node = inner
+            case _:
+                return ""
+    return f"{parts[0]}_value" if len(parts) == 1 else "_".join(parts)
 
 
 def _instead(new: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:

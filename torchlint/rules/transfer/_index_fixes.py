@@ -34,6 +34,9 @@ _BUFFER = (
     "The index is a buffer on the module's device, so that tensors elsewhere cannot be indexed "
     "with it; DDP broadcasts it, and a module that was pickled whole before lacks it."
 )
+_STRIDES = "The strides of the result may differ where those of the tensor are not the usual ones."
+_ORDER = "Gradients of an element that is taken several times are added in another order."
+_FEW = 8
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
 _POSITIONS = ("numpy.where", "numpy.nonzero")
 _PATCHED = "The code replaces functions of torch, or looks at each of its operations."
@@ -46,7 +49,7 @@ def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
         case cst.Call() if module.name(index.func) == "builtins.range":
             return _ranges(module, node)
         case cst.List():
-            return _slice(module, node, index)
+            return _slice(module, node, index) or _stacked(module, node, index)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             return _buffer(module, index, name)
         case cst.Name():
@@ -126,6 +129,60 @@ def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
     shown = cst.parse_expression(code)
     assert isinstance(shown, cst.Subscript)
     return Fix((Replace(place, shown.slice[0].slice),), Safety.UNSAFE, "Take a slice", _VIEW)
+
+
+def _stacked(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
+    """Return the fix that takes a few elements at known positions one by one, which needs no index
+    on the device, and stacks them."""
+    numbers = [each.value for each in index.elements]
+    plain = all(isinstance(each, cst.Integer) for each in numbers) and 0 < len(numbers) <= _FEW
+    if not plain or dotted_text(node.value) is None or not free_of_effects(module, node.value):
+        return None
+    if isinstance(module.parent(node), (cst.AssignTarget, cst.AugAssign, cst.Del)):
+        return None
+    at = next(i for i, part in enumerate(node.slice) if _is_index(part, index))
+    rest = [part.slice for i, part in enumerate(node.slice) if i != at]
+    dots = [each for each in rest if isinstance(each, cst.Index)]
+    if not all(_is_all(each) for each in rest) or len(dots) > 1:
+        return None
+    front = any(isinstance(part.slice, cst.Index) for part in node.slice[:at])
+    dim = at - len(node.slice) if front else at
+    torch = name_for_module(module, "torch", "torch")
+    codes = [module.code(part.slice) for part in node.slice]
+    parts = []
+    for number in numbers:
+        codes[at] = module.code(number)
+        kept = codes[: at + 1] if not front and all(each == ":" for each in rest) else codes
+        parts.append(f"{module.code(node.value)}[{', '.join(kept)}]")
+    new = (
+        f"{torch}.stack(({', '.join(parts)}{',' * (len(parts) == 1)}){f', dim={dim}' * bool(dim)})"
+    )
+    flat = inferred(module, node.value).rank == 1
+    picked = [module.code(each) for each in numbers]
+    often = any(picked.count(each) > 2 for each in picked)
+    note = one_sentence(
+        (
+            "" if flat else _STRIDES,
+            _ORDER if often else "",
+            _PATCHED if hooks_operations(module) or replaced(module, "stack") else "",
+        )
+    )
+    edits = (Replace(node, cst.parse_expression(new)), NeedImport("torch", torch))
+    return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Stack the elements", note)
+
+
+def _is_index(part: cst.SubscriptElement, index: cst.List) -> bool:
+    return isinstance(part.slice, cst.Index) and part.slice.value is index
+
+
+def _is_all(part: cst.BaseSlice) -> bool:
+    """Say whether a part of a subscript leaves dimensions as they are: ``:`` or ``...``."""
+    match part:
+        case cst.Slice(lower=None, upper=None, step=None):
+            return True
+        case cst.Index(value=cst.Ellipsis()):
+            return True
+    return False
 
 
 def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str, str] | None:

@@ -109,6 +109,7 @@ from torchlint.rule import (
     method_call,
     number_of,
     one_sentence,
+    read_at_once,
 )
 from torchlint.semantic.data.per_step_use import (
     Sink,
@@ -203,6 +204,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
+    fix = fix or read_at_once(module, read)
     return Hit(read.node, words, fix, message=message, why_hot=read.inside)
 
 

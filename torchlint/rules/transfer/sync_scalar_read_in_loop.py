@@ -98,10 +98,14 @@ where there is none, on the CPU) by evidence; `float` and `int` are Python's own
 replaces torch's functions or watches them. Sums of doubles in the same order are what Python
 computed: the result is equal bit for bit.
 
+A tensor that is older than a loop, and of which the loop reads elements (`x[: lengths[i]]`,
+`for n in lengths: names[:n]`), is copied to the host once, before it. That is safe where torch made
+the tensor in memory of its own and all that is done with it is known; else it is unsafe.
+
 Unsafe elsewhere: sums that are also read now and then inside the loop (`float(acc)` is written
 there), scaled terms, lists that only the lines behind the loop, or between two runs of it, read
-(`acc[:] = [...]` is put behind the loop), neighbours, in a tuple or in lines below each other, that
-become one read of a stacked tensor, and arithmetic with several reads (`float(a) / (float(b) +
+(`acc[:] = [...]` is put behind the loop), neighbours, in a tuple, in one statement or in lines below
+each other, that become one read of a stacked tensor, and arithmetic with several reads (`float(a) / (float(b) +
 1e-6)`) that is done on the device, where a division by zero raises nothing. What is computed is the
 same; until the loop has ended the variable holds tensors, and there is no float64 on MPS. There is
 no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
@@ -130,7 +134,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, averaged_on_device
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Rule,
+    Safety,
+    Severity,
+    averaged_on_device,
+    elements_on_host,
+    read_at_once,
+)
 from torchlint.rules.transfer._deferred_reads import (
     EVERY,
     SELDOM,
@@ -145,6 +159,7 @@ from torchlint.semantic.data.per_step_use import read_before
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.host_elements import host_elements
 
 rule = Rule(
     __name__,
@@ -202,6 +217,13 @@ def _fix(module: Module, read: HostRead) -> Fix | None:
         read_once,
     )
     found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
-    if found is None:
-        return averaged_on_device(module, EVERY, read, SELDOM)
-    return Fix(found.edits, Safety.UNSAFE if found.note else Safety.SAFE, found.title, found.note)
+    if found is not None:
+        safety = Safety.UNSAFE if found.note else Safety.SAFE
+        return Fix(found.edits, safety, found.title, found.note)
+    averaged = averaged_on_device(module, EVERY, read, SELDOM)
+    return averaged or _element_fix(module, read) or read_at_once(module, read)
+
+
+def _element_fix(module: Module, read: HostRead) -> Fix | None:
+    elements = host_elements(module, read.tensor)
+    return elements_on_host(module, elements) if elements is not None else None

@@ -75,7 +75,8 @@ Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not
 gradients. A test whether a mask selects anything goes where only numbers are written through the
 mask; `[1 if v > 0.5 else 0 for v in t]` compares all of `t` and reads it once. A parameter whose
 default is None is asked by `is not None` instead of by its truth. Safe: elements that a loop does
-nothing with but test and read come from a copy on the host, made once before the loop.
+nothing with but test and read come from a copy on the host, made once before the loop; so does an
+element of a tensor that is older than the loop, unless the loop may change that tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -103,11 +104,13 @@ from torchlint.rule import (
     Safety,
     Severity,
     brought_to_host,
+    elements_on_host,
 )
 from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test, needless_test
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device, perhaps_on_device
@@ -204,6 +207,8 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
         together = host_loop(module, loop)
         if together is not None and test in together.passed:
             fix = brought_to_host(module, together)
+    if fix is None and stop is None and (read := host_elements(module, test)) is not None:
+        fix = elements_on_host(module, read)
     severity = Severity.INFO if stop is not None else None
     yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop)
 

@@ -163,11 +163,9 @@ def _keeps_its_shape(
             use.name in _RESHAPING
             or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
         )
-        if (reshapes or use.way is Way.ESCAPES) and not _certainly_later(
-            module, use, until, origin
-        ):
+        if (reshapes or use.way is Way.ESCAPES) and not certainly_later(module, use, until, origin):
             return False
-    made = _behind_views(module, origin.value)
+    made = behind_views(module, origin.value)
     if isinstance(made, cst.Name):  # ``flatten()`` of what is flat already gives the tensor itself.
         return _keeps_its_shape(module, made, until, depth - 1)
     is_new = isinstance(
@@ -176,7 +174,7 @@ def _keeps_its_shape(
     return is_new or (isinstance(made, cst.Call) and inferred(module, made.func).kind == "module")
 
 
-def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+def behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression of which one is a view or a part, or may be the tensor itself."""
     while True:
         match node:
@@ -196,9 +194,7 @@ def _behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
                 return node
 
 
-def _certainly_later(
-    module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode
-) -> bool:
+def certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
     """Say whether a use comes only after `node` has run, for the object that `origin` makes."""
     if (
         not module.before(node, use.at)

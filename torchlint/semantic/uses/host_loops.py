@@ -19,7 +19,7 @@ from torchlint.semantic.values.place import on_device
 _READS = ops.having("method", "reads") | ops.HOST_METHODS
 _EXACT = ops.having("compare") | ops.having("cast") | ops.having("same")
 _COUNTS = ops.having("truth") | ops.having("counts", "reduce") | ops.having("gives-bool", "reduce")
-_ON_THE_HOST = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "str", "print"))
+_ON_THE_HOST = frozenset(f"builtins.{name}" for name in ("int", "float", "bool"))
 _UNIQUE = ("torch.unique", "numpy.unique")
 _FACTS = ops.HOST_METHODS | ops.HOST_ATTRIBUTES
 _TESTS = (cst.If, cst.While, cst.Assert, cst.IfExp, cst.BooleanOperation)
@@ -271,8 +271,11 @@ class _Way:
         match above:
             case cst.For(iter=iterated):
                 return above is self.loop and iterated is node
-            case cst.UnaryOperation(operator=cst.Not()) | cst.FormattedStringExpression():
+            case cst.UnaryOperation(operator=cst.Not()):
                 return True
+            case cst.FormattedStringExpression(conversion=None):
+                # The text of a tensor with dimensions names its device.
+                return inferred(self.module, node).rank == 0
         return isinstance(above, _TESTS)
 
     def _index(self, index: cst.Index) -> cst.CSTNode | bool:

@@ -1,0 +1,420 @@
+"""Elements of tensors that are older than a loop, which the loop reads on the host one by one: the
+tensors could be brought there once, before it, whatever else the loop does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.semantic.code.reaching import definitions_of, read_behind
+from torchlint.semantic.device.host_reads import scalar_reads
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.elements import behind_views, certainly_later, one_tensor
+from torchlint.semantic.uses.object_uses import Way, binding_uses
+from torchlint.semantic.uses.observers import sees_variables
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import CPU
+
+_EXACT = ops.having("compare") | ops.having("cast") | ops.having("same")
+_READS = ops.having("reads")
+_CASTS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "range"))
+_LOOKED_UP = ("list", "tuple", "dict", "str")
+_TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
+_LATER = (cst.FunctionDef, cst.Lambda, cst.GeneratorExp)
+_WHOLE = (cst.Add, cst.Subtract, cst.Multiply, cst.FloorDivide, cst.BitAnd, cst.BitOr)
+_NUMBERS = ("number", "bool", "shape")
+_FRESH = ops.having("fresh")
+_FRESH_FUNCTIONS = ops.dotted("fresh") | ops.dotted("factory")
+_WEIGHTED = ops.dotted("layer", "parameters")
+_CHANGES = (Way.WRITTEN, Way.GROWN, Way.ESCAPES)
+_POSITIONS = 2
+"""What takes more positions to get at one element is too large to be copied for some of them."""
+_DEPTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HostElements:
+    """Reads on the host of elements of tensors that are older than a loop.
+
+    Args:
+        loop: the loop.
+        tensors: the names of the tensors that it takes elements from by their positions.
+        uses: the uses of these names of which elements are read on the host.
+        copies: the calls of ``.cpu()`` behind them that are no longer needed.
+        iterated: what the loop goes over, where that is whose elements are read; else None.
+        kept: whether nothing can change the values of the tensors while the loop runs.
+    """
+
+    loop: cst.CSTNode
+    tensors: tuple[str, ...]
+    uses: tuple[cst.Name, ...]
+    copies: tuple[cst.Call, ...]
+    iterated: cst.BaseExpression | None
+    kept: bool
+
+
+class _UnknownError(Exception):
+    """An expression that does not come to the host with the tensors."""
+
+
+@question(
+    yes="`{0}` is an element, read on the host, of a tensor that is older than the loop",
+    no="`{0}` is made in the loop, or of something that stays on the device",
+)
+def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | None:
+    """Return what a loop reads on the host, of the tensors of which the tensor `node`, which it
+    reads there, is an element.
+
+    The loop is the outermost one that neither binds the tensors nor changes them; where that is not
+    known, the outermost one that changes no tensor by itself, or the innermost.
+    """
+    loops = [each for each in module.loops(node) if not _on_condition(module, each, node)]
+    element = _element(module, loops[0], node) if loops else None
+    if element is not None:
+        return element
+    fallback: HostElements | None = None
+    found: HostElements | None = None
+    for loop in loops:
+        here = _Elements(module, loop).found(node)
+        if here is None:
+            break
+        if fallback is None or not _changes_something(module, loop):
+            fallback = here
+        found = here if here.kept else found
+    return found or fallback
+
+
+def _changes_something(module: Module, loop: cst.For | cst.While) -> bool:
+    """Say whether a loop writes into tensors by itself, or trains."""
+    calls = module.within(loop.body, cst.Call)
+    methods = {call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute)}
+    if methods & {"step", "backward"} or any(name.endswith("_") for name in methods):
+        return True
+    return any(True for _ in module.within(loop.body, cst.AugAssign)) or any(
+        isinstance(each.target, (cst.Subscript, cst.Attribute))
+        for each in module.within(loop.body, cst.AssignTarget)
+    )
+
+
+def _on_condition(module: Module, loop: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Say whether a branch in the loop decides whether something is read: what few turns need is no
+    reason to copy all of it."""
+    child = node
+    for above in module.ancestors(node):
+        if above is loop:
+            return False
+        if isinstance(above, (cst.If, cst.IfExp, cst.While)) and child is not above.test:
+            return True
+        if isinstance(above, (cst.Try, cst.Lambda, cst.FunctionDef)):
+            return True
+        child = above
+    return False
+
+
+def _element(
+    module: Module, loop: cst.For | cst.While, node: cst.BaseExpression
+) -> HostElements | None:
+    """Return the reads of the elements that a loop over one tensor binds to a name, where it does
+    nothing else with them."""
+    if not isinstance(loop, cst.For):
+        return None
+    names = module.names_in(node)
+    for goes in goes_over(module, loop):
+        target, iterated = goes.target, goes.iterated
+        if not isinstance(target, cst.Name) or target.value not in names:
+            continue
+        tensor = on_device(module, iterated) is True and one_tensor(module, iterated)
+        if not tensor or read_behind(module, loop, target.value):
+            return None
+        way = _Elements(module, loop, target.value)
+        tops = [way.end(use) for use in _uses(module, loop, target.value)]
+        ends = [top for top in tops if top is not None]
+        if not ends or len(ends) < len(tops):
+            return None
+        kept = stays_as_it_is(module, iterated, loop)
+        return HostElements(loop, (), (), _copies(module, ends), iterated, kept)
+    return None
+
+
+def _uses(module: Module, loop: cst.For | cst.While, name: str) -> Iterator[cst.Name]:
+    """Yield the uses of a name in the body of a loop."""
+    for each in module.within(loop.body, cst.Name, nested=True):
+        above = module.parent(each)
+        label = isinstance(above, cst.Attribute) and above.attr is each
+        keyword = isinstance(above, cst.Arg) and above.keyword is each
+        if each.value == name and not label and not keyword:
+            yield each
+
+
+def _copies(module: Module, tops: Iterable[cst.BaseExpression]) -> tuple[cst.Call, ...]:
+    found: dict[cst.Call, None] = {}
+    for top in tops:
+        for call in module.within(top, cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cpu":
+                found[call] = None
+    return tuple(found)
+
+
+class _Elements:
+    """The reads of a loop that come to the host with the tensors of which they read elements."""
+
+    def __init__(self, module: Module, loop: cst.For | cst.While, element: str = "") -> None:
+        self.module = module
+        self.loop = loop
+        self.element = element
+
+    def found(self, node: cst.BaseExpression) -> HostElements | None:
+        """Return the reads of the tensors of which `node` is an element, and of all that are read
+        together with them; None where one of them is no such tensor."""
+        try:
+            names = {use.value: use for use in self.taken(node)}
+        except _UnknownError:
+            return None
+        uses: dict[cst.Name, None] = {}
+        tops: list[cst.BaseExpression] = []
+        done: set[str] = set()
+        while left := [name for name in names if name not in done]:
+            done.add(left[0])
+            for use in _uses(self.module, self.loop, left[0]):
+                top = self.end(use)
+                if top is not None:
+                    tops.append(top)
+                    uses.update(dict.fromkeys(self.taken(top)))
+                    names = {each.value: each for each in uses} | names
+        if not any(self.module.is_within(use, node) for use in uses):
+            return None
+        if any(self._written(name) for name in names):
+            return None
+        order = self.module.tree.order
+        ordered = sorted(uses, key=lambda use: order[use])
+        tensors = tuple(dict.fromkeys(use.value for use in ordered))
+        kept = all(stays_as_it_is(self.module, names[name], self.loop) for name in tensors)
+        copies = _copies(self.module, tops)
+        return HostElements(self.loop, tensors, tuple(ordered), copies, None, kept)
+
+    def _written(self, name: str) -> bool:
+        """Say whether the loop changes a tensor by its own name."""
+        for use in _uses(self.module, self.loop, name):
+            above = self.module.parent(use)
+            while isinstance(above, (cst.Subscript, cst.Attribute)):
+                use_of, above = above, self.module.parent(above)
+                method = use_of.attr.value if isinstance(use_of, cst.Attribute) else ""
+                if method.endswith("_") and not method.startswith("_"):
+                    return True
+            if isinstance(above, (cst.AssignTarget, cst.Del)):
+                return True
+            if isinstance(above, cst.AugAssign) and self.module.is_within(use, above.target):
+                return True
+        return False
+
+    # -- down: what an expression takes ------------------------------------------------------------
+
+    def taken(self, node: cst.BaseExpression) -> list[cst.Name]:
+        """Return the names of the tensors that an expression takes elements of, and computes with
+        in a way that gives the same on the host.
+
+        Raises:
+            _UnknownError: it uses something else that may lie on the device.
+        """
+        match node:
+            case cst.Integer() | cst.Float():
+                return []
+            case cst.Name():
+                return self._named(node)
+            case cst.Attribute(value=value, attr=cst.Name("data")):
+                return self.taken(value)
+            case cst.Subscript(value=value):
+                if self._positions(node) > _POSITIONS:
+                    raise _UnknownError
+                return self.taken(value)
+            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=inner):
+                return self.taken(inner)
+            case cst.BinaryOperation(left=left, operator=operator, right=right) if isinstance(
+                operator, _WHOLE
+            ) and self._is_whole(node):
+                return self.taken(left) + self.taken(right)
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget() as target]):
+                if isinstance(target.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)):
+                    raise _UnknownError
+                return self.taken(left) + self.taken(target.comparator)
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
+                self.module.name(node.func) is None and (method in _EXACT or method == "cpu")
+            ):
+                given = [name for arg in node.args for name in self._given(arg)]
+                return self.taken(value) + given
+        if self._hosted(node):
+            return []
+        raise _UnknownError
+
+    def _given(self, arg: cst.Arg) -> list[cst.Name]:
+        if arg.star or arg.keyword is not None:
+            raise _UnknownError
+        return self.taken(arg.value)
+
+    def _named(self, name: cst.Name) -> list[cst.Name]:
+        if name.value == self.element:
+            return [name]
+        if self._hosted(name):
+            return []
+        made = definitions_of(self.module, name)
+        older = bool(made) and not any(self.module.is_within(each, self.loop) for each in made)
+        if not older or on_device(self.module, name) is not True:
+            raise _UnknownError
+        if not one_tensor(self.module, name):
+            raise _UnknownError
+        return [name]
+
+    def _hosted(self, node: cst.BaseExpression) -> bool:
+        value = inferred(self.module, node)
+        return (value.kind in _NUMBERS and not value.tensor) or (value.tensor and value.host)
+
+    def _is_whole(self, node: cst.BaseExpression) -> bool:
+        """Say whether arithmetic is that of integers, as it is in the bounds of a slice."""
+        if inferred(self.module, node).dtype in ("int", "bool"):
+            return True
+        at: cst.CSTNode | None = node
+        while isinstance(at, cst.BinaryOperation):
+            at = self.module.parent(at)
+        return isinstance(at, cst.Slice)
+
+    def _positions(self, node: cst.Subscript) -> int:
+        """Return by how many positions an element is taken; each must be known on the host."""
+        count = 0
+        at: cst.BaseExpression = node
+        while isinstance(at, cst.Subscript):
+            for part in at.slice:
+                if not isinstance(part.slice, cst.Index) or part.slice.star:
+                    raise _UnknownError
+                index = part.slice.value
+                value = inferred(self.module, index)
+                number = isinstance(index, cst.Integer) or value.kind == "number"
+                on_host = value.tensor and value.device == CPU and value.rank == 0
+                if not number and not on_host and not _is_negative(index):
+                    raise _UnknownError
+                count += 1
+            at = at.value
+        return count
+
+    # -- up: what is done with it ------------------------------------------------------------------
+
+    def end(self, use: cst.Name) -> cst.BaseExpression | None:
+        """Return the whole expression that a use is part of and that is read on the host, or
+        None."""
+        for above in self.module.ancestors(use):
+            if above is self.loop:
+                break
+            if isinstance(above, _LATER):
+                return None
+        top: cst.BaseExpression = use
+        at: cst.CSTNode | None = self.module.parent(use)
+        while at is not None and not isinstance(at, (cst.BaseStatement, cst.BaseSmallStatement)):
+            if isinstance(at, cst.BaseExpression):
+                try:
+                    if use not in self.taken(at):
+                        break
+                except _UnknownError:
+                    if not isinstance(at, cst.Attribute):
+                        break  # A method's name alone is nothing; its call may be.
+                else:
+                    top = at
+            at = self.module.parent(at)
+        return top if self._is_read(top) else None
+
+    def _is_read(self, node: cst.BaseExpression) -> bool:
+        """Say whether an expression stands where the host reads its value, and where a tensor on
+        the host gives the same."""
+        above = self.module.parent(node)
+        match above:
+            case cst.Slice():
+                return True
+            case cst.Index():
+                part = self.module.parent(above)
+                held = self.module.parent(part) if part is not None else None
+                if not isinstance(held, cst.Subscript):
+                    return False
+                return inferred(self.module, held.value).kind in _LOOKED_UP
+            case cst.Attribute(attr=cst.Name(value=method)):
+                call = self.module.parent(above)
+                return isinstance(call, cst.Call) and call.func is above and method in _READS
+            case cst.Arg():
+                call = self.module.parent(above)
+                return isinstance(call, cst.Call) and self._reads(call, node)
+            case cst.FormattedStringExpression(conversion=None):
+                return inferred(self.module, node).rank == 0
+            case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
+                return True
+        return isinstance(above, _TESTS) and above.test is node
+
+    def _reads(self, call: cst.Call, node: cst.BaseExpression) -> bool:
+        name = self.module.name(call.func) or ""
+        if name in _CASTS or name.startswith("math."):
+            return True
+        return any(
+            read.tensor is node and read.how == "size" for read in scalar_reads(self.module, call)
+        )
+
+
+def _is_negative(index: cst.BaseExpression) -> bool:
+    match index:
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer()):
+            return True
+    return False
+
+
+@question(
+    yes="nothing changes `{0}` while the loop runs",
+    no="`{0}`, or what it shares memory with, may be changed while the loop runs",
+)
+def stays_as_it_is(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+    """Say whether nothing can change the values of a tensor while a loop runs: torch made it in
+    memory of its own, and all that is done with it, by whatever name, is known."""
+    return _stays(module, node, loop, _DEPTH)
+
+
+def _stays(module: Module, node: cst.BaseExpression, loop: cst.CSTNode, depth: int) -> bool:
+    made = behind_views(module, node)
+    if not isinstance(made, cst.Name):
+        return _is_fresh(module, made)
+    if not depth or sees_variables(module):
+        return False
+    found = definitions_of(module, made)
+    return bool(found) and all(
+        _bound_for_good(module, each, made.value, loop, depth) for each in found
+    )
+
+
+def _bound_for_good(
+    module: Module, definition: cst.CSTNode, name: str, loop: cst.CSTNode, depth: int
+) -> bool:
+    if not isinstance(definition, (cst.Assign, cst.AnnAssign)) or definition.value is None:
+        return False
+    for use in binding_uses(module, definition, name, "device"):
+        harmless = use.name == "range" or use.way not in _CHANGES
+        if not harmless and not certainly_later(module, use, loop, definition):
+            return False
+    return _stays(module, definition.value, loop, depth - 1)
+
+
+def _is_fresh(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression gives a tensor in memory of its own."""
+    match node:
+        case cst.BinaryOperation() | cst.Comparison():
+            return True
+        case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert()):
+            return True
+        case cst.Call(func=func) if (name := module.name(func)) is not None:
+            return name in _FRESH_FUNCTIONS
+        case cst.Call(func=func) if inferred(module, func).kind == "module":
+            return inferred(module, func).name in _WEIGHTED
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))):
+            return method in _FRESH and inferred(module, value).tensor
+    return False
+
+
+__all__ = ["HostElements"]

@@ -1,0 +1,227 @@
+"""Reads of several scalars in one statement, or in statements below each other, for each of which
+the host waits: they could be made at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values.detachable import detachable
+from torchlint.semantic.values.inferred import inferred
+
+_LINES = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr, cst.Return)
+_PLAIN = frozenset(("builtins", "math", "numpy", "time"))
+"""Libraries whose functions change no tensor."""
+_ACTING = frozenset(("builtins.next", "builtins.exec", "builtins.eval", "builtins.setattr"))
+_METHODS = ops.COMPUTING_METHODS | ops.ALIASING_METHODS | ops.HOST_METHODS
+_KNOWN = _METHODS | {"item", "append", "format", "tolist"}
+_NEVER_RAISE = frozenset(("all", "any", "sum", "mean", "detach"))
+_TRIES = (cst.Try, cst.TryStar)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadsTogether:
+    """Reads of scalars of one kind that could be made at once.
+
+    Args:
+        line: the statement before which all of them could be made.
+        reads: the reads, in their order.
+    """
+
+    line: cst.SimpleStatementLine
+    reads: tuple[HostRead, ...]
+
+
+@question(
+    yes="it is read beside others, with which it could be read at once",
+    no="nothing that is read beside it could be read with it at once",
+)
+def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | None:
+    """Return the reads with which a read of a scalar could be made at once, it among them: those of
+    its statement, and of its neighbours that do little else; None where it is alone."""
+    line = module.statement(node)
+    block = module.parent(line)
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(block, cst.IndentedBlock):
+        return None
+    if isinstance(module.parent(block), _TRIES):
+        return None
+    own = next((read for read in _reads_in(module, line) if read.node is node), None)
+    kind = _kind(module, own) if own is not None else None
+    if kind is None:
+        return None
+    at = list(block.body).index(line)
+    first = last = at
+    while first > 0 and _joins(module, block.body[first - 1 : last + 1], kind):
+        first -= 1
+    while last + 1 < len(block.body) and _joins(module, block.body[first : last + 2], kind):
+        last += 1
+    lines = block.body[first : last + 1]
+    reads = [read for each in lines for read in _of_kind(module, each, kind)]
+    start = lines[0]
+    if len({module.code(read.tensor) for read in reads}) < 2 or not _in_order(module, lines, reads):
+        return None
+    assert isinstance(start, cst.SimpleStatementLine)
+    return ReadsTogether(start, tuple(reads))
+
+
+def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
+    """Say whether each of some lines reads something, and the reads of the later ones do not depend
+    on what the earlier ones do."""
+    bound: set[str] = set()
+    for each in lines:
+        reads = _of_kind(module, each, kind)
+        if not reads or any(_remarked(line) for line in lines[1:]):
+            return False
+        used = {name for read in reads for name in _names(module, read.tensor)}
+        if bound & used or not all(_harmless(module, call, ()) for call in _calls(module, each)):
+            return False
+        bound |= _bound(module, each)
+    return True
+
+
+def _remarked(line: cst.CSTNode) -> bool:
+    """Say whether a comment stands above a line."""
+    lines = line.leading_lines if isinstance(line, cst.SimpleStatementLine) else ()
+    return any(each.comment for each in lines)
+
+
+def _names(module: Module, node: cst.CSTNode) -> Iterator[str]:
+    """Yield the names, and the dotted names, that an expression uses."""
+    for name in module.within(node, cst.Name):
+        yield name.value
+    for attribute in module.within(node, cst.Attribute):
+        if (text := dotted_text(attribute)) is not None:
+            yield text
+
+
+def _bound(module: Module, line: cst.CSTNode) -> set[str]:
+    """Return the names and dotted names that a line binds; of what is stored in a container, the
+    container's."""
+    found: set[str] = set()
+    targets: list[cst.BaseExpression] = []
+    for small in module.within(line, cst.Assign, cst.AnnAssign, cst.AugAssign):
+        match small:
+            case cst.Assign():
+                targets += [each.target for each in small.targets]
+            case cst.AnnAssign() | cst.AugAssign():
+                targets.append(small.target)
+    for target in targets:
+        parts = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+        for each in [part.value for part in parts] or [target]:
+            while isinstance(each, cst.Subscript):
+                each = each.value
+            found.add(dotted_text(each) or "")
+    return found
+
+
+def _in_order(module: Module, lines: Sequence[cst.CSTNode], reads: Sequence[HostRead]) -> bool:
+    """Say whether nothing but known, plain calls happens before the last of some reads, which would
+    then come behind it."""
+    last = reads[-1].node
+    for line in lines:
+        for call in _calls(module, line):
+            around = all(module.is_within(read.node, call) for read in reads)
+            later = module.before(last, call) and not module.is_within(last, call)
+            if not around and not later and not _harmless(module, call, reads):
+                return False
+    return True
+
+
+def _calls(module: Module, line: cst.CSTNode) -> Iterator[cst.Call]:
+    yield from module.within(line, cst.Call)
+
+
+def _harmless(module: Module, call: cst.Call, reads: Sequence[HostRead]) -> bool:
+    """Say whether a call changes no tensor and no name, or makes what is read."""
+    if any(module.is_within(call, read.node) for read in reads):
+        return True
+    name = module.name(call.func)
+    if name is not None:
+        root, last = name.partition(".")[0], name.rpartition(".")[2]
+        if root == "torch":
+            return not last.endswith("_")
+        return root in _PLAIN and name not in _ACTING
+    func = call.func
+    return isinstance(func, cst.Attribute) and func.attr.value in _KNOWN
+
+
+def _of_kind(module: Module, line: cst.CSTNode, kind: str) -> list[HostRead]:
+    """Return the reads of one kind in a line; none where it is no line of its own."""
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return []
+    if not isinstance(line.body[0], _LINES):
+        return []
+    return [read for read in _reads_in(module, line) if _kind(module, read) == kind]
+
+
+def _kind(module: Module, read: HostRead) -> str | None:
+    """Return the kind of number that a read gives; truth values are one of their own, which would
+    become numbers beside numbers."""
+    if inferred(module, read.tensor).dtype == "bool":
+        return "bool"
+    return number_kind(module, read)
+
+
+def _reads_in(module: Module, line: cst.SimpleStatementLine) -> Iterator[HostRead]:
+    """Yield the reads ``x.item()`` of one number that a line certainly makes, or could make without
+    harm."""
+    for call in module.within(line, cst.Call):
+        for read in scalar_reads(module, call):
+            scalar = _is_single(module, read.tensor)
+            plain = read.node is call and read.how == "item" and scalar
+            if plain and detachable(module, read.tensor) and _made_anyway(module, read, line):
+                yield read
+
+
+def _is_single(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor has no dimension, or is the ``.data`` of one that has none."""
+    match tensor:
+        case cst.Attribute(value=inner, attr=cst.Name("data")):
+            return _is_single(module, inner)
+    return inferred(module, tensor).rank == 0
+
+
+def _made_anyway(module: Module, read: HostRead, line: cst.CSTNode) -> bool:
+    """Say whether a line makes a read on each way, or could do so, as it cannot raise."""
+    child: cst.CSTNode = read.node
+    for above in module.ancestors(read.node):
+        if above is line:
+            return True
+        if isinstance(above, (cst.Lambda, *COMPREHENSIONS)):
+            return False
+        chosen = isinstance(above, cst.IfExp) and child is not above.test
+        chosen |= isinstance(above, cst.BooleanOperation) and child is above.right
+        if chosen and not _never_raises(module, read.tensor):
+            return False
+        child = above
+    return False
+
+
+def _never_raises(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a tensor is made of others by what takes an empty one too."""
+    match node:
+        case cst.Name():
+            return True
+        case cst.Attribute(value=value, attr=cst.Name("data")):
+            return _never_raises(module, value)
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
+            return _never_raises(module, left) and isinstance(right, (cst.Integer, cst.Float))
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _never_raises(module, inner)
+        case cst.Call(func=func, args=[cst.Arg(value=value)]) if name := module.name(func):
+            root, _, last = name.rpartition(".")
+            return root == "torch" and last in _NEVER_RAISE and _never_raises(module, value)
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method)), args=[]):
+            return method in _NEVER_RAISE and _never_raises(module, value)
+    return False
+
+
+__all__ = ["ReadsTogether"]
