@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from lsprotocol import types as lsp
 
-from tests.cli.test_cli_joint import DATA, MOVED, PINNED, TRAIN
 from tests.lsp.editor import Editor, able, applied
+from tests.two_files import DATA, MOVED, PINNED, TRAIN
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 ROW = TRAIN[: TRAIN.index("x = x.to")].count("\n")

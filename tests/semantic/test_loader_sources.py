@@ -123,6 +123,44 @@ def test_what_a_trainer_is_given_is_followed(tmp_path: Path) -> None:
     assert known(tmp_path, files) == []
 
 
+HOLDER = """
+class Data:
+    def __init__(self):
+        self.train = DataLoader(a)
+        self.val = None
+    def loader(self):
+        return DataLoader(b)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        ("data.train", ["data:a"]),
+        ("data.loader()", ["data:b"]),
+        ("data.val", []),
+        ("data.test", []),
+        ("data.other()", []),
+    ],
+)
+def test_what_an_object_holds_or_gives_is_followed(
+    tmp_path: Path, made: str, wanted: list[str]
+) -> None:
+    train = f"from data import Data\ndata = Data()\nfor x, y in {made}:\n    x.to(device)\n"
+    assert known(tmp_path, {"train.py": train, "data.py": HOLDER}) == wanted
+
+
+def test_what_a_base_class_of_another_file_makes_is_followed(tmp_path: Path) -> None:
+    train = """
+        from data import Data
+        class Trainer(Data):
+            def fit(self):
+                for x, y in self.train:
+                    x.to(device)
+    """
+    assert known(tmp_path, {"train.py": train, "data.py": HOLDER}) == ["data:a"]
+
+
 UNKNOWN = {
     "prepared by somebody": "def get():\n    return prepare(DataLoader(a))\n",
     "bound twice": "def get(q):\n    d = DataLoader(a)\n    d = wrap(d)\n    return d\n",

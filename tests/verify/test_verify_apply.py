@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests import two_files
 from tests.verify import reports
 from tests.verify.projects import planted
 from tests.verify.verify_lab import FAST, Ran, doctor, fingerprint, warm
@@ -121,7 +122,7 @@ class Repository:
                 for unit in request.units
             )
             variants = tuple(
-                reports.fix("TL102", unit.title, unit.where, reports.GATHER.speed)
+                reports.fix(unit.codes[0], unit.title, unit.where, reports.GATHER.speed)
                 for unit in request.units
             )
             together = Judged("all", True) if ids else None
@@ -427,6 +428,26 @@ def test_a_fix_of_which_one_file_is_excluded_is_refused_whole(repo: Repository) 
     assert applying.refused == [f"{unit.id}: model.py: is excluded, not fixed"]
     assert applying.code == 1
     assert applying.writable([unit], request.documents, found) == (unit,)
+
+
+def test_a_fix_of_two_files_is_one_commit_and_is_refused_whole(repo: Repository) -> None:
+    for name, text in {"data.py": two_files.DATA, "fit.py": two_files.TRAIN}.items():
+        (repo.root / name).write_text(text)
+    git(repo.root, "add", "-A")
+    git(repo.root, "commit", "-qm", "two more")
+    row = two_files.TRAIN[: two_files.TRAIN.index("x = x.to")].count("\n") + 1
+    name = f"TL103@fit.py:{row}"
+    repo.proves(name)
+    (repo.root / "data.py").chmod(0o444)
+    done = repo(".", "--select", "TL103", "--apply")
+    assert f"torchlint: not applied: {name}: data.py: is read-only, not fixed\n" in done.err
+    assert repo.read("fit.py") == two_files.TRAIN
+    (repo.root / "data.py").chmod(0o644)
+    assert repo(".", "--select", "TL103", "--apply", "--commit").code == 0
+    changed = git(repo.root, "show", "--name-only", "--format=", "HEAD").split()
+    assert changed == ["data.py", "fit.py"]
+    assert two_files.PINNED in repo.read("data.py")
+    assert two_files.MOVED in repo.read("fit.py")
 
 
 def _scope_of(*paths: str) -> Any:

@@ -14,12 +14,14 @@ import libcst as cst
 
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, writes_of
-from torchlint.semantic.code.scopes import local_class, name_outside
+from torchlint.semantic.code.scopes import local_class, method_of, name_outside
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.values.inferred import classes_behind, inferred
+from torchlint.semantic.values.value import Value
 
 Path = tuple[int | str, ...]
 Made = tuple[Module, cst.Call]
@@ -90,7 +92,7 @@ class _Search:
                 return self._called(where, node, path)
             case cst.Name():
                 return self._named(where, node, path)
-            case cst.Attribute(value=cst.Name("self")):
+            case cst.Attribute():
                 return self._kept(where, node, path)
             case cst.Subscript():
                 key = _key(node)
@@ -129,9 +131,14 @@ class _Search:
             sole = here[0] if len(here) == 1 else None
             return where, sole if isinstance(sole, cst.FunctionDef) else None
         definition = where.outside.find(where.name(call.func))
-        home = self.origin.outside.module_of(definition) if definition is not None else None
-        found = top_level(home, definition.name) if home is not None and definition else None
-        return home, found if isinstance(found, cst.FunctionDef) else None
+        if definition is None and isinstance(call.func, cst.Attribute):
+            for home, cls in self._classes(where, call.func.value):
+                method = method_of(home, cls, call.func.attr.value)
+                if method is not None:
+                    return home, method
+        there = self.origin.outside.module_of(definition) if definition is not None else None
+        found = top_level(there, definition.name) if there is not None and definition else None
+        return there, found if isinstance(found, cst.FunctionDef) else None
 
     def _named(self, where: Module, node: cst.Name, path: Path) -> bool:
         _, bindings = where.names.bindings(node.value, node)
@@ -175,16 +182,32 @@ class _Search:
         return isinstance(target, cst.Name) and self.loader(where, value, path)
 
     def _kept(self, where: Module, node: cst.Attribute, path: Path) -> bool:
-        """Look at all that a class assigns to ``self.name``."""
-        cls, attr = where.class_of(node), node.attr.value
-        made: list[tuple[cst.BaseExpression, Path]] = []
-        for each in where.within(cls.body, cst.Assign, cst.AnnAssign, nested=True) if cls else ():
-            assert isinstance(each, (cst.Assign, cst.AnnAssign))
-            for target in _targets(each):
-                at = _position(target, attr)
-                if at is not None and each.value is not None:
-                    made.append((each.value, (*at, *path)))
-        return bool(made) and all(self.loader(where, value, there) for value, there in made)
+        """Look at all that the nearest class of an object assigns to ``self.name``."""
+        for home, cls in self._classes(where, node.value):
+            made: list[tuple[cst.BaseExpression, Path]] = []
+            for each in home.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
+                assert isinstance(each, (cst.Assign, cst.AnnAssign))
+                for target in _targets(each):
+                    at = _position(target, node.attr.value)
+                    if at is not None and each.value is not None:
+                        made.append((each.value, (*at, *path)))
+            if made:
+                return all(self.loader(home, value, there) for value, there in made)
+        return False
+
+    def _classes(
+        self, where: Module, node: cst.BaseExpression
+    ) -> Iterator[tuple[Module, cst.ClassDef]]:
+        """Yield the class of an object, and those in other files that it inherits from."""
+        own = isinstance(node, cst.Name) and node.value == "self"
+        value = Value("object", node=where.class_of(node)) if own else inferred(where, node)
+        if isinstance(value.node, cst.ClassDef):
+            yield where, value.node
+        for definition in classes_behind(where, value):
+            home = self.origin.outside.module_of(definition)
+            found = top_level(home, definition.name) if home is not None else None
+            if home is not None and isinstance(found, cst.ClassDef):
+                yield home, found
 
     def _given(
         self, where: Module, function: cst.FunctionDef, name: str
