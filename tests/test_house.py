@@ -271,7 +271,10 @@ OTHERWISE = {
     "settings/line_length.py": {"line-length"},  # a key of ruff and black
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/profile.py": {"--output-format"},  # an option of its own
-    "cli/profile_live.py": {"--timeout"},  # an option of its own
+    "cli/profile_live.py": {
+        "--timeout",
+        "output_format",
+    },  # an option of its own; of the options of verify, one that a proof does not keep
     "profile/output/run.py": {"--select", "--unsafe-fixes"},  # of the command that proves a fix
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
 }

@@ -113,7 +113,7 @@ def test_an_older_trace_stands_beside(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "name a trace"),
+        ([], "name a program to run: torchlint profile . -- train.py, or a trace to read: "),
         (["--trace", "missing.json"], "missing.json"),
         (["--trace", "{}", "--idle-threshold", "soon"], "is no time"),
         (["--trace", "{folder}"], "holds no .json"),

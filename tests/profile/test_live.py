@@ -24,8 +24,13 @@ from jsonschema import validate
 from tests.verify.projects import MODEL as NET
 from tests.verify.verify_lab import Lab, Ran, doctor, fingerprint, left, warm
 from torchlint.cli.main import run
+from torchlint.cli.profile import profile_command
+from torchlint.cli.profile_live import for_verify
+from torchlint.profile.live import Pace, Steps, doubts
 from torchlint.profile.output import json_report
+from torchlint.profile.output.run import rows
 from torchlint.program.inside import launch
+from torchlint.trace.division import Division
 
 SCHEMA = Path(json_report.__file__).with_name("profile-report.schema.json")
 VERIFIED = Path(__file__).parents[1] / "verify" / "programs"
@@ -167,7 +172,9 @@ def test_findings_stand_beside_what_their_statement_cost(once: Once) -> None:
     assert (first["code"], first["filename"], first["line"]) == ("TL603", "model.py", 8)
     assert first["cost"]["certainty"] == "marked"
     assert 0 < first["bound"]["alone_ns"] <= first["cost"]["host_ns"] + first["cost"]["backward_ns"]
-    assert first["proof"] == ("torchlint verify . --select TL603 --unsafe-fixes -- train.py")
+    assert first["proof"] == (
+        "torchlint verify . --select TL603 --unsafe-fixes --warmup 4 -- train.py"
+    )
 
 
 def test_the_trace_that_was_kept_says_the_same(
@@ -185,6 +192,55 @@ def test_the_text_names_lines(once: Once, capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     assert "model.py:8" in out
     assert "with_stack" not in out
+
+
+# Steps with the profiler and without
+
+
+def of_run(each: tuple[int, ...], profiled: float) -> Steps:
+    """Return a run whose steps took these times without the profiler, and under it another."""
+    pace = Pace(each, (0,) * len(each), sum(each))
+    parts = Division(3, profiled, {"operators": profiled}, None)
+    return Steps((".",), ("train.py",), "optimizer", pace, parts)
+
+
+def test_both_times_of_a_step_are_told() -> None:
+    found = dict(rows(of_run((1_000_000, 3_000_000), 2_400_000)))
+    assert found["step, without the profiler"] == "2.00 ms (1.00 ms to 3.00 ms in 2 steps)"
+    assert found["step, under the profiler"] == (
+        "2.40 ms (3 steps, 1.20 x as long): what follows is of these"
+    )
+
+
+def test_one_step_has_no_spread() -> None:
+    found = dict(rows(of_run((245_000,), 245_000)))
+    assert found["step, without the profiler"] == "245 us (of one step alone)"
+
+
+@pytest.mark.parametrize(
+    ("profiled", "words"),
+    [
+        (1_400_000, ""),
+        (700_000, ""),
+        (200_000, "0.2 x as long under the profiler as without it: recording alone makes none"),
+        (16_000_000, "16 x as long under the profiler as without it: many small operators"),
+    ],
+)
+def test_steps_that_differ_under_the_profiler_are_doubted(profiled: float, words: str) -> None:
+    found = " ".join(doubts(of_run((1_000_000,), profiled), "cpu"))
+    assert words in found
+    assert bool(found) == bool(words)
+    assert ("--env OMP_NUM_THREADS=1" in found) == bool(words)
+    assert "OMP" not in " ".join(doubts(of_run((1_000_000,), profiled), "cuda"))
+
+
+def test_the_command_of_a_proof_keeps_the_options_of_the_run() -> None:
+    given = ["--env", "A=1", "--env", "API_KEY=x", "--timeout", "2m", "--device", "cpu"]
+    more = ["--steps", "3", "--isolated", "--top", "4"]
+    with profile_command.make_context("profile", [*given, *more, "--", "train.py"]) as ctx:
+        words = for_verify(ctx)
+    expected = ("--device", "cpu", "--timeout", "120", "--env", "A=1", "--env", "API_KEY")
+    assert words == (*expected, "--isolated")
 
 
 # What goes wrong

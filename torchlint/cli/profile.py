@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,8 @@ from torchlint import __version__
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
-from torchlint.cli.profile_live import demand_run, demand_trace, live_options, run
+from torchlint.cli.profile_live import demand_run, demand_trace, for_verify, live_options, run
+from torchlint.cli.profile_sweep import refuse_others, swept
 from torchlint.cli.program import COMMAND, DASHES, ProgramCommand
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
@@ -215,6 +217,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     torchlint profile --trace new.json --against old.json  before and after
     torchlint profile --merge *.summary.json               many ranks, each reduced with --summary
     torchlint profile . --snapshot memory.pickle           what held the GPU's memory
+    torchlint profile . --sweep-workers -- train.py        how many workers its DataLoaders need
 
     PATHS are the program's files: of a trace with Python frames (with_stack=True) waits get their
     lines, and findings what was measured there.
@@ -235,10 +238,14 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         return _reported(ctx, given, None)
     demand_run(given)
     given["paths"] = given["paths"] or (os.curdir,)
+    if given["sweep_workers"]:
+        refuse_others(given)
     with Status(not given["quiet"]) as status:
-        opened = run(ctx.meta[COMMAND], _scope(given), given, status.show)
         try:
-            with opened as left:
+            if given["sweep_workers"]:
+                typed = ctx.find_object(tuple) or ()
+                return swept(ctx.meta[COMMAND], _scope(given), given, status, typed)
+            with run(ctx.meta[COMMAND], _scope(given), given, status.show) as left:
                 status.show("")
                 return _reported(ctx, {**given, "traces": tuple(map(str, left.traces))}, left)
         except ProgramFailedError as error:
@@ -248,19 +255,19 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
 
 
 def _snapshots(ctx: click.Context, given: Given) -> int:
-    from torchlint.cli.profile_snapshot import refuse_others, snapshot_reported
+    from torchlint.cli import profile_snapshot
 
     if ctx.meta[DASHES]:
         raise UsageError("--snapshot and a program to run cannot be used together")
     demand_trace(given)
-    refuse_others(given)
+    profile_snapshot.refuse_others(given)
     sources = _sources(_scope(given) if given["paths"] else None, given)
-    return snapshot_reported(given, sources, ctx.find_object(tuple) or ())
+    return profile_snapshot.snapshot_reported(given, sources, ctx.find_object(tuple) or ())
 
 
 def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
     """Read traces and write the report."""
-    from torchlint.profile.live import renamed
+    from torchlint.profile.live import doubts, renamed
     from torchlint.profile.report import report
 
     inputs = _inputs(given)
@@ -281,7 +288,10 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        measured = None if trace is None else _measured(given, trace, known, left)
+        measured = None if trace is None else _measured(ctx, given, trace, known, left)
+        if measured is not None and measured.steps is not None and left is not None:
+            worried = doubts(measured.steps, "cuda" if left.device else "cpu")
+            found = replace(found, notes=(*found.notes, *worried))
         text = _rendered(given, _content(given, found, older, trace, known, measured))
     write_report(given["output_file"], text)
     return _gate(given, None if measured is None else measured.costs)
@@ -298,13 +308,16 @@ class _Measured:
     tracks: tuple[Track, ...]
 
 
-def _measured(given: Given, trace: Trace, known: _Program, left: Recorded | None) -> _Measured:
+def _measured(
+    ctx: click.Context, given: Given, trace: Trace, known: _Program, left: Recorded | None
+) -> _Measured:
     from torchlint.profile.join import Found, joined
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import steps_of
     from torchlint.profile.places import Places
     from torchlint.profile.replay import Replay
     from torchlint.profile.waits import waits
+    from torchlint.profile.workers import seen_there
 
     replay, places = Replay(trace), Places(trace, known.sources)
     lines = Lines(places, replay)
@@ -315,8 +328,12 @@ def _measured(given: Given, trace: Trace, known: _Program, left: Recorded | None
         tracks = tuple(of_findings(lines, trace.columns, known.findings))
     _write_perfetto(given, tracks, lines, trace)
     on = Found(replay, places, waits(replay, places, given["top"]), lines.each)
-    steps = steps_of(left, given["paths"], trace, replay) if left is not None else None
-    return _Measured(on, joined(known.findings, known.effects, on), steps, tracks)
+    costs, steps = joined(known.findings, known.effects, on), None
+    if left is not None:
+        workers = left.workers.named(known.sources) if left.workers is not None else None
+        steps = steps_of(left, given["paths"], trace, replay, workers, for_verify(ctx))
+        costs = seen_there(costs, workers)
+    return _Measured(on, costs, steps, tracks)
 
 
 def _content(
@@ -397,7 +414,11 @@ def _inputs(given: Given) -> list[str]:
         if given["perfetto"] is not None:
             raise UsageError("--perfetto needs a trace; summaries hold none")
     elif not given["traces"]:
-        raise UsageError("name a trace: torchlint profile --trace FILE")
+        named = shlex.join(given["paths"]) or os.curdir
+        raise UsageError(
+            f"name a program to run: torchlint profile {named} -- train.py, or a trace to read: "
+            f"torchlint profile {named} --trace FILE"
+        )
     if given["fail_above"] is not None and (given["merge"] or not given["paths"]):
         raise UsageError("--fail-above is about findings: name the program's files")
     if given["summary"] is not None and (

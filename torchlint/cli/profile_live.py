@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given
 from torchlint.cli.program import Seconds, interpreter, ready, variables, writable
+from torchlint.program.machine.environment import is_credential
 
 if TYPE_CHECKING:
     from torchlint.cli.scope import Scope
     from torchlint.profile.live import Recorded
+    from torchlint.profile.running import Wanted
+    from torchlint.program.command import Command
+    from torchlint.program.machine.doctor import Doctor
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -26,6 +31,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--warmup", type=click.IntRange(2), default=10, metavar="N",
                  help="Steps before; the later half of them is timed without the profiler "
                       "(default: 10)."),
+    click.option("--sweep-workers", is_flag=True,
+                 help="Try 0, 1, 2, 4 ... workers for the program's DataLoaders, up to the number "
+                      "of cores, and say from which on it stops mattering."),
     click.option("--memory", is_flag=True, help="Record shapes and allocations too: slower."),
     click.option("--keep-trace", metavar="FILE", help="Write the trace to FILE (.json, .json.gz)."),
     click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto",
@@ -43,6 +51,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                                                                "Repeatable."),
 )  # fmt: skip
 
+_OF_REPORT = frozenset({"paths", "output_format", "output_file", "color", "quiet"})
+"""Parameters that `torchlint verify` has too, and that are not about the program that is run."""
+
 
 def live_options(function: F) -> F:
     """Give a command the options of a run of the user's program."""
@@ -51,18 +62,16 @@ def live_options(function: F) -> F:
     return function
 
 
-@contextmanager
-def run(
+def prepared(
     typed: list[str], found: Scope, given: Given, show: Callable[[str], None]
-) -> Iterator[Recorded]:
-    """Run a program, and give what it left for as long as the context lasts.
+) -> tuple[Path, Path, Command, Wanted, Doctor]:
+    """Return the project, where in it the program is run, the program, how, and its interpreter.
 
     Raises:
-        UsageError: it cannot be run as it was typed, or ends too early.
+        UsageError: it cannot be run as it was typed.
         NoTorchError: the interpreter has no torch, or no GPU where one is asked for.
-        ProgramFailedError: the program fails.
     """
-    from torchlint.profile.live import Wanted, kept, recorded
+    from torchlint.profile.running import Wanted
     from torchlint.program.command import parse
 
     root, cwd = Path(found.settings.root), Path.cwd()
@@ -84,10 +93,52 @@ def run(
         allow_write=writable(given["allow_write"]),
         env=variables(given["env"]),
     )
-    with recorded(root, cwd, command, wanted, doctor, show) as left:
+    return root, cwd, command, wanted, doctor
+
+
+@contextmanager
+def run(
+    typed: list[str], found: Scope, given: Given, show: Callable[[str], None]
+) -> Iterator[Recorded]:
+    """Run a program, and give what it left for as long as the context lasts.
+
+    Raises:
+        UsageError: it cannot be run as it was typed, or ends too early.
+        NoTorchError: the interpreter has no torch, or no GPU where one is asked for.
+        ProgramFailedError: the program fails.
+    """
+    from torchlint.profile.live import kept, recorded
+
+    with recorded(*prepared(typed, found, given, show), show) as left:
         if given["keep_trace"] is not None:
             kept(left.traces, given["keep_trace"])
         yield left
+
+
+def for_verify(ctx: click.Context) -> tuple[str, ...]:
+    """Return, as words, the options that were given and that `torchlint verify` has too: it is to
+    run the program as this run did.
+
+    The values of credentials are left out: of those the name alone is passed on.
+    """
+    from torchlint.cli.verify import verify_command
+
+    words: list[str] = []
+    known = {param.name for param in verify_command.params} - _OF_REPORT
+    for param in ctx.command.params:
+        given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if param.name not in known or not given:
+            continue
+        value = ctx.params[param.name]
+        if value is True:
+            words.append(param.opts[0])
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            text = f"{each:g}" if isinstance(each, float) else str(each)
+            name, _, content = text.partition("=")
+            secret = param.name == "env" and is_credential(name, content)
+            words += [param.opts[0], name if secret else text]
+    return tuple(words)
 
 
 def demand_run(given: Given) -> None:
@@ -107,7 +158,7 @@ def demand_trace(given: Given) -> None:
     Raises:
         UsageError: naming the first.
     """
-    for name in ("memory", "keep_trace", "allow_write", "env", "python"):
+    for name in ("sweep_workers", "memory", "keep_trace", "allow_write", "env", "python"):
         if given[name]:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(

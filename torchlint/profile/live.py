@@ -4,16 +4,11 @@ statements."""
 from __future__ import annotations
 
 import gzip
-import json
-import os
 import shlex
 import shutil
-import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,76 +17,17 @@ import numpy as np
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.profile.replay import Replay
 from torchlint.profile.report import Summary
-from torchlint.program.command import Command, free_port
-from torchlint.program.errors import ProgramFailedError
+from torchlint.profile.running import NO_STEP, Pace, Run, Wanted, pace_of, stepped
+from torchlint.profile.workers import Workers, read
+from torchlint.program.command import Command
 from torchlint.program.machine.doctor import Doctor
-from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
 from torchlint.program.machine.manifest import manifest, warnings
-from torchlint.program.machine.processes import Child, signal_name, start
 from torchlint.program.machine.workspace import Workspace
 from torchlint.trace.columns import Trace
 from torchlint.trace.division import Division, division
 
-_RECORDER = "program.inside.profiling"
-_LAUNCH = "torchlint_inside.program.inside.launch"
-_MEASURED = "step budget"
-"""The reason in the record of a process that was ended after the steps that were asked for."""
-_LINGER = 20.0
-"""Seconds that a program may take to end after all its records are there."""
-_POLL = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How a program is profiled; the command line's options, checked.
-
-    Args:
-        python: the interpreter that has torch.
-        device: "cuda" or "cpu": what the program will find.
-        steps: how many are profiled.
-        warmup: how many come before; the later half of them is timed without the profiler.
-        memory: whether shapes and allocations are recorded.
-        timeout: seconds for the program.
-        isolation: "auto" (copy, and Landlock where the kernel has it) or "copy".
-        allow_write: folders outside the copy that the program may write to.
-        env: variables passed to the program as they are, credentials too.
-    """
-
-    python: str
-    device: str
-    steps: int = 5
-    warmup: int = 10
-    memory: bool = False
-    timeout: float = 600.0
-    isolation: str = "auto"
-    allow_write: tuple[Path, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """The steps of a program without the profiler; times in nanoseconds.
-
-    Args:
-        each: of the single steps, as the host saw them.
-        loading: how long each of them waited for a DataLoader.
-        total: of all together, with the work of the device.
-    """
-
-    each: tuple[int, ...]
-    loading: tuple[int, ...]
-    total: int
-
-    @property
-    def step(self) -> float:
-        """Return the time of a step: of all together where there is a device, whose work the host
-        does not wait for."""
-        return self.total / len(self.each)
-
-    @property
-    def median(self) -> float:
-        """Return the median step."""
-        return statistics.median(self.each)
+_DIFFERS = 1.5
+"""From which ratio on, either way, a step under the profiler is another than without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +41,7 @@ class Recorded:
         device: the GPU's name; empty for a run on a CPU.
         boundary: what ends a step: "optimizer", "backward" or "batch".
         profiled: how many steps were.
+        workers: what the workers of the lowest rank's DataLoaders did; None where it had none.
         notes: what a reader has to know.
     """
 
@@ -114,6 +51,7 @@ class Recorded:
     device: str
     boundary: str
     profiled: int
+    workers: Workers | None
     notes: tuple[str, ...]
 
 
@@ -143,161 +81,37 @@ def recorded(
     before = manifest(root)
     with Workspace() as workspace:
         show(f"copying {root.name or 'the project'}")
-        found = _Run(root, cwd, command, wanted, doctor, workspace).recorded(show)
+        run = Run(root, cwd, command, wanted, doctor, workspace)
+        found = _traced(run, wanted, show)
         changed = warnings(root, before)
         busy = (doctor.host.busy,) if doctor.host.busy else ()
         yield Recorded(
             traces=tuple(Path(record["trace"]) for record in found),
             typed=command.typed,
-            pace=_pace(found[0]),
+            pace=pace_of(found[0]),
             device=found[0]["device"],
             boundary=found[0]["boundary"],
             profiled=_profiled(found[0], wanted),
+            workers=_workers(found[0], run),
             notes=(*changed, *workspace.notes, *busy, *_notes(found, wanted)),
         )
 
 
-class _Run:
-    """One run of the program, in its copy."""
-
-    def __init__(
-        self,
-        root: Path,
-        cwd: Path,
-        command: Command,
-        wanted: Wanted,
-        doctor: Doctor,
-        workspace: Workspace,
-    ) -> None:
-        self.root = root
-        self.command = command
-        self.wanted = wanted
-        self.folder = workspace.path
-        self.out = workspace.path / "out"
-        self.out.mkdir()
-        self.copy = workspace.copy(root, f"v/{root.name or 'project'}")
-        self.cwd = self.copy / cwd.relative_to(root)
-        self.inject = workspace.inject()
-        self.sandboxed = wanted.isolation == "auto" and doctor.host.landlock > 0
-
-    def recorded(self, show: Callable[[str], None]) -> list[dict[str, Any]]:
-        """Run it to its end; return the records that have a trace, by rank."""
-        words = self.command.in_copy(self.root, self.copy, free_port())
-        if self.command.script is not None:
-            words = ["-m", _LAUNCH, *words]
-        with start(
-            [self.wanted.python, *words],
-            cwd=self.cwd,
-            env=self._environment(),
-            log=self.folder / "output.txt",
-            writable=[self.folder, *self.wanted.allow_write] if self.sandboxed else None,
-        ) as child:
-            show("running the program")
-            late = self._wait(child, show)
-            code = child.poll()
-            child.stop(2.0)
-        return self._judged(child, code, late)
-
-    def _environment(self) -> dict[str, str]:
-        settings = self.folder / "settings.json"
-        content = {
-            "out": str(self.out),
-            "root": str(self.copy),
-            "original": str(self.root),
-            "warmup": self.wanted.warmup,
-            "steps": self.wanted.steps,
-            "memory": self.wanted.memory,
-            "device": self.wanted.device,
-        }
-        settings.write_text(json.dumps(content), encoding="utf-8")
-        extra = {
-            "PYTHONPATH": python_path(os.environ, self.inject, self.root, self.copy),
-            "TORCHLINT_RECORDER": _RECORDER,
-            "TORCHLINT_RECORD": str(settings),
-        }
-        if self.command.script is None and os.name == "posix":  # what torchrun starts ranks by
-            extra["PYTHON_EXEC"] = str(self._launcher())
-        if self.wanted.device == "cpu":
-            extra["CUDA_VISIBLE_DEVICES"] = ""
-        if "MASTER_PORT" in os.environ:
-            extra["MASTER_PORT"] = str(free_port())
-        return {
-            **child_environment(
-                os.environ, self.folder, threads=None, extra={**extra, **self.wanted.env}
-            ),
-            RUN_VARIABLE: str(self.folder),
-        }
-
-    def _launcher(self) -> Path:
-        """Write a program that runs a script with marks in it, for launchers of ranks."""
-        path = self.folder / "python"
-        words = shlex.join([self.wanted.python, "-u", "-m", _LAUNCH])
-        path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
-        path.chmod(0o700)
-        return path
-
-    def _wait(self, child: Child, show: Callable[[str], None]) -> bool:
-        """Wait for the program's end; return whether it took too long.
-
-        One whose processes have left their records has a while to end by itself.
-        """
-        deadline = time.monotonic() + self.wanted.timeout
-        done = False
-        while child.poll() is None:
-            now = time.monotonic()
-            if now >= deadline:
-                return not done
-            if not done and any(each["reason"] == _MEASURED for each in self._records()):
-                done, deadline = True, min(deadline, now + _LINGER)
-                show("ending the program")
-            time.sleep(_POLL)
-        return False
-
-    def _records(self) -> list[dict[str, Any]]:
-        found = []
-        for path in self.out.glob("record-*.json"):
-            found.append(json.loads(path.read_text(encoding="utf-8")))
-        return sorted(found, key=lambda record: (record["rank"], record["pid"]))
-
-    def _judged(self, child: Child, code: int | None, late: bool) -> list[dict[str, Any]]:
-        records = self._records()
-        tail = child.tail(20).replace(str(self.copy), str(self.root))
-        steps = max((record["steps"] for record in records), default=0)
-        after = f"after {steps} step{'s' * (steps != 1)}"
-        measured = any(record["reason"] == _MEASURED for record in records)
-        if late:
-            raise ProgramFailedError(
-                f"the program did not get there within {self.wanted.timeout:g} s (--timeout), "
-                f"{after}",
-                tail,
-            )
-        if not measured and code != 0:
-            raise ProgramFailedError(f"the program {_ending(code)} {after}", tail)
-        traced = [record for record in records if record["trace"]]
-        if traced:
-            return traced
-        trouble = [*self._disabled(), *(line for each in records for line in each["trouble"])]
-        if trouble:
-            raise ProgramFailedError("; ".join(trouble), tail)
-        raise UsageError(_too_short(steps, self.wanted))
-
-    def _disabled(self) -> list[str]:
-        return [path.read_text(encoding="utf-8").strip() for path in self.folder.glob("*.disabled")]
-
-
-def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"was ended by {signal_name(-code)}"
-    return f"failed with exit code {'unknown' if code is None else code}"
+def _traced(run: Run, wanted: Wanted, show: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the records that have a trace, by rank."""
+    settings = {"warmup": wanted.warmup, "steps": wanted.steps, "memory": wanted.memory}
+    records = run.records(settings, show)
+    traced = [record for record in records if record["trace"]]
+    if not traced:
+        run.check(records)
+        raise UsageError(_too_short(stepped(records), wanted))
+    return traced
 
 
 def _too_short(steps: int, wanted: Wanted) -> str:
     """Say why there is no trace of a program that ended by itself."""
     if not steps:
-        return (
-            "the program ended without a step: no optimizer stepped, and there were too few calls "
-            "of backward or batches of a DataLoader to take them for steps"
-        )
+        return NO_STEP
     needed = wanted.warmup + 1 + wanted.steps
     warmup = max(2, (steps - 1) // 2)
     hint = f": --warmup {warmup} --steps {steps - 1 - warmup}" if steps > 3 else ""
@@ -311,16 +125,10 @@ def _profiled(record: Mapping[str, Any], wanted: Wanted) -> int:
     return min(wanted.steps, steps - max(2, wanted.warmup) - 1)
 
 
-def _pace(record: Mapping[str, Any]) -> Pace | None:
-    ends: Sequence[tuple[int, int]] = record["ends_ns"]
-    if record["total_ns"] is None or len(ends) < 2:
-        return None
-    pairs = list(pairwise(ends))
-    return Pace(
-        tuple(later[0] - earlier[0] for earlier, later in pairs),
-        tuple(later[1] - earlier[1] for earlier, later in pairs),
-        record["total_ns"],
-    )
+def _workers(record: Mapping[str, Any], run: Run) -> Workers | None:
+    ends = record["ends_ns"]
+    window = (ends[0][0], ends[-1][0]) if len(ends) > 1 else None
+    return read(run.out, run.root, record["pid"], window)
 
 
 def _notes(records: Sequence[Mapping[str, Any]], wanted: Wanted) -> Iterator[str]:
@@ -367,6 +175,8 @@ class Steps:
         boundary: what ends a step: "optimizer", "backward" or "batch".
         pace: without the profiler; None where the program ended before.
         division: what the profiled steps went into; None where none was whole.
+        workers: what the workers of its DataLoaders did; None where there were none.
+        options: those of the run that `verify` has too, as words.
     """
 
     paths: tuple[str, ...]
@@ -374,13 +184,62 @@ class Steps:
     boundary: str
     pace: Pace | None
     division: Division | None
+    workers: Workers | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def slower(self) -> float | None:
+        """Return how many times as long a step took under the profiler as without; None where one
+        of the two was not measured."""
+        if self.pace is None or self.division is None or not self.pace.step:
+            return None
+        return self.division.step / self.pace.step
 
 
-def steps_of(left: Recorded, paths: tuple[str, ...], trace: Trace, replay: Replay) -> Steps:
-    """Return what a run says of a step, with the trace of the rank that is shown."""
+def steps_of(
+    left: Recorded,
+    paths: tuple[str, ...],
+    trace: Trace,
+    replay: Replay,
+    workers: Workers | None,
+    options: tuple[str, ...],
+) -> Steps:
+    """Return what a run says of a step, with the trace of the rank that is shown.
+
+    Args:
+        left: what the run left.
+        paths: the program's files, as the user named them.
+        trace: of the rank; replay: of it.
+        workers: what the run's workers did, with files as the user named them.
+        options: those of the run that `verify` has too.
+    """
     waiting = np.zeros(len(trace.columns.ts), dtype=np.bool_)
     waiting[replay.calls[replay.blocking]] = True
-    return Steps(paths, left.typed, left.boundary, left.pace, division(trace, waiting))
+    parts = division(trace, waiting)
+    return Steps(paths, left.typed, left.boundary, left.pace, parts, workers, options)
+
+
+def doubts(of: Steps, device: str) -> tuple[str, ...]:
+    """Return what to be told where steps under the profiler are no longer those of the program.
+
+    Args:
+        of: what the run says of a step.
+        device: "cuda" or "cpu".
+    """
+    slower = of.slower
+    if slower is None or 1 / _DIFFERS <= slower <= _DIFFERS:
+        return ()
+    threads = "--env OMP_NUM_THREADS=1, " if device == "cpu" else ""
+    because = (
+        "recording alone makes none faster, so what was timed without it was disturbed"
+        if slower < 1
+        else "many small operators make recording dear, or the machine was disturbed"
+    )
+    return (
+        f"a step took {slower:.2g} x as long under the profiler as without it: {because}; shares "
+        f"of the time may be wrong. Try {threads}a larger --warmup or --steps, and no other work "
+        "on the machine",
+    )
 
 
 def renamed(summary: Summary, left: Recorded) -> Summary:

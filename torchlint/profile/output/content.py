@@ -12,6 +12,7 @@ from torchlint.profile.live import Steps
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.timeline import Timeline
 from torchlint.profile.waits import Waits
+from torchlint.profile.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,11 @@ class Content:
     def before(self) -> Rank | None:
         """Return the rank of the older report."""
         return None if self.against is None else self.against.rank(self.rank)
+
+    @property
+    def workers(self) -> Workers | None:
+        """Return what the workers of the program's DataLoaders did."""
+        return None if self.steps is None else self.steps.workers
 
     @property
     def findings(self) -> tuple[Finding, ...]:

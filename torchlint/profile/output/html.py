@@ -11,7 +11,7 @@ from torchlint.base.finding import Finding
 from torchlint.profile.fleet import table
 from torchlint.profile.join import Costs
 from torchlint.profile.live import Steps
-from torchlint.profile.output import run
+from torchlint.profile.output import loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import Told, basis, count, line_takes, parts, saves
 from torchlint.profile.output.hot import COSTS, filled, hot_row
@@ -64,6 +64,7 @@ def render(content: Content) -> str:
         "waits": _waits(waits, top),
         **_places(content, whole),
         "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
+        "loading": _loading(content),
         "rows": _rows(shown, before),
         "against": before is not None,
         "ranks": list(_ranks(report)),
@@ -76,6 +77,14 @@ def render(content: Content) -> str:
         __package__, "report.html.jinja", shared="measured.css", style="report.css", page=page
     )
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _loading(content: Content) -> dict[str, Any] | None:
+    """Return the lines of workers of DataLoaders; None where none is known."""
+    workers, found = content.workers, loading.lines(content)
+    if workers is None or not found:
+        return None
+    return {"title": loading.title(workers), "head": loading.HEAD, "rows": found}
 
 
 def _of(rank: Rank) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.profile.join import Costs
-from torchlint.profile.output import run
+from torchlint.profile.output import loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import Told, basis, count, parts, saves, together
 from torchlint.profile.output.hot import COSTS, filled, hot_row
@@ -25,13 +25,14 @@ def render(content: Content) -> str:
     """Return the report."""
     waits, costs, top = content.waits, content.costs, content.top
     shown, older = content.shown, content.before
-    lines = ["## torchlint profile", "", _plain(headline(shown, waits, content.steps))]
+    lines = ["## torchlint profile", "", plain(headline(shown, waits, content.steps))]
     if costs is not None and costs.each:
         lines += ["", "### Findings", "", *_findings(costs, top)]
     if waits is not None and waits.each:
         lines += ["", "### Waits for the device", "", *_waits(waits, top)]
     if content.lines and waits is not None:
         lines += ["", "### Places", "", *_costly(content, waits.span)]
+    lines += _workers(content)
     steps = run.rows(content.steps) if content.steps is not None and older is None else ()
     now = (*steps, *rows(shown, top))
     lines += [
@@ -40,8 +41,17 @@ def render(content: Content) -> str:
         "",
         *_figures(now, rows(older, top) if older is not None else None),
     ]
-    lines += ["" * bool(content.notes), *(f"- {_plain(note)}" for note in content.notes)]
+    lines += ["" * bool(content.notes), *(f"- {plain(note)}" for note in content.notes)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _workers(content: Content) -> list[str]:
+    """Return the lines of workers of DataLoaders, where some are known."""
+    workers, found = content.workers, loading.lines(content)
+    if workers is None or not found:
+        return []
+    cells = [(cost, times, _code(place)) for cost, times, place in found]
+    return ["", f"### {plain(loading.title(workers))}", "", *table(loading.HEAD, cells)]
 
 
 def _findings(costs: Costs, top: int) -> Iterator[str]:
@@ -54,7 +64,7 @@ def _findings(costs: Costs, top: int) -> Iterator[str]:
         found = [
             (saves(told.cost, costs), _finding(told), basis(told.cost, costs)) for told in measured
         ]
-        yield from _table(("mending saves", "finding", "by"), found[:top])
+        yield from table(("mending saves", "finding", "by"), found[:top])
     if len(measured) > top:
         yield ""
         yield f"And {count(measured[top:])} more."
@@ -64,7 +74,7 @@ def _findings(costs: Costs, top: int) -> Iterator[str]:
     for why, found_ in kinds.items():
         yield ""
         counted = pluralise(count(found_), "finding")
-        yield f"{counted} {_plain(why)}: {', '.join(_places(found_, top))}"
+        yield f"{counted} {plain(why)}: {', '.join(_places(found_, top))}"
 
 
 def _places(found: Sequence[Told], top: int) -> Iterator[str]:
@@ -78,7 +88,7 @@ def _places(found: Sequence[Told], top: int) -> Iterator[str]:
 def _finding(told: Told) -> str:
     one = told.cost.finding
     times = f" ({told.count} times)" if told.count > 1 else ""
-    return f"{_code(f'{one.filename}:{one.start.row}')} **{one.code}** {_plain(one.message)}{times}"
+    return f"{_code(f'{one.filename}:{one.start.row}')} **{one.code}** {plain(one.message)}{times}"
 
 
 def _waits(waits: Waits, top: int) -> Iterator[str]:
@@ -92,33 +102,33 @@ def _waits(waits: Waits, top: int) -> Iterator[str]:
         )
         for wait in waits.each[:top]
     ]
-    yield from _table(("saves at most", "waits", "calls", "place"), found)
+    yield from table(("saves at most", "waits", "calls", "place"), found)
 
 
 def _costly(content: Content, whole: int) -> Iterator[str]:
     known = content.findings
     found = [hot_row(cost, whole, known) for cost in (content.lines or ())[: content.top]]
     shown = filled(found)
-    cells = [[_plain(row[at]) for at in shown] for row in found]
-    yield from _table([COSTS[at] for at in shown], cells)
+    cells = [[plain(row[at]) for at in shown] for row in found]
+    yield from table([COSTS[at] for at in shown], cells)
 
 
 def _figures(now: Iterable[Row], before: Iterable[Row] | None) -> Iterator[str]:
     head = ("figure", "value") if before is None else ("figure", "now", "before")
     found: Iterable[tuple[str, ...]] = now if before is None else beside(now, before)
-    yield from _table(head, [(_label(name), *map(_plain, values)) for name, *values in found])
+    yield from table(head, [(_label(name), *map(plain, values)) for name, *values in found])
 
 
-def _table(head: Sequence[str], found: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(head: Sequence[str], found: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in (head, ["---"] * len(head), *found):
         yield f"| {' | '.join(row)} |"
 
 
 def _label(name: str) -> str:
-    return _plain(clipped(name.strip(), _NAME))
+    return plain(clipped(name.strip(), _NAME))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return text in which nothing has a meaning in Markdown."""
     return _SPECIAL.sub(r"\\\1", visible(text))
 

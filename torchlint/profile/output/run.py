@@ -10,7 +10,10 @@ from typing import Any
 from torchlint.base.finding import Safety
 from torchlint.profile.join import FindingCost
 from torchlint.profile.live import Steps
+from torchlint.profile.output import loading
 from torchlint.profile.output.table import Row, share, span
+from torchlint.profile.running import Pace
+from torchlint.report.kit.words import pluralise
 
 
 def rows(of: Steps) -> Iterator[Row]:
@@ -21,9 +24,7 @@ def rows(of: Steps) -> Iterator[Row]:
     """
     pace, parts = of.pace, of.division
     if pace is not None:
-        spread = f"{span(min(pace.each))} to {span(max(pace.each))} in {len(pace.each)} steps"
-        profiled = f"; {parts.step / pace.step:.2f} x under it" if parts is not None else ""
-        yield "step, without the profiler", f"{span(pace.step)} ({spread}{profiled})"
+        yield "step, without the profiler", f"{span(pace.step)} ({_spread(pace)})"
     if parts is None:
         return
     whole = pace.step if pace is not None else parts.step
@@ -31,6 +32,20 @@ def rows(of: Steps) -> Iterator[Row]:
         for name, time in side.items():
             label = f"  the GPU {name}" if side is parts.device else f"  {name}"
             yield label, f"{span(whole * time / parts.step)} ({share(time, parts.step)})"
+    if of.workers is not None:
+        yield from loading.rows(of.workers)
+    times = "" if of.slower is None else f", {of.slower:.2f} x as long"
+    yield (
+        "step, under the profiler",
+        f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): what follows is of these",
+    )
+
+
+def _spread(pace: Pace) -> str:
+    """Return how far single steps lie apart; of one alone nothing is known."""
+    if len(pace.each) == 1:
+        return "of one step alone"
+    return f"{span(min(pace.each))} to {span(max(pace.each))} in {len(pace.each)} steps"
 
 
 def proof(cost: FindingCost, of: Steps | None) -> str | None:
@@ -39,8 +54,8 @@ def proof(cost: FindingCost, of: Steps | None) -> str | None:
     if of is None or cost.finding.fix is None or not cost.fixable:
         return None
     unsafe = ["--unsafe-fixes"] if cost.finding.fix.safety is Safety.UNSAFE else []
-    words = ["torchlint", "verify", *of.paths, "--select", cost.finding.code, *unsafe, "--"]
-    return shlex.join([*words, *of.typed])
+    words = ["torchlint", "verify", *of.paths, "--select", cost.finding.code, *unsafe]
+    return shlex.join([*words, *of.options, "--", *of.typed])
 
 
 def document(of: Steps) -> dict[str, Any]:
@@ -48,6 +63,7 @@ def document(of: Steps) -> dict[str, Any]:
     pace, parts = of.pace, of.division
     return {
         "boundary": of.boundary,
+        "workers": loading.document(of.workers),
         "unprofiled": None
         if pace is None
         else {

@@ -10,6 +10,7 @@ from torchlint.profile.output import run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import bounded, unbounded
 from torchlint.profile.output.hot import hot
+from torchlint.profile.output.loading import loading
 from torchlint.profile.output.table import beside, rows, share, span
 from torchlint.profile.output.waiting import waiting
 from torchlint.profile.report import Rank, Report
@@ -60,6 +61,7 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     rest = list(unruled(content.lines or (), told, waits.span))
     others = [cost.finding for cost in known if cost.bound is None]
     yield from hot(rest, waits.span, top, color, checked=content.checked, findings=others)
+    yield from loading(content, color)
     if costs is not None:
         yield from unbounded(costs, top, content.steps)
 

@@ -17,8 +17,10 @@ from typing import Any
 
 from . import statement_marks
 from .imports import after_import
+from .loader_workers import override
 from .recording import Recording
 from .statement_marks import Marks
+from .worker_batches import FLAG, WorkerBatches, mark_main
 
 MARKS = "torchlint_marks"
 """What the table of marks is called in a trace."""
@@ -33,6 +35,7 @@ def install(settings_path: str) -> None:
     with open(settings_path, encoding="utf-8") as source:  # noqa: PTH123 - keeps start-up small
         _current = Profiling(json.load(source))
     _current.marks.start()
+    mark_main(_current.marks)
     after_import("torch", _current.torch_imported)
 
 
@@ -47,8 +50,12 @@ class Profiling(Recording):
 
     Args (keys of the settings, beside those of all):
         out: where traces go too.
-        warmup, steps: how many steps are waited for, and profiled.
+        warmup, steps: how many steps are waited for, and profiled; without any of the latter the
+            program is ended when its steps were timed.
+        settle: how many of the former are not timed; half of them where it is not said.
         memory: whether shapes and allocations are recorded.
+        workers: where it is said, DataLoaders are seen, and all get this number of workers, or
+            keep theirs where it is None.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -57,17 +64,22 @@ class Profiling(Recording):
         self.profiler: Any = None
         self.step_mark: Any = None
         self.trace = ""
-        self.settle = max(1, int(settings["warmup"]) // 2)
+        self.settle = int(settings.get("settle", max(1, int(settings["warmup"]) // 2)))
         self.timed_to = max(self.settle + 1, int(settings["warmup"]))
         self.ends: list[tuple[int, int]] = []
         """(time, nanoseconds in DataLoaders so far) at the ends of the steps that are timed."""
         self.total: int | None = None
+        self.loaders: list[dict[str, Any]] = []
+        """The DataLoaders that got another number of workers."""
 
     # Hooks
 
     def _hook(self) -> None:
         statement_marks.compiled_by(self.torch)
         super()._hook()
+        if "workers" in self.settings:
+            self.loaders = override(self.settings["workers"])
+        WorkerBatches(self.settings["out"], self.marks).watch()
 
     def _forked(self) -> None:
         """A forked child starts with nothing done, and what it does is not in its parent's
@@ -83,7 +95,9 @@ class Profiling(Recording):
             self._sync()
         if self.settle <= self.steps <= self.timed_to:
             self._time()
-        if self.steps == self.timed_to:
+        if self.steps == self.timed_to and not self.settings["steps"]:
+            self._end()
+        elif self.steps == self.timed_to:
             self._make()
         elif self.steps == self.timed_to + 1:
             self._start()
@@ -105,7 +119,8 @@ class Profiling(Recording):
 
     def _make(self) -> None:
         """Prepare the profiler: for CUDA that takes a while, and the step behind it is no steady
-        one."""
+        one. From here on workers time their lines: batches are made ahead."""
+        self._show_workers()
         from torch.profiler import ProfilerActivity, _KinetoProfile
 
         activities = [ProfilerActivity.CPU]
@@ -119,6 +134,10 @@ class Profiling(Recording):
             experimental_config=_config(),
         )
         self.profiler.prepare_trace()
+
+    def _show_workers(self) -> None:
+        with open(os.path.join(self.settings["out"], FLAG), "w"):  # noqa: PTH123
+            pass
 
     def _start(self) -> None:
         self._sync()
@@ -160,6 +179,7 @@ class Profiling(Recording):
                 "device": self.torch.cuda.get_device_name() if cuda else "",
                 "marks": len(self.marks.rows),
                 "unmarked": self.marks.unmarked,
+                "loaders": self.loaders,
             }
         )
 

@@ -157,12 +157,12 @@ class _Nothing:
         pass
 
 
-_NOTHING = _Nothing()
+NOTHING = _Nothing()
 _mark: Any = None
 
 
 def _unseen(name: str) -> _Nothing:
-    return _NOTHING
+    return NOTHING
 
 
 def compiled_by(torch: Any) -> None:
@@ -182,15 +182,16 @@ def show() -> None:
     """
     from torch._C._profiler import _RecordFunctionFast
 
-    _use(_RecordFunctionFast)
+    use(_RecordFunctionFast)
 
 
 def forget() -> None:
     """Have nobody see marks from now on."""
-    _use(_unseen)
+    use(_unseen)
 
 
-def _use(mark: Any) -> None:
+def use(mark: Any) -> None:
+    """Have marks made from now on by a function of their names, which returns a context."""
     global _mark
     _mark = mark
     _offer(_MARK, mark)

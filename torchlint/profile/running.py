@@ -1,0 +1,261 @@
+"""A run of the user's program in a copy of its project, with marks in its statements and a recorder
+that times its steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from torchlint.program.command import Command, free_port
+from torchlint.program.errors import ProgramFailedError
+from torchlint.program.machine.doctor import Doctor
+from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
+from torchlint.program.machine.processes import Child, signal_name, start
+from torchlint.program.machine.workspace import Workspace
+from torchlint.report.kit.words import pluralise
+
+_RECORDER = "program.inside.profiling"
+_LAUNCH = "torchlint_inside.program.inside.launch"
+_MEASURED = "step budget"
+"""The reason in the record of a process that was ended after the steps that were asked for."""
+_LINGER = 20.0
+"""Seconds that a program may take to end after all its records are there."""
+_POLL = 0.05
+NO_STEP = (
+    "the program ended without a step: no optimizer stepped, and there were too few calls of "
+    "backward or batches of a DataLoader to take them for steps"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a program is profiled; the command line's options, checked.
+
+    Args:
+        python: the interpreter that has torch.
+        device: "cuda" or "cpu": what the program will find.
+        steps: how many are profiled.
+        warmup: how many come before; the later half of them is timed without the profiler.
+        memory: whether shapes and allocations are recorded.
+        timeout: seconds for the program.
+        isolation: "auto" (copy, and Landlock where the kernel has it) or "copy".
+        allow_write: folders outside the copy that the program may write to.
+        env: variables passed to the program as they are, credentials too.
+    """
+
+    python: str
+    device: str
+    steps: int = 5
+    warmup: int = 10
+    memory: bool = False
+    timeout: float = 600.0
+    isolation: str = "auto"
+    allow_write: tuple[Path, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The steps of a program without the profiler; times in nanoseconds.
+
+    Args:
+        each: of the single steps, as the host saw them.
+        loading: how long each of them waited for a DataLoader.
+        total: of all together, with the work of the device.
+    """
+
+    each: tuple[int, ...]
+    loading: tuple[int, ...]
+    total: int
+
+    @property
+    def step(self) -> float:
+        """Return the time of a step: of all together where there is a device, whose work the host
+        does not wait for."""
+        return self.total / len(self.each)
+
+    @property
+    def median(self) -> float:
+        """Return the median step."""
+        return statistics.median(self.each)
+
+
+class Run:
+    """One run of a program, in a copy of its project.
+
+    Args:
+        root: the project.
+        cwd: where the program is run, in the project.
+        command: the program.
+        wanted: how.
+        doctor: the interpreter and the machine.
+        workspace: where the copy is made, and the program may write.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        cwd: Path,
+        command: Command,
+        wanted: Wanted,
+        doctor: Doctor,
+        workspace: Workspace,
+    ) -> None:
+        self.root = root
+        self.command = command
+        self.wanted = wanted
+        self.folder = workspace.path
+        self.out = workspace.path / "out"
+        self.out.mkdir()
+        self.copy = workspace.copy(root, f"v/{root.name or 'project'}")
+        self.cwd = self.copy / cwd.relative_to(root)
+        self.inject = workspace.inject()
+        self.tail = ""
+        """The last lines of the program's output."""
+        self.sandboxed = wanted.isolation == "auto" and doctor.host.landlock > 0
+
+    def records(
+        self, settings: Mapping[str, Any], show: Callable[[str], None]
+    ) -> list[dict[str, Any]]:
+        """Run it to its end; return the records of all processes that did steps, by rank.
+
+        Args:
+            settings: for the recorder, beside those that do not depend on what is recorded.
+            show: takes a line of progress.
+
+        Raises:
+            ProgramFailedError: the program fails, or takes too long.
+        """
+        words = self.command.in_copy(self.root, self.copy, free_port())
+        if self.command.script is not None:
+            words = ["-m", _LAUNCH, *words]
+        with start(
+            [self.wanted.python, *words],
+            cwd=self.cwd,
+            env=self._environment(settings),
+            log=self.folder / "output.txt",
+            writable=[self.folder, *self.wanted.allow_write] if self.sandboxed else None,
+        ) as child:
+            show("running the program")
+            late = self._wait(child, show)
+            code = child.poll()
+            child.stop(2.0)
+        self.tail = child.tail(20).replace(str(self.copy), str(self.root))
+        return self._judged(code, late)
+
+    def check(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """See that the recorder worked, where it measured nothing.
+
+        Raises:
+            ProgramFailedError: it did not.
+        """
+        paths = self.folder.glob("*.disabled")
+        disabled = [path.read_text(encoding="utf-8").strip() for path in paths]
+        trouble = [*disabled, *(line for each in records for line in each["trouble"])]
+        if trouble:
+            raise ProgramFailedError("; ".join(trouble), self.tail)
+
+    def _environment(self, more: Mapping[str, Any]) -> dict[str, str]:
+        settings = self.folder / "settings.json"
+        content = {
+            "out": str(self.out),
+            "root": str(self.copy),
+            "original": str(self.root),
+            "device": self.wanted.device,
+            **more,
+        }
+        settings.write_text(json.dumps(content), encoding="utf-8")
+        extra = {
+            "PYTHONPATH": python_path(os.environ, self.inject, self.root, self.copy),
+            "TORCHLINT_RECORDER": _RECORDER,
+            "TORCHLINT_RECORD": str(settings),
+        }
+        if self.command.script is None and os.name == "posix":  # what torchrun starts ranks by
+            extra["PYTHON_EXEC"] = str(self._launcher())
+        if self.wanted.device == "cpu":
+            extra["CUDA_VISIBLE_DEVICES"] = ""
+        if "MASTER_PORT" in os.environ:
+            extra["MASTER_PORT"] = str(free_port())
+        return {
+            **child_environment(
+                os.environ, self.folder, threads=None, extra={**extra, **self.wanted.env}
+            ),
+            RUN_VARIABLE: str(self.folder),
+        }
+
+    def _launcher(self) -> Path:
+        """Write a program that runs a script with marks in it, for launchers of ranks."""
+        path = self.folder / "python"
+        words = shlex.join([self.wanted.python, "-u", "-m", _LAUNCH])
+        path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+        path.chmod(0o700)
+        return path
+
+    def _wait(self, child: Child, show: Callable[[str], None]) -> bool:
+        """Wait for the program's end; return whether it took too long.
+
+        One whose processes have left their records has a while to end by itself.
+        """
+        deadline = time.monotonic() + self.wanted.timeout
+        done = False
+        while child.poll() is None:
+            now = time.monotonic()
+            if now >= deadline:
+                return not done
+            if not done and any(each["reason"] == _MEASURED for each in self._records()):
+                done, deadline = True, min(deadline, now + _LINGER)
+                show("ending the program")
+            time.sleep(_POLL)
+        return False
+
+    def _records(self) -> list[dict[str, Any]]:
+        found = []
+        for path in self.out.glob("record-*.json"):
+            found.append(json.loads(path.read_text(encoding="utf-8")))
+        return sorted(found, key=lambda record: (record["rank"], record["pid"]))
+
+    def _judged(self, code: int | None, late: bool) -> list[dict[str, Any]]:
+        records = self._records()
+        after = f"after {pluralise(stepped(records), 'step')}"
+        measured = any(record["reason"] == _MEASURED for record in records)
+        if late:
+            raise ProgramFailedError(
+                f"the program did not get there within {self.wanted.timeout:g} s (--timeout), "
+                f"{after}",
+                self.tail,
+            )
+        if not measured and code != 0:
+            raise ProgramFailedError(f"the program {_ending(code)} {after}", self.tail)
+        return records
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was ended by {signal_name(-code)}"
+    return f"failed with exit code {'unknown' if code is None else code}"
+
+
+def stepped(records: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many steps a program did."""
+    return max((record["steps"] for record in records), default=0)
+
+
+def pace_of(record: Mapping[str, Any]) -> Pace | None:
+    """Return the steps of a process that were timed; None where it ended before."""
+    ends: Sequence[tuple[int, int]] = record["ends_ns"]
+    if record["total_ns"] is None or len(ends) < 2:
+        return None
+    pairs = list(pairwise(ends))
+    return Pace(
+        tuple(later[0] - earlier[0] for earlier, later in pairs),
+        tuple(later[1] - earlier[1] for earlier, later in pairs),
+        record["total_ns"],
+    )
