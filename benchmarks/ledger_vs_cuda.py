@@ -38,7 +38,7 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import torch
 from torchlint.verify.inside.cuda_counts import CudaCounts
-from torchlint.verify.inside.ledger import Ledger
+from torchlint.program.inside.ledger import Ledger
 path, root, how = sys.argv[2:5]
 if how == "cuda":
     x = torch.ones(4, 4, device="cuda")

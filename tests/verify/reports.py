@@ -8,8 +8,8 @@ import math
 import random
 from typing import Any
 
+from torchlint.program.traffic import CountLine
 from torchlint.verify.model import (
-    CountLine,
     Counts,
     Equality,
     Expected,

@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch")
 
 from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING, Case, Row  # noqa: E402
 from tests.verify.ledgers import virtual_cuda  # noqa: E402
-from torchlint.verify.inside.ledger import costs  # noqa: E402
-from torchlint.verify.inside.ledger.tags import is_cuda  # noqa: E402
+from torchlint.program.inside.ledger import costs  # noqa: E402
+from torchlint.program.inside.ledger.tags import is_cuda  # noqa: E402
 
 
 def run(folder: Path, text: str, name: str = "case.py") -> dict[str, Any]:
@@ -201,7 +201,9 @@ def test_everything_is_as_before_afterwards(tmp_path: Path) -> None:
     assert "device" not in vars(torch.Tensor)
     assert torch.Generator is torch._C.Generator
     assert "TORCHDYNAMO_DISABLE" not in os.environ
-    assert torch.overrides.has_torch_function.__module__ != "torchlint.verify.inside.ledger.methods"
+    assert (
+        torch.overrides.has_torch_function.__module__ != "torchlint.program.inside.ledger.methods"
+    )
     with pytest.raises((RuntimeError, AssertionError)):
         torch.ones(3, device="cuda")
 

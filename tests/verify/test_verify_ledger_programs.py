@@ -20,7 +20,7 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from tests.verify.ledgers import Ledger, virtual_cuda  # noqa: E402
-from torchlint.verify.inside.ledger import costs  # noqa: E402
+from torchlint.program.inside.ledger import costs  # noqa: E402
 
 Program = Callable[[Any], list[float]]
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from tests.verify import reports
 from torchlint.base.errors import UsageError
+from torchlint.program.traffic import CountLine
 from torchlint.report.kit import svg
-from torchlint.verify.model import CountLine, Counts, NullControl, Ratio, Report
+from torchlint.verify.model import Counts, NullControl, Ratio, Report
 from torchlint.verify.output import html as html_report
 
 VOID = {"meta", "link", "br"}

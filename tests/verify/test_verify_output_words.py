@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.verify import reports
+from torchlint.program.traffic import CountLine
 from torchlint.verify.model import (
-    CountLine,
     Counts,
     Equality,
     Expected,

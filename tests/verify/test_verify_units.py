@@ -18,6 +18,7 @@ from torchlint.base.finding import Edit, FileEdits, Finding, Safety, Severity, T
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rules import load_catalog
 from torchlint.program.command import free_port, parse
+from torchlint.program.traffic import UNUSED, CountLine
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
 from torchlint.verify.fixes import (
@@ -30,7 +31,7 @@ from torchlint.verify.fixes import (
     joined,
     offered,
 )
-from torchlint.verify.model import CountLine, Equality, Expected, Level, Status, Verdict
+from torchlint.verify.model import Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.script import count_pass, reference, time_pass, verdicts
 from torchlint.verify.script.check_pass import Checked
@@ -899,7 +900,7 @@ def test_counts_of_both_by_line() -> None:
     [
         (counted(unavailable="no stub for Event"), "no stub for Event"),
         (counted(steps=0), "the program ended before a step was counted"),
-        (counted(used=False), count_pass.UNUSED),
+        (counted(used=False), UNUSED),
         (RunRecord(Status.BROKEN, 0, {}, 1, "x\nError: no\n\n", Path("/")), ("the program failed "
                                                                              "under it: Error: no")),  # noqa: E501
         (RunRecord(Status.TIMEOUT, 0, {}, None, "", Path("/")), "the program timed out under it: "),

@@ -10,6 +10,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from torchlint.program.traffic import CountLine
+
 Interval = tuple[float, float]
 """Lower and upper end; infinite where the sample is too small to bound it."""
 
@@ -95,19 +97,6 @@ class Speed:
     """The same estimate from process CPU time; None on a GPU."""
     why: str = ""
     """What the verdict rests on where that is not plain: "only 5 rounds; raise --epochs"."""
-
-
-@dataclass(frozen=True, slots=True)
-class CountLine:
-    """What one source line does over the counted steps. kind: "sync", "h2d", "d2h", "staged" or
-    "mismatch"."""
-
-    kind: str
-    file: str
-    line: int
-    count: int
-    bytes: int
-    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)

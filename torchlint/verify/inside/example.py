@@ -43,7 +43,7 @@ class Example:
         """Run all that comes before the timed part."""
         settings = self.settings
         if settings.get("ledger"):
-            from .ledger import virtual_cuda
+            from ...program.inside.ledger import virtual_cuda
 
             self.ledger = self.stack.enter_context(
                 virtual_cuda(settings["root"], settings["operations"])

@@ -118,7 +118,7 @@ class Recorder(Recording):
 
             self.ledger = CudaCounts(self.settings["root"])
         else:
-            from .ledger import Ledger
+            from ...program.inside.ledger import Ledger
 
             self.ledger = Ledger(self.settings["root"], self.settings["operations"])
         self.ledger.start()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from torchlint.program.traffic import CountLine
 from torchlint.report.kit import html, svg, words
-from torchlint.verify.model import CountLine, Counts, Ratio, Report, VariantResult
+from torchlint.verify.model import Counts, Ratio, Report, VariantResult
 from torchlint.verify.output import phrases, sentences
 from torchlint.verify.output.table import table
 

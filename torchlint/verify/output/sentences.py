@@ -6,9 +6,10 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 
+from torchlint.program.traffic import CountLine
 from torchlint.report.kit import words
 from torchlint.report.kit.words import pluralise, visible
-from torchlint.verify.model import CountLine, Counts, Report, Status, VariantResult, Verdict
+from torchlint.verify.model import Counts, Report, Status, VariantResult, Verdict
 from torchlint.verify.output import phrases
 
 _SINGLE = frozenset({"single", "group", "rule"})

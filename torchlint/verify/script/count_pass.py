@@ -7,19 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torchlint.program.traffic import SKIPPED_STEPS, UNUSED
 from torchlint.report.kit.words import visible
 from torchlint.verify.model import Counts, Status
-from torchlint.verify.script.course import SKIPPED_STEPS
 from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.session.counts import side_by_side
 from torchlint.verify.variants import ORIGINAL, Variant
 
-UNUSED = (
-    "nothing was predicted, as the program put no tensor on the CUDA device that the ledger "
-    "offers in the steps "
-    "counted: it chooses its device by something else than torch.cuda "
-    "(a default of its own, a setting, another process)"
-)
 _HOST_WORDS = ("cpu", "no-cuda", "no_cuda", "disable-cuda", "disable_cuda", "no-gpu", "no_gpu")
 """Parts of arguments with which programs are told to stay on the host."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torchlint.program.traffic import SKIPPED_STEPS
 from torchlint.report.kit.words import pluralise
 from torchlint.verify.options import Options
 
@@ -16,8 +17,6 @@ epochs, fewer."""
 LATER = 2
 EXPLORE_SHARE = 0.1
 """Of the budget, what is spent on waiting for the places of fixes to run, at most."""
-SKIPPED_STEPS = 2
-"""Steps before counting begins: lazy initialisation is not what a step costs."""
 
 
 @dataclass(frozen=True, slots=True)

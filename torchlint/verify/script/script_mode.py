@@ -17,6 +17,7 @@ from datetime import date
 from torchlint import __version__
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace, replace_file
+from torchlint.program.traffic import UNUSED
 from torchlint.verify.fixes import applied, diff
 from torchlint.verify.machine import unrest
 from torchlint.verify.machine.pristine import Pristine
@@ -391,7 +392,7 @@ class _Verification:
     def _unpredicted(self, counts: Mapping[str, Counts]) -> tuple[str, ...]:
         """Say how to have the GPU's path predicted where a command keeps the program on the
         host."""
-        if not any(each.unavailable == count_pass.UNUSED for each in counts.values()):
+        if not any(each.unavailable == UNUSED for each in counts.values()):
             return ()
         hint = count_pass.unused_hint(self.request.command.typed)
         return (hint,) if hint else ()

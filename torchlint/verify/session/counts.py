@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torchlint.verify.model import CountLine, Counts
+from torchlint.program.traffic import count_lines
+from torchlint.verify.model import Counts
 
 
 def side_by_side(
@@ -26,21 +27,6 @@ def side_by_side(
         h2d_bytes=(one["h2d_bytes"], two["h2d_bytes"]),
         d2h_bytes=(one["d2h_bytes"], two["d2h_bytes"]),
         staged=(one["staged"], two["staged"]),
-        before=_lines(one, copies[0]),
-        after=_lines(two, copies[1]),
-    )
-
-
-def _lines(counts: Mapping[str, Any], copy: str) -> tuple[CountLine, ...]:
-    prefix = f"{copy}/" if copy else ""
-    return tuple(
-        CountLine(
-            kind=str(line["kind"]),
-            file=str(line["file"]).removeprefix(prefix),
-            line=int(line["line"]),
-            count=int(line["count"]),
-            bytes=int(line["bytes"]),
-            what=str(line.get("what", "")),
-        )
-        for line in counts.get("lines", ())
+        before=count_lines(one, copies[0]),
+        after=count_lines(two, copies[1]),
     )

@@ -15,7 +15,7 @@ from .tags import Use
 LIBRARY = "<library>"
 """The file of an event that no frame of the project leads to; its line is 0."""
 _Key = tuple[int, str, str, int, str]
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4))
 
 
 class Frames:
