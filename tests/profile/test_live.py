@@ -243,6 +243,83 @@ def test_the_command_of_a_proof_keeps_the_options_of_the_run() -> None:
     assert words == (*expected, "--isolated")
 
 
+# What a GPU would wait for, and memory that grows
+
+ON_A_GPU = """\
+import torch
+
+device = {device}
+model = torch.nn.Linear(64, 64).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for _ in range(60):
+    x = torch.randn(256, 64).to(device)
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append({kept})
+"""
+SECOND = "model(x).square().mean()"
+"""A loss that nobody takes backward, so that its graph keeps what it needs."""
+CHOSEN = '"cuda" if torch.cuda.is_available() else "cpu"'
+
+
+def predicted(lab: Profiled, *options: str, **named: str) -> tuple[dict[str, Any], str]:
+    """Profile that program; return its report, and the text of the same."""
+    lab.write(train=ON_A_GPU.format(**{"device": CHOSEN, "kept": "loss.item()", **named}))
+    ran = lab.profile(".", *options, "--output-format", "json", "--", "train.py")
+    assert ran.code == 0, ran.err
+    found: dict[str, Any] = json.loads(ran.out)
+    validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return found, ran.err
+
+
+def test_without_a_gpu_its_waits_and_bytes_are_predicted(lab: Profiled) -> None:
+    found, _ = predicted(lab)
+    assert found["predicted"]["steps"] == 3
+    assert found["predicted"]["per_step"] == {
+        "waits": 2.0, "to_device_bytes": 256 * 64 * 4, "to_host_bytes": 4
+    }  # fmt: skip
+    assert {
+        (line["file"], line["line"], *line["causes"]) for line in found["predicted"]["lines"]
+    } == {("train.py", 8, "copy to device"), ("train.py", 13, "item()")}
+    by_line = {one["line"]: one["predicted"] for one in found["findings"]}
+    assert by_line[13] == {"waits": 1.0, "to_device_bytes": 0.0, "to_host_bytes": 4.0}
+
+
+def test_a_program_that_chooses_the_cpu_is_told_so(lab: Profiled) -> None:
+    found, _ = predicted(lab, device='"cpu"')
+    assert "chooses its device by something else" in found["predicted"]["unavailable"]
+    assert found["predicted"]["per_step"] is None
+    assert found["predicted"]["lines"] == []
+    assert {one["predicted"] for one in found["findings"]} <= {None}
+
+
+def test_who_asks_for_the_cpu_gets_no_prediction(lab: Profiled) -> None:
+    found, _ = predicted(lab, "--device", "cpu")
+    assert found["predicted"] is None
+
+
+def test_losses_that_keep_their_graphs_are_told_with_the_lines_of_what_stays(
+    lab: Profiled,
+) -> None:
+    found, _ = predicted(lab, "--memory", "--device", "cpu", "--steps", "5", kept=SECOND)
+    (growth,) = found["growth"]
+    assert (growth["device"], growth["steps"]) == ("CPU", 5)
+    kept = {place["line"]: place["bytes_per_step"] for place in growth["places"]}
+    assert kept[8] == 256 * 64 * 4  # the input that the graph needs
+    assert kept[13] >= 256 * 64 * 4  # the output of the model
+    assert growth["bytes_per_step"] >= kept[8] + kept[13]
+
+
+def test_losses_that_keep_none_are_not(lab: Profiled) -> None:
+    found, _ = predicted(
+        lab, "--memory", "--device", "cpu", "--steps", "5", kept=f"{SECOND}.detach()"
+    )
+    assert found["growth"] == []
+
+
 # What goes wrong
 
 

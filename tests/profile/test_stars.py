@@ -48,12 +48,25 @@ def test_check_finds_the_trip_and_the_double_precision() -> None:
 
 
 @pytest.mark.slow
-def test_profile_names_the_search_first(lab: Profiled) -> None:
+def test_profile_names_the_search_first_and_what_a_gpu_would_wait_for(lab: Profiled) -> None:
     ran = lab.profile(".", "--output-format", "json", "--", "train.py")
     assert ran.code == 0, ran.err
-    first = json.loads(ran.out)["findings"][0]
-    assert (first["code"], first["filename"], first["line"]) == ("TL104", "finder.py", SEARCH)
-    assert first["proof"] == "torchlint verify . --select TL104 --unsafe-fixes -- train.py"
+    report = json.loads(ran.out)
+    assert (report["lines"][0]["file"], report["lines"][0]["line"]) == ("finder.py", SEARCH)
+    found = {one["code"]: one for one in report["findings"]}
+    assert found["TL104"]["proof"] == (
+        "torchlint verify . --select TL104 --unsafe-fixes -- train.py"
+    )
+    chart = 8 * 32 * 64 * 64
+    assert found["TL104"]["predicted"] == {
+        "waits": 1.0, "to_device_bytes": 0.0, "to_host_bytes": chart
+    }  # fmt: skip
+    assert found["TL101"]["predicted"]["to_host_bytes"] == 4
+    predicted = report["predicted"]
+    assert (predicted["unavailable"], predicted["per_step"]["waits"]) == (None, 3.0)
+    lines = {(line["file"], line["line"]): line for line in predicted["lines"]}
+    assert set(lines) == {("finder.py", row) for row in (SEARCH - 1, SEARCH, BACK)}
+    assert lines["finder.py", BACK]["causes"] == ["copy to device"]
 
 
 @pytest.mark.slow

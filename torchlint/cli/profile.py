@@ -29,11 +29,13 @@ from torchlint.report.kit.words import pluralise, size, visible
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
     from torchlint.cli.scope import Scope
+    from torchlint.profile.growth import Growth
     from torchlint.profile.join import Costs, Found
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import Recorded, Steps
     from torchlint.profile.output.content import Content
     from torchlint.profile.perfetto import Track
+    from torchlint.profile.predicted import Predicted
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.timeline import Timeline
@@ -306,15 +308,19 @@ class _Measured:
     costs: Costs
     steps: Steps | None
     tracks: tuple[Track, ...]
+    growth: tuple[Growth, ...] | None
+    predicted: Predicted | None
 
 
 def _measured(
     ctx: click.Context, given: Given, trace: Trace, known: _Program, left: Recorded | None
 ) -> _Measured:
+    from torchlint.profile.growth import growth
     from torchlint.profile.join import Found, joined
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import steps_of
     from torchlint.profile.places import Places
+    from torchlint.profile.predicted import predicted
     from torchlint.profile.replay import Replay
     from torchlint.profile.waits import waits
     from torchlint.profile.workers import seen_there
@@ -333,7 +339,15 @@ def _measured(
         workers = left.workers.named(known.sources) if left.workers is not None else None
         steps = steps_of(left, given["paths"], trace, replay, workers, for_verify(ctx))
         costs = seen_there(costs, workers)
-    return _Measured(on, costs, steps, tracks)
+    counts = left.counted if left is not None else None
+    return _Measured(
+        on,
+        costs,
+        steps,
+        tracks,
+        growth(trace, lines),
+        None if counts is None else predicted(counts, known.sources),
+    )
 
 
 def _content(
@@ -358,6 +372,8 @@ def _content(
         checked=bool(given["paths"]),
         steps=measured.steps,
         step=_step(given, content, trace, measured),
+        predicted=measured.predicted,
+        growth=measured.growth,
         texts=known.texts,
     )
 

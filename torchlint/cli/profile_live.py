@@ -88,6 +88,7 @@ def prepared(
         steps=given["steps"],
         warmup=given["warmup"],
         memory=given["memory"],
+        predict=asked == "auto" and not doctor.gpus,
         timeout=given["timeout"],
         isolation=given["isolation"],
         allow_write=writable(given["allow_write"]),

@@ -98,6 +98,15 @@ class Lines:
         """Return the numbers of the work that a place's calls started."""
         return np.flatnonzero(self._of_work == self._numbers[place])
 
+    def at(self, threads: Ints, times: Ints) -> Ints:
+        """Return the number in `each` of the place that ran on a thread at each time, `NONE` where
+        none did."""
+        rows = _innermost(self._places, threads, times)
+        of = np.where(rows >= 0, self._of_row[np.maximum(rows, 0)], NONE)
+        place = np.full(len(self._numbers) + 1, NONE)  # one more, for `NONE` at its end
+        place[self._numbers] = np.arange(len(self._numbers))
+        return place[of]
+
     def host(self, place: int) -> Spans:
         """Return when the host worked for a place, on any thread: its events without those in them
         that belong to others."""

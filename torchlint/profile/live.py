@@ -18,6 +18,7 @@ from torchlint.base.errors import OutputError, UsageError
 from torchlint.profile.replay import Replay
 from torchlint.profile.report import Summary
 from torchlint.profile.running import NO_STEP, Pace, Run, Wanted, pace_of, stepped
+from torchlint.profile.virtual_run import Counted, counted
 from torchlint.profile.workers import Workers, read
 from torchlint.program.command import Command
 from torchlint.program.machine.doctor import Doctor
@@ -42,6 +43,7 @@ class Recorded:
         boundary: what ends a step: "optimizer", "backward" or "batch".
         profiled: how many steps were.
         workers: what the workers of the lowest rank's DataLoaders did; None where it had none.
+        counted: what the ledger counted in a run of its own; None where there was none.
         notes: what a reader has to know.
     """
 
@@ -52,6 +54,7 @@ class Recorded:
     boundary: str
     profiled: int
     workers: Workers | None
+    counted: Counted | None
     notes: tuple[str, ...]
 
 
@@ -83,6 +86,7 @@ def recorded(
         show(f"copying {root.name or 'the project'}")
         run = Run(root, cwd, command, wanted, doctor, workspace)
         found = _traced(run, wanted, show)
+        ledger = counted(root, cwd, command, wanted, doctor, show) if wanted.predict else None
         changed = warnings(root, before)
         busy = (doctor.host.busy,) if doctor.host.busy else ()
         yield Recorded(
@@ -93,6 +97,7 @@ def recorded(
             boundary=found[0]["boundary"],
             profiled=_profiled(found[0], wanted),
             workers=_workers(found[0], run),
+            counted=ledger,
             notes=(*changed, *workspace.notes, *busy, *_notes(found, wanted)),
         )
 

@@ -22,7 +22,9 @@ from torchlint.program.machine.processes import Child, signal_name, start
 from torchlint.program.machine.workspace import Workspace
 from torchlint.report.kit.words import pluralise
 
-_RECORDER = "program.inside.profiling"
+PROFILING = "program.inside.profiling"
+COUNTING = "program.inside.counting"
+"""Recorders of a run."""
 _LAUNCH = "torchlint_inside.program.inside.launch"
 _MEASURED = "step budget"
 """The reason in the record of a process that was ended after the steps that were asked for."""
@@ -45,6 +47,7 @@ class Wanted:
         steps: how many are profiled.
         warmup: how many come before; the later half of them is timed without the profiler.
         memory: whether shapes and allocations are recorded.
+        predict: whether what a GPU would wait for and copy is predicted, in a run of its own.
         timeout: seconds for the program.
         isolation: "auto" (copy, and Landlock where the kernel has it) or "copy".
         allow_write: folders outside the copy that the program may write to.
@@ -56,6 +59,7 @@ class Wanted:
     steps: int = 5
     warmup: int = 10
     memory: bool = False
+    predict: bool = False
     timeout: float = 600.0
     isolation: str = "auto"
     allow_write: tuple[Path, ...] = ()
@@ -98,6 +102,7 @@ class Run:
         wanted: how.
         doctor: the interpreter and the machine.
         workspace: where the copy is made, and the program may write.
+        recorder: what is loaded into the program; `PROFILING` puts marks in its statements.
     """
 
     def __init__(
@@ -108,10 +113,12 @@ class Run:
         wanted: Wanted,
         doctor: Doctor,
         workspace: Workspace,
+        recorder: str = PROFILING,
     ) -> None:
         self.root = root
         self.command = command
         self.wanted = wanted
+        self.recorder = recorder
         self.folder = workspace.path
         self.out = workspace.path / "out"
         self.out.mkdir()
@@ -135,7 +142,7 @@ class Run:
             ProgramFailedError: the program fails, or takes too long.
         """
         words = self.command.in_copy(self.root, self.copy, free_port())
-        if self.command.script is not None:
+        if self.command.script is not None and self.recorder == PROFILING:
             words = ["-m", _LAUNCH, *words]
         with start(
             [self.wanted.python, *words],
@@ -175,10 +182,11 @@ class Run:
         settings.write_text(json.dumps(content), encoding="utf-8")
         extra = {
             "PYTHONPATH": python_path(os.environ, self.inject, self.root, self.copy),
-            "TORCHLINT_RECORDER": _RECORDER,
+            "TORCHLINT_RECORDER": self.recorder,
             "TORCHLINT_RECORD": str(settings),
         }
-        if self.command.script is None and os.name == "posix":  # what torchrun starts ranks by
+        marked = self.recorder == PROFILING
+        if marked and self.command.script is None and os.name == "posix":  # torchrun's ranks
             extra["PYTHON_EXEC"] = str(self._launcher())
         if self.wanted.device == "cpu":
             extra["CUDA_VISIBLE_DEVICES"] = ""

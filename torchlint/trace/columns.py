@@ -66,12 +66,14 @@ class Columns:
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Changes of memory, as ``profile_memory=True`` records them: when, on which thread, how many
-    bytes (negative where they were freed), and of which kind of device (0 is the host's)."""
+    bytes (negative where they were freed), of which kind of device (0 is the host's), and at which
+    address (`NONE` where the profiler did not write it)."""
 
     ts: Ints
     thread: Ints
     nbytes: Ints
     device: Ints
+    address: Ints
 
 
 @dataclass(frozen=True, slots=True)

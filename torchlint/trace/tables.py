@@ -34,6 +34,7 @@ class Args(
         "corr": "correlation",
         "changed": "Bytes",
         "kind": "Device Type",
+        "address": "Addr",
     },
 ):
     """What is read of the arguments of an event; the rest is stepped over."""
@@ -50,6 +51,7 @@ class Args(
     name: Number = None
     changed: Number = NONE
     kind: Number = NONE
+    address: Number = NONE
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -121,6 +123,7 @@ class Tables:
             _placed([(event.pid, event.tid) for event in sound], self.threads),
             _integers([each.changed for each in args]),
             _integers([each.kind for each in args]),
+            _integers([each.address for each in args]),
         )
 
     def _columns(self, events: Sequence[Event]) -> Columns:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torchlint.base.finding import Finding
+from torchlint.profile.growth import Growth
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
+from torchlint.profile.predicted import Predicted
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.timeline import Timeline
 from torchlint.profile.waits import Waits
@@ -30,6 +32,8 @@ class Content:
         checked: whether the program's files were checked.
         steps: what a run of the program says of a step.
         step: what is drawn of the median step.
+        predicted: what steps would wait for and copy on a GPU; None where nothing was tried.
+        growth: memory that grows from step to step; None where changes were not recorded.
         texts: the files of the program by their names, for the code of findings.
     """
 
@@ -43,6 +47,8 @@ class Content:
     checked: bool = False
     steps: Steps | None = None
     step: Timeline | None = None
+    predicted: Predicted | None = None
+    growth: tuple[Growth, ...] | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -67,5 +73,7 @@ class Content:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what is to be known about the traces."""
-        return (*self.report.notes, *(self.against.notes if self.against is not None else ()))
+        """Return what is to be known about the traces, and about what is predicted."""
+        older = self.against.notes if self.against is not None else ()
+        predicted = self.predicted.doubts if self.predicted is not None else ()
+        return (*self.report.notes, *older, *predicted)

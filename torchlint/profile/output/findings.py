@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from torchlint.profile.bounds import NEGLIGIBLE
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.live import Steps
+from torchlint.profile.output.forecast import of_finding
 from torchlint.profile.output.run import proof
 from torchlint.profile.output.table import part_of, span
+from torchlint.profile.predicted import Predicted
 from torchlint.report.kit.terminal import BOLD, paint
 from torchlint.report.kit.words import clipped, pluralise, visible
 
@@ -40,7 +42,13 @@ class Told:
     count: int
 
 
-def bounded(costs: Costs, top: int, color: bool, steps: Steps | None = None) -> Iterator[str]:
+def bounded(
+    costs: Costs,
+    top: int,
+    color: bool,
+    steps: Steps | None = None,
+    predicted: Predicted | None = None,
+) -> Iterator[str]:
     """Yield the section on findings that have a bound, where there are any.
 
     Args:
@@ -48,6 +56,7 @@ def bounded(costs: Costs, top: int, color: bool, steps: Steps | None = None) -> 
         top: how many of each kind are shown.
         color: whether a terminal takes colours.
         steps: what a run of the program says, where it was run.
+        predicted: what its statements would wait for and copy on a GPU.
     """
     measured, negligible, _ = parts(costs)
     if not measured and not negligible:
@@ -58,12 +67,13 @@ def bounded(costs: Costs, top: int, color: bool, steps: Steps | None = None) -> 
         cost = told.cost
         yield f"{paint(saves(cost, costs), BOLD, color)}  {_finding(told)}"
         yield f"  {basis(cost, costs)}"
+        yield from _foretold(cost, predicted)
         yield from _proof(cost, steps)
     yield from _more(measured, top)
     if negligible:
         counted = pluralise(count(negligible), "finding")
         yield f"{counted} measured, negligible: below {100 * NEGLIGIBLE:g} % at most"
-        yield from _listed(negligible, min(top, _FEW), costs)
+        yield from _listed(negligible, min(top, _FEW), costs, None, predicted)
 
 
 def _proof(cost: FindingCost, steps: Steps | None) -> Iterator[str]:
@@ -72,14 +82,22 @@ def _proof(cost: FindingCost, steps: Steps | None) -> Iterator[str]:
         yield f"  prove its fix: {visible(command)}"
 
 
-def unbounded(costs: Costs, top: int, steps: Steps | None = None) -> Iterator[str]:
+def _foretold(cost: FindingCost, predicted: Predicted | None) -> Iterator[str]:
+    words = of_finding(cost, predicted)
+    if words:
+        yield f"  {words}"
+
+
+def unbounded(
+    costs: Costs, top: int, steps: Steps | None = None, predicted: Predicted | None = None
+) -> Iterator[str]:
     """Yield the section on findings that have no bound, where there are any; arguments as of
     `bounded`."""
     for at, (why, found) in enumerate(parts(costs)[2].items()):
         if not at:
             yield ""
         yield f"{pluralise(count(found), 'finding')} without a bound: {why}"
-        yield from _listed(found, min(top, _FEW), costs, steps)
+        yield from _listed(found, min(top, _FEW), costs, steps, predicted)
 
 
 def parts(costs: Costs) -> tuple[list[Told], list[Told], dict[str, list[Told]]]:
@@ -142,11 +160,12 @@ def basis(cost: FindingCost, costs: Costs) -> str:
 
 
 def _listed(
-    found: Sequence[Told], top: int, costs: Costs, steps: Steps | None = None
+    found: Sequence[Told], top: int, costs: Costs, steps: Steps | None, predicted: Predicted | None
 ) -> Iterator[str]:
     for told in found[:top]:
         takes = line_takes(told.cost, costs)
         yield f"  {_finding(told)}{takes}"
+        yield from (f"  {line}" for line in _foretold(told.cost, predicted))
         if takes:
             yield from (f"  {line}" for line in _proof(told.cost, steps))
     yield from (f"  {line}" for line in _more(found, top))

@@ -9,9 +9,7 @@ from typing import Any
 from torchlint.api import fix_changes
 from torchlint.base.finding import Finding
 from torchlint.profile.fleet import table
-from torchlint.profile.join import Costs
-from torchlint.profile.live import Steps
-from torchlint.profile.output import loading, run
+from torchlint.profile.output import forecast, growing, loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import Told, basis, count, line_takes, parts, saves
 from torchlint.profile.output.hot import COSTS, filled, hot_row
@@ -59,9 +57,11 @@ def render(content: Content) -> str:
         "headline": headline(shown, waits, steps),
         "device": shown.device or "no GPU in the trace",
         "of": _of(shown),
-        "findings": _findings(content.costs, top, content.texts, steps),
-        "others": _others(content.costs, top),
+        "growth": list(growing.sentences(content.growth)),
+        "findings": _findings(content),
+        "others": _others(content),
         "waits": _waits(waits, top),
+        "predicted": _predicted(content),
         **_places(content, whole),
         "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
         "loading": _loading(content),
@@ -98,10 +98,22 @@ def _rows(rank: Rank, other: Rank | None) -> list[tuple[str, ...]]:
     return [(name.strip(), *values) for name, *values in beside(rows(rank, 0), before)]
 
 
-def _findings(
-    costs: Costs | None, top: int, texts: Mapping[str, str], steps: Steps | None
-) -> list[dict[str, Any]]:
+def _predicted(content: Content) -> dict[str, Any]:
+    """Return the table of what is predicted for a GPU."""
+    found = content.predicted
+    if found is None:
+        return {}
+    words = forecast.headline(found)
+    return {
+        "title": f"{words[0].upper()}{words[1:]}",
+        "head": forecast.HEAD,
+        "rows": forecast.rows(found, content.top),
+    }
+
+
+def _findings(content: Content) -> list[dict[str, Any]]:
     """Return the findings that are worth a look, the most saving first."""
+    costs, top, texts, steps = content.costs, content.top, content.texts, content.steps
     if costs is None:
         return []
     return [
@@ -113,6 +125,7 @@ def _findings(
             "diff": list(_diff(told.cost.finding, texts)),
             "fix": _fix(told.cost.finding),
             "proof": run.proof(told.cost, steps) or "",
+            "predicted": forecast.of_finding(told.cost, content.predicted),
         }
         for at, told in enumerate(parts(costs)[0][:top])
     ]
@@ -129,8 +142,9 @@ def _words(told: Told) -> dict[str, str]:
     }
 
 
-def _others(costs: Costs | None, top: int) -> list[dict[str, Any]]:
+def _others(content: Content) -> list[dict[str, Any]]:
     """Return the other findings, by what is known of them."""
+    costs, top = content.costs, content.top
     if costs is None:
         return []
     _, negligible, others = parts(costs)
@@ -141,7 +155,12 @@ def _others(costs: Costs | None, top: int) -> list[dict[str, Any]]:
         {
             "title": f"{pluralise(count(found), 'finding')} {why}",
             "shown": [
-                {**_words(told), "takes": line_takes(told.cost, costs)} for told in found[:top]
+                {
+                    **_words(told),
+                    "takes": line_takes(told.cost, costs),
+                    "predicted": forecast.of_finding(told.cost, content.predicted),
+                }
+                for told in found[:top]
             ],
             "more": count(found[top:]),
         }

@@ -12,8 +12,7 @@ from typing import Any
 from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
-from torchlint.profile.live import Steps
-from torchlint.profile.output import run
+from torchlint.profile.output import forecast, growing, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.report import Rank, Report, common_steps
 from torchlint.profile.sites import Site
@@ -30,10 +29,12 @@ def render(content: Content) -> str:
     found["waits"] = None if waits is None else _waits(waits)
     found["bounds"] = _bounds(costs) if costs is not None and costs.each else None
     found["findings"] = (
-        [] if costs is None else [_finding(cost, costs, steps) for cost in costs.each]
+        [] if costs is None else [_finding(cost, costs, content) for cost in costs.each]
     )
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
     found["run"] = None if steps is None else run.document(steps)
+    found["predicted"] = forecast.document(content.predicted)
+    found["growth"] = growing.document(content.growth)
     if content.against is not None:
         found["against"] = document(content.against, content.rank, content.top)
     return ascii_json.dump(found)
@@ -114,8 +115,9 @@ def _bounds(costs: Costs) -> dict[str, int]:
     return {"span_ns": costs.span, "joint_ns": costs.joint, "fixable_ns": costs.fixable}
 
 
-def _finding(cost: FindingCost, costs: Costs, steps: Steps | None) -> dict[str, Any]:
+def _finding(cost: FindingCost, costs: Costs, content: Content) -> dict[str, Any]:
     one, bound = cost.finding, cost.bound
+    predicted = None if content.predicted is None else content.predicted.at(one)
     return {
         "code": one.code,
         "filename": one.filename,
@@ -141,7 +143,8 @@ def _finding(cost: FindingCost, costs: Costs, steps: Steps | None) -> dict[str, 
         "why": cost.why or None,
         "cost": None if cost.cost is None else _line(cost.cost),
         "wait": None if cost.wait is None else _wait(cost.wait),
-        "proof": run.proof(cost, steps),
+        "proof": run.proof(cost, content.steps),
+        "predicted": None if predicted is None else forecast.traffic(predicted),
     }
 
 

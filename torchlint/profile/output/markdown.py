@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.profile.join import Costs
-from torchlint.profile.output import loading, run
+from torchlint.profile.output import forecast, growing, loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import Told, basis, count, parts, saves, together
 from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import Row, beside, part_of, rows
 from torchlint.profile.output.waiting import place
+from torchlint.profile.predicted import Predicted
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.words import clipped, pluralise, visible
 
@@ -26,10 +27,14 @@ def render(content: Content) -> str:
     waits, costs, top = content.waits, content.costs, content.top
     shown, older = content.shown, content.before
     lines = ["## torchlint profile", "", plain(headline(shown, waits, content.steps))]
+    for words in growing.sentences(content.growth):
+        lines += ["", plain(f"{words[0].upper()}{words[1:]}.")]
     if costs is not None and costs.each:
-        lines += ["", "### Findings", "", *_findings(costs, top)]
+        lines += ["", "### Findings", "", *_findings(costs, content.predicted, top)]
     if waits is not None and waits.each:
         lines += ["", "### Waits for the device", "", *_waits(waits, top)]
+    if content.predicted is not None:
+        lines += ["", "### Predicted for a GPU", "", *_predicted(content.predicted, top)]
     if content.lines and waits is not None:
         lines += ["", "### Places", "", *_costly(content, waits.span)]
     lines += _workers(content)
@@ -54,7 +59,16 @@ def _workers(content: Content) -> list[str]:
     return ["", f"### {plain(loading.title(workers))}", "", *table(loading.HEAD, cells)]
 
 
-def _findings(costs: Costs, top: int) -> Iterator[str]:
+def _predicted(found: Predicted, top: int) -> Iterator[str]:
+    words = forecast.headline(found)
+    yield plain(f"{words[0].upper()}{words[1:]}.")
+    if found.each:
+        yield ""
+        cells = [(*numbers, _code(line)) for *numbers, line in forecast.rows(found, top)]
+        yield from table(forecast.HEAD, cells)
+
+
+def _findings(costs: Costs, predicted: Predicted | None, top: int) -> Iterator[str]:
     measured, negligible, others = parts(costs)
     if measured or negligible:
         words = together(costs)
@@ -62,7 +76,16 @@ def _findings(costs: Costs, top: int) -> Iterator[str]:
         yield ""
     if measured:
         found = [
-            (saves(told.cost, costs), _finding(told), basis(told.cost, costs)) for told in measured
+            (
+                saves(told.cost, costs),
+                _finding(told),
+                "; ".join(
+                    filter(
+                        None, (basis(told.cost, costs), forecast.of_finding(told.cost, predicted))
+                    )
+                ),
+            )
+            for told in measured
         ]
         yield from table(("mending saves", "finding", "by"), found[:top])
     if len(measured) > top:
@@ -74,13 +97,14 @@ def _findings(costs: Costs, top: int) -> Iterator[str]:
     for why, found_ in kinds.items():
         yield ""
         counted = pluralise(count(found_), "finding")
-        yield f"{counted} {plain(why)}: {', '.join(_places(found_, top))}"
+        yield f"{counted} {plain(why)}: {', '.join(_places(found_, predicted, top))}"
 
 
-def _places(found: Sequence[Told], top: int) -> Iterator[str]:
+def _places(found: Sequence[Told], predicted: Predicted | None, top: int) -> Iterator[str]:
     for told in found[:top]:
-        one = told.cost.finding
-        yield f"{_code(f'{one.filename}:{one.start.row}')} {one.code}"
+        one, words = told.cost.finding, forecast.of_finding(told.cost, predicted)
+        more = f" ({plain(words)})" if words else ""
+        yield f"{_code(f'{one.filename}:{one.start.row}')} {one.code}{more}"
     if len(found) > top:
         yield f"and {count(found[top:])} more"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from torchlint.profile.fleet import Spread, spreads, straggler, table
 from torchlint.profile.lines import unruled
-from torchlint.profile.output import run
+from torchlint.profile.output import forecast, growing, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import bounded, unbounded
 from torchlint.profile.output.hot import hot
@@ -40,8 +40,10 @@ def render(content: Content, color: bool = False) -> str:
         found[0] += paint(f", against {visible(older.path)}", DIM, color)
         both = [("", "now", "before"), *beside(rows(shown, top), rows(older, top))]
         found += aligned([(_label(name), *map(visible, values)) for name, *values in both])
+    found += [paint(words, BOLD, color) for words in growing.sentences(content.growth)]
     if content.waits is not None:
         found += _places(content, content.waits, color)
+    found += forecast.section(content.predicted, top, color)
     found += _ranks(content.report, top, color)
     found += [paint(f"note: {visible(note)}", DIM, color) for note in content.notes]
     return "\n".join(found) + "\n"
@@ -53,7 +55,7 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     costs, top = content.costs, content.top
     yield from waiting(waits, top, color)
     if costs is not None and costs.each:
-        yield from bounded(costs, top, color, content.steps)
+        yield from bounded(costs, top, color, content.steps, content.predicted)
         if not waits.frames:
             yield "the trace has no Python frames; record with with_stack=True to join them"
     known = costs.each if costs is not None else ()
@@ -63,7 +65,7 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     yield from hot(rest, waits.span, top, color, checked=content.checked, findings=others)
     yield from loading(content, color)
     if costs is not None:
-        yield from unbounded(costs, top, content.steps)
+        yield from unbounded(costs, top, content.steps, content.predicted)
 
 
 def _title(rank: Rank) -> str:

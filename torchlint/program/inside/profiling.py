@@ -9,6 +9,7 @@ record of its own, so every rank does.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -167,7 +168,7 @@ class Profiling(Recording):
             self._export()
         except Exception as error:
             self.trouble.append(f"the trace cannot be written: {type(error).__name__}: {error}")
-        rank, world = self._rank()
+        rank, world = self.rank()
         cuda = self.settings["device"] == "cuda" and self.torch.cuda.is_initialized()
         self.write(
             {
@@ -188,6 +189,8 @@ class Profiling(Recording):
             return
         statement_marks.forget()
         self._end_mark()
+        if self.settings["memory"]:
+            gc.collect()  # what only waits for the collector is given back while that is recorded
         self._sync()
         self.profiler.stop_trace()
         if self.steps == self.timed_to + 1:
@@ -199,14 +202,6 @@ class Profiling(Recording):
         os.remove(raw)
         os.replace(f"{done}.part", done)
         self.trace = done
-
-    def _rank(self) -> tuple[int, int]:
-        distributed = self.torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            return int(distributed.get_rank()), int(distributed.get_world_size())
-        with contextlib.suppress(ValueError):
-            return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-        return 0, 1
 
 
 def _config() -> Any:

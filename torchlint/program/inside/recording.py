@@ -4,6 +4,7 @@ record that each leaves."""
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import signal
@@ -164,6 +165,15 @@ class Recording:
             self.torch.cuda.synchronize()
 
     # Its record
+
+    def rank(self) -> tuple[int, int]:
+        """Return this process' rank, and how many there are."""
+        distributed = self.torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank()), int(distributed.get_world_size())
+        with contextlib.suppress(ValueError):
+            return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        return 0, 1
 
     def dump(self) -> None:
         """Write this process' record, once."""
