@@ -73,6 +73,12 @@ def test_ranks_stand_beside_each_other(tmp_path: Path) -> None:
     assert "waits for others" in text
 
 
+def test_summaries_that_are_put_together_make_a_page(tmp_path: Path) -> None:
+    trace, summary = written(tmp_path / "t.json", steps(3).events), str(tmp_path / "s.json")
+    assert run(["profile", "-q", "--trace", trace, "--summary", summary]) == 0
+    assert "A step takes" in page_of(tmp_path, "--merge", summary)
+
+
 def test_without_a_device_the_page_says_so(tmp_path: Path) -> None:
     machine = Machine()
     machine.event("cpu_op", "aten::mm", machine.now, 1_000)

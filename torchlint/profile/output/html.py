@@ -208,7 +208,7 @@ def _fix(finding: Finding) -> dict[str, str]:
 
 def _waits(waits: Waits | None, top: int) -> dict[str, Any]:
     if waits is None:
-        return {}
+        return {"joint": "", "rows": []}
     return {
         "joint": part_of(waits.joint, waits.span),
         "rows": [
