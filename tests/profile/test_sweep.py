@@ -88,7 +88,14 @@ def test_a_number_that_is_faster_in_some_rounds_alone_settles_nothing() -> None:
     found = swept(w0=[90, 91, 89], w1=[50, 52, 51], w2=[30, 60, 40])
     assert found.enough.workers == 1
     assert [one.workers for one in found.unsettled] == [2]
-    assert any("Not settled: 2" in line for line in sweeping.further(found))
+    assert sweeping.verdict(found).startswith("Not settled: some rounds are faster with 2 than")
+    assert list(sweeping.further(found)) == []
+
+
+def test_rounds_that_lie_far_apart_settle_nothing_though_their_medians_agree() -> None:
+    found = swept(w0=[44, 34, 142], w1=[50, 27, 109], w2=[43, 163, 60])
+    assert [one.workers for one in found.unsettled] == [1, 2]
+    assert "do not matter" not in sweeping.text(found, False)
 
 
 def test_workers_that_do_not_matter_and_those_that_harm() -> None:

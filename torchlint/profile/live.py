@@ -234,11 +234,14 @@ def doubts(of: Steps, device: str) -> tuple[str, ...]:
     slower = of.slower
     if slower is None or 1 / _DIFFERS <= slower <= _DIFFERS:
         return ()
-    threads = "--env OMP_NUM_THREADS=1, " if device == "cpu" else ""
+    asked = any("OMP_NUM_THREADS" in word for word in of.options)
+    threads = "--env OMP_NUM_THREADS=1, " if device == "cpu" and not asked else ""
     because = (
-        "recording alone makes none faster, so what was timed without it was disturbed"
+        "recording makes none faster, so those without it held more, as an evaluation, or were "
+        "disturbed"
         if slower < 1
-        else "many small operators make recording dear, or the machine was disturbed"
+        else "many small operators make recording dear, those under it held more, as an "
+        "evaluation, or were disturbed"
     )
     return (
         f"a step took {slower:.2g} x as long under the profiler as without it: {because}; shares "

@@ -24,6 +24,8 @@ ROUNDS = 3
 while meets all of them."""
 LEAST = 0.03
 """Share of a step below which a change does not matter."""
+_FAR = 0.1
+"""Share of a step that a round may not differ by where nothing is said to matter."""
 _STEPS = 20
 """So many steps are timed at least: workers hand out their batches in bursts of their number."""
 _FEWEST = 6
@@ -64,9 +66,12 @@ class Tried:
         pairs = zip(self.steps, other.steps, strict=True)
         return all(mine < (1 - LEAST) * its for mine, its in pairs)
 
-    def seems_faster(self, other: Tried) -> bool:
-        """Say whether the median is, though not every round."""
-        return self.step < (1 - LEAST) * other.step and not self.faster(other)
+    def may_be_faster(self, other: Tried) -> bool:
+        """Say whether the median is, or one round is by far, though not every round."""
+        if self.faster(other):
+            return False
+        least = min(mine / its for mine, its in zip(self.steps, other.steps, strict=True))
+        return self.step < (1 - LEAST) * other.step or least < 1 - _FAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class Sweep:
         """Return the larger numbers of which the rounds do not agree whether they are faster."""
         enough = self.enough
         more = (one for one in self.ran if one.workers > enough.workers)
-        return tuple(one for one in more if one.seems_faster(enough))
+        return tuple(one for one in more if one.may_be_faster(enough))
 
     @property
     def slower(self) -> tuple[Tried, ...]:

@@ -38,8 +38,7 @@ def lines(content: Content) -> list[tuple[str, str, str]]:
         if of is None or line.ns < HOT * of.timed_batch:
             break
         codes = sorted({one.code for one in content.findings if of.holds(one, line)})
-        rules = f": {', '.join(codes)}" if codes else ""
-        place = f"{line.file}:{line.line}, in {line.function}{rules}"
+        place = " ".join((f"{line.file}:{line.line}, in {line.function}", *codes))
         cost = f"{span(line.ns)} ({share(line.ns, of.timed_batch)})"
         found.append((cost, digits(line.calls), visible(place)))
     return found

@@ -52,6 +52,11 @@ def verdict(of: Sweep) -> str:
             f"More workers help up to the largest number tried, {largest.workers}: a step takes "
             f"{share(largest.step, before.step)} of what it takes with {before.workers}."
         )
+    if of.unsettled:
+        return (
+            f"Not settled: some rounds are faster with {_numbers(of.unsettled)} than with "
+            f"{enough.workers}, and others are not; stop other work, or time more steps (--steps)."
+        )
     none = f"no larger number is more than {100 * LEAST:g} % faster {rounds}"
     if not enough.workers:
         return f"Workers do not matter here: {none}."
@@ -59,17 +64,12 @@ def verdict(of: Sweep) -> str:
 
 
 def further(of: Sweep) -> Iterator[str]:
-    """Yield what stands beside the answer: what the rounds do not settle, what is slower, and what
-    the program's own number is worth."""
+    """Yield what stands beside the answer: what is slower, and what the program's own number is
+    worth where that is settled."""
     enough = of.enough
-    if of.unsettled:
-        yield (
-            f"Not settled: {_numbers(of.unsettled)} may be faster, but not in every round; stop "
-            "other work, or time more steps (--steps)."
-        )
     if of.slower:
         yield f"Slower in every round: {_numbers(of.slower)}."
-    own = [one for one in of.ran if of.own == (one.workers,)]
+    own = [one for one in of.ran if of.own == (one.workers,) and not of.unsettled]
     if own and own[0] is not enough:
         yield (
             f"The program itself uses {own[0].workers}: with {enough.workers} a step takes "
@@ -77,10 +77,11 @@ def further(of: Sweep) -> Iterator[str]:
         )
     elif len(of.own) > 1:
         yield f"The program's loaders use {', '.join(map(str, of.own))}; all got the same here."
-    if enough.wait > LEAST * enough.step:
+    if enough.wait > LEAST * enough.step and not of.unsettled:
         yield (
             f"With {enough.workers} the program still waits {share(enough.wait, enough.step)} of "
-            "a step for data: `torchlint profile` says which lines of the dataset take the time."
+            "a step for data: without --sweep-workers, profile says which lines of the dataset "
+            "take the time."
         )
 
 
