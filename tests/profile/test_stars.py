@@ -48,11 +48,12 @@ def test_check_finds_the_trip_and_the_double_precision() -> None:
 
 
 @pytest.mark.slow
-def test_profile_names_the_search_first_and_what_a_gpu_would_wait_for(lab: Profiled) -> None:
+def test_profile_names_the_search_and_what_a_gpu_would_wait_for(lab: Profiled) -> None:
     ran = lab.profile(".", "--output-format", "json", "--", "train.py")
     assert ran.code == 0, ran.err
     report = json.loads(ran.out)
-    assert (report["lines"][0]["file"], report["lines"][0]["line"]) == ("finder.py", SEARCH)
+    hot = {(line["file"], line["line"]) for line in report["lines"]}
+    assert {("finder.py", SEARCH), ("finder.py", BACK)} <= hot
     found = {one["code"]: one for one in report["findings"]}
     proof = "torchlint verify . --select TL104 --unsafe-fixes "
     assert found["TL104"]["proof"].startswith(proof)
