@@ -26,10 +26,12 @@ from tests.verify.verify_lab import Lab, Ran, doctor, fingerprint, left, warm
 from torchlint.cli.main import run
 from torchlint.cli.profile import profile_command
 from torchlint.cli.profile_live import for_verify
+from torchlint.profile import live
 from torchlint.profile.live import Pace, Steps, doubts
 from torchlint.profile.output import json_report
 from torchlint.profile.output.run import rows
-from torchlint.program.inside import launch
+from torchlint.profile.running import Wanted
+from torchlint.program.inside import launch, profiling
 from torchlint.trace.division import Division
 
 SCHEMA = Path(json_report.__file__).with_name("profile-report.schema.json")
@@ -318,6 +320,35 @@ def test_losses_that_keep_none_are_not(lab: Profiled) -> None:
         lab, "--memory", "--device", "cpu", "--steps", "5", kept=f"{SECOND}.detach()"
     )
     assert found["growth"] == []
+
+
+@pytest.mark.parametrize(
+    ("queued", "told"),
+    [(None, ""), (0, ""), (90, ""), (250, "for 25 % of the steps without the profiler")],
+)
+def test_a_thread_that_had_no_core_is_told(queued: int | None, told: str) -> None:
+    record = {
+        "steps": 16,
+        "boundary": "optimizer",
+        "marks": 3,
+        "leaked": {},
+        "unmarked": [],
+        "trouble": [],
+        "total_ns": 1000,
+        "queued_ns": queued,
+    }
+    notes = list(live._notes([record], Wanted("python", "cpu")))
+    assert len(notes) == bool(told)
+    assert all(note.startswith(told) for note in notes)
+
+
+def test_the_system_says_how_long_a_thread_had_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = profiling._queued()
+    assert known is None or known >= 0
+    monkeypatch.setattr("builtins.open", lambda *given, **named: io.StringIO("7 12 3\n"))
+    assert profiling._queued() == 12
+    monkeypatch.setattr("builtins.open", lambda *given, **named: io.StringIO("\n"))
+    assert profiling._queued() is None
 
 
 # What goes wrong

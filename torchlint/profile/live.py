@@ -27,6 +27,8 @@ from torchlint.program.machine.workspace import Workspace
 from torchlint.trace.columns import Trace
 from torchlint.trace.division import Division, division
 
+_QUEUED = 0.1
+"""Share of the time from which on it is told that the training thread waited for a core."""
 _DIFFERS = 1.5
 """From which ratio on, either way, a step under the profiler is another than without it."""
 
@@ -143,6 +145,13 @@ def _notes(records: Sequence[Mapping[str, Any]], wanted: Wanted) -> Iterator[str
         yield f"the program ended after {profiled} of {wanted.steps} profiled steps"
     if first["boundary"] != "optimizer":
         yield f"no optimizer stepped where it can be seen: a step is a {first['boundary']}"
+    queued, total = first["queued_ns"], first["total_ns"]
+    if queued is not None and queued >= _QUEUED * total:
+        yield (
+            f"for {100 * queued / total:.0f} % of the steps without the profiler the training "
+            "thread was ready to run and had no core: other work on the machine took it, or more "
+            "threads than there are cores"
+        )
     if not first["marks"]:
         yield "no file of the project was imported or run, so that no line is known"
     for file, path in first["leaked"].items():

@@ -70,6 +70,9 @@ class Profiling(Recording):
         self.ends: list[tuple[int, int]] = []
         """(time, nanoseconds in DataLoaders so far) at the ends of the steps that are timed."""
         self.total: int | None = None
+        self.queued: int | None = None
+        """Nanoseconds in which the training thread could have run in these steps, had it had a
+        core."""
         self.loaders: list[dict[str, Any]] = []
         """The DataLoaders that got another number of workers."""
 
@@ -106,10 +109,14 @@ class Profiling(Recording):
             self._go_on()
 
     def _time(self) -> None:
+        if self.steps == self.settle:
+            self.queued = _queued()
         self.ends.append((time.perf_counter_ns(), self.loader_ns))
         if self.steps == self.timed_to:
             self._sync()
             self.total = time.perf_counter_ns() - self.ends[0][0]
+            now = _queued()
+            self.queued = None if now is None or self.queued is None else now - self.queued
 
     def _go_on(self) -> None:
         self._end_mark()
@@ -176,6 +183,7 @@ class Profiling(Recording):
                 "world": world,
                 "trace": self.trace,
                 "total_ns": self.total,
+                "queued_ns": None if self.total is None else self.queued,
                 "ends_ns": self.ends,
                 "device": self.torch.cuda.get_device_name() if cuda else "",
                 "marks": len(self.marks.rows),
@@ -202,6 +210,16 @@ class Profiling(Recording):
         os.remove(raw)
         os.replace(f"{done}.part", done)
         self.trace = done
+
+
+def _queued() -> int | None:
+    """Return for how many nanoseconds this thread has waited for a core so far, ready to run; None
+    where the system does not say it. (Linux: ``Documentation/scheduler/sched-stats.rst``.)"""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as line:  # noqa: PTH123
+            return int(line.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _config() -> Any:
