@@ -230,21 +230,21 @@ def grown(source: Path, target: Path, size: int) -> int:
     first = min(event["ts"] for event in events)
     length = max(event["ts"] + event["dur"] for event in events) - first + 1
     most = max(event["args"].get(key) or 0 for event in events for key in _NUMBERED) + 1
-    written = 0
+    written = nbytes = 0
     with target.open("w", encoding="utf-8") as file:
         file.write('{"traceEvents": [\n')
-        while file.tell() < size:
-            later = written // len(events)
-            for event in events:
-                shift = {
-                    key: event["args"][key] + later * most
-                    for key in _NUMBERED
-                    if isinstance(event["args"].get(key), int)
-                }
-                moved = {**event, "ts": event["ts"] + later * length}
-                row = json.dumps({**moved, "args": {**event["args"], **shift}}, indent=2)
-                file.write(f"{',' if written else ''}{row}\n")
-                written += 1
+        while nbytes < size:
+            later, at = divmod(written, len(events))
+            event = events[at]
+            shift = {
+                key: event["args"][key] + later * most
+                for key in _NUMBERED
+                if isinstance(event["args"].get(key), int)
+            }
+            moved = {**event, "ts": event["ts"] + later * length}
+            row = json.dumps({**moved, "args": {**event["args"], **shift}}, indent=2)
+            nbytes += file.write(f"{',' if written else ''}{row}\n")
+            written += 1
         file.write("]}\n")
     return written
 
