@@ -164,7 +164,8 @@ def _listed(
 ) -> Iterator[str]:
     for told in found[:top]:
         takes = line_takes(told.cost, costs)
-        yield f"  {_finding(told)}{takes}"
+        words = _finding(told)
+        yield f"  {words.removesuffix('.') if takes else words}{takes}"
         yield from (f"  {line}" for line in _foretold(told.cost, predicted))
         if takes:
             yield from (f"  {line}" for line in _proof(told.cost, steps))
