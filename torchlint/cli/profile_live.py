@@ -4,7 +4,7 @@ trace."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,6 +53,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 _OF_REPORT = frozenset({"paths", "output_format", "output_file", "color", "quiet"})
 """Parameters that `torchlint verify` has too, and that are not about the program that is run."""
+
+_OF_TRACES = tuple("traces against merge summary perfetto fail_above rank all_steps".split())
+"""Parameters that are about traces."""
 
 
 def live_options(function: F) -> F:
@@ -140,6 +143,23 @@ def for_verify(ctx: click.Context) -> tuple[str, ...]:
             secret = param.name == "env" and is_credential(name, content)
             words += [param.opts[0], name if secret else text]
     return tuple(words)
+
+
+def refuse_traces(given: Given, option: str, more: Iterable[str] = ()) -> None:
+    """Refuse options about traces beside one that reads none.
+
+    Args:
+        given: the parameters.
+        option: as the user wrote it.
+        more: other parameters that it says nothing of.
+
+    Raises:
+        UsageError: naming the first.
+    """
+    for name in (*_OF_TRACES, *more):
+        if given[name] not in (None, False, ()):
+            other = "--trace" if name == "traces" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} and {other} cannot be used together")
 
 
 def demand_run(given: Given) -> None:

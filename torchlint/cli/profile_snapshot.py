@@ -11,15 +11,13 @@ from torchlint import __version__
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, write_report
+from torchlint.cli.profile_live import refuse_traces
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
 from torchlint.profile.sites import Sources
 
 if TYPE_CHECKING:
     from torchlint.profile.snapshot import Snapshot
-
-_OTHERS = ("traces", "against", "merge", "summary", "perfetto", "fail_above", "rank", "all_steps")
-"""Parameters that are about traces."""
 
 
 def refuse_others(given: Given) -> None:
@@ -28,10 +26,7 @@ def refuse_others(given: Given) -> None:
     Raises:
         UsageError: naming the first.
     """
-    for name in _OTHERS:
-        if given[name] not in (None, False, ()):
-            option = "--trace" if name == "traces" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"--snapshot and {option} cannot be used together")
+    refuse_traces(given, "--snapshot")
     if given["output_format"] not in ("text", "json"):
         raise UsageError(f"--snapshot gives text or json, not {given['output_format']}")
 

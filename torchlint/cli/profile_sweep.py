@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torchlint import __version__
-from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, write_report
-from torchlint.cli.profile_live import prepared
+from torchlint.cli.profile_live import prepared, refuse_traces
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
 from torchlint.report.kit import html
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
     from torchlint.cli.scope import Scope
     from torchlint.profile.sweep import Sweep
 
-_OTHERS = (
-    *("traces", "against", "merge", "summary", "perfetto", "fail_above", "rank"),
-    *("memory", "keep_trace"),
-)
-"""Parameters that are about traces."""
-
 
 def refuse_others(given: Given) -> None:
     """Refuse what a sweep says nothing of.
@@ -33,10 +26,7 @@ def refuse_others(given: Given) -> None:
     Raises:
         UsageError: naming the first.
     """
-    for name in _OTHERS:
-        if given[name] not in (None, False, ()):
-            option = "--trace" if name == "traces" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"--sweep-workers and {option} cannot be used together")
+    refuse_traces(given, "--sweep-workers", ("memory", "keep_trace"))
     if given["output_file"] is not None:
         check_output_file(given["output_file"], set())
     if given["output_format"] == "html":
