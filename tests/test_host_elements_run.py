@@ -51,6 +51,9 @@ COPIED = {
         "    found.append(torch.roll(points, -int(lengths[i]), -1) + lengths[i])"
     ),
     "as a bound": "for i in range(6):\n    found.append(points[: lengths[i]])",
+    "counted by torch": (
+        "for i in torch.arange(6):\n    found.append(points[i, : lengths[i]].sum(dim=0))"
+    ),
     "between two of them": (
         "for i in range(1, 6):\n"
         "    found.append(points[lengths[i - 1] : places[i] + lengths[i]])\n"

@@ -548,11 +548,14 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
         return None
     names: dict[str, str] = {}
     for each in found.reads:
-        name = _name_of_number(each.tensor)
         code = module.code(each.tensor)
-        if code not in names and (not name or name in names.values() or name in module.text):
+        if code in names:
+            continue
+        name = _name_of_number(each.tensor)
+        same = [other for other in names.values() if other.rstrip(_DIGITS) == name]
+        if not name or name in module.text:
             return None
-        names.setdefault(code, name)
+        names[code] = f"{name}_{len(same) + 1}" if same else name
     torch = name_for_module(module, "torch", "torch")
     stacked = f"{torch}.stack(({', '.join(names)})).tolist()"
     edits: list[NodeEdit] = [InsertBefore(found.line, f"{', '.join(names.values())} = {stacked}")]
@@ -562,6 +565,7 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
 
 
 _STEPS_OF_NAMES = 3
+_DIGITS = "_0123456789"
 
 
 def _name_of_number(tensor: cst.BaseExpression) -> str:

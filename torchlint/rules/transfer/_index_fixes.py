@@ -3,6 +3,8 @@ device once."""
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torchlint.rule import (
@@ -22,7 +24,7 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import class_attribute, inferred
-from torchlint.semantic.values.kept import made_once, refilled
+from torchlint.semantic.values.kept import made_in_constructor, made_once, refilled
 from torchlint.semantic.values.place import on_device
 
 _EMPTY = "A range whose end is below its start is empty, and torch.arange raises there."
@@ -37,6 +39,8 @@ _BUFFER = (
 _STRIDES = "The strides of the result may differ where those of the tensor are not the usual ones."
 _ORDER = "Gradients of an element that is taken several times are added in another order."
 _FEW = 8
+_DEPTH = 3
+_GROWING = (cst.Add, cst.Multiply, cst.Divide, cst.FloorDivide)
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
 _POSITIONS = ("numpy.where", "numpy.nonzero")
 _PATCHED = "The code replaces functions of torch, or looks at each of its operations."
@@ -95,15 +99,49 @@ def _counts_up(module: Module, bounds: list[cst.BaseExpression]) -> bool:
     first = bounds[0]
     if len(bounds) == 2 and not (isinstance(first, cst.Integer) and first.value == "0"):
         return False
-    match bounds[-1]:
+    return _never_negative(module, bounds[-1], _DEPTH)
+
+
+def _never_negative(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a number is certainly 0 or more: a size, or what is computed of sizes."""
+    match node:
         case cst.Integer():
-            return True
-        case cst.Call() as call if module.name(call.func) == "builtins.len":
             return True
         case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size" | "numel"))):
             return inferred(module, tensor).tensor
+        case cst.Call(func=func, args=[cst.Arg(value=value, star="")]):
+            name = module.name(func)
+            return name == "builtins.len" or (
+                name == "builtins.int" and _never_negative(module, value, depth)
+            )
         case cst.Subscript(value=cst.Attribute(value=tensor, attr=cst.Name("shape"))):
             return inferred(module, tensor).tensor
+        case cst.Subscript(value=cst.Call() as sizes):
+            return _never_negative(module, sizes, depth)
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
+            sides = [_never_negative(module, each, depth) for each in (left, right)]
+            return isinstance(operator, _GROWING) and all(sides)
+        case cst.Name(value=name) if depth:
+            found = definitions_of(module, node)
+            return bool(found) and all(
+                isinstance(each, cst.Assign) and _bound_to_size(module, each, name, depth - 1)
+                for each in found
+            )
+    return False
+
+
+def _bound_to_size(module: Module, made: cst.Assign, name: str, depth: int) -> bool:
+    """Say whether an assignment binds a name to a number that is never negative."""
+    match made:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            return _never_negative(module, value, depth)
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))],
+            value=cst.Attribute(value=tensor, attr=cst.Name("shape")),
+        ):
+            plain = [each.value for each in elements if isinstance(each, cst.Element)]
+            bound = any(isinstance(each, cst.Name) and each.value == name for each in plain)
+            return bound and inferred(module, tensor).tensor
     return False
 
 
@@ -296,20 +334,16 @@ def _buffer(module: Module, index: cst.Attribute, name: str) -> Fix | None:
     function = module.function(index)
     if cls is None or function is None or not is_network(module, cls):
         return None
-    made = made_once(module, cls, name)
-    home = module.function(made) if made is not None else None
-    if not isinstance(made, cst.Assign) or home is None or refilled(module, cls, name):
+    made = made_in_constructor(module, cls, name)
+    home = module.function(made.whole) if made is not None else None
+    if made is None or home is None or refilled(module, cls, name):
         return None
-    held = made.value
-    listed = isinstance(held, (cst.ListComp, cst.List)) or (
-        isinstance(held, cst.Call) and module.name(held.func) == "builtins.list"
-    )
     buffer = (
         f"_{name}" if name.endswith(("idx", "index", "indices", "indexes")) else f"_{name}_index"
     )
-    taken = module.tree.named(buffer) or buffer in module.text
-    own = module.class_of(made)
-    if not listed or taken or own is None or not _behind_super(module, made, home):
+    taken = re.search(rf"\b{buffer}\b", module.text) is not None
+    listed = all(_is_list(module, cls, each, name) for each in made.statements)
+    if not listed or taken or not _behind_super(module, made.whole, home):
         return None
     item = class_attribute(module, cls, name).item
     if item is None or item.kind != "number" or item.dtype != "int":
@@ -327,14 +361,30 @@ def _buffer(module: Module, index: cst.Attribute, name: str) -> Fix | None:
         "persistent=False)"
     )
     edits: list[NodeEdit] = [
-        InsertAfter(made, line),
+        InsertAfter(made.whole, line),
         *(Replace(each, each.with_changes(attr=cst.Name(buffer))) for each in reads),
         NeedImport("torch", torch),
     ]
     return Fix(tuple(edits), Safety.UNSAFE, "Keep the index as a buffer", _BUFFER)
 
 
-def _behind_super(module: Module, made: cst.Assign, home: cst.FunctionDef) -> bool:
+def _is_list(
+    module: Module, cls: cst.ClassDef, made: cst.Assign | cst.AnnAssign, name: str
+) -> bool:
+    """Say whether an attribute is bound to a list: one that is written out, or another attribute
+    that the constructor binds to one."""
+    match made.value:
+        case cst.ListComp() | cst.List():
+            return True
+        case cst.Call(func=func):
+            return module.name(func) == "builtins.list"
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=other)) if other != name:
+            known = made_once(module, cls, other)
+            return known is not None and _is_list(module, cls, known, other)
+    return False
+
+
+def _behind_super(module: Module, made: cst.CSTNode, home: cst.FunctionDef) -> bool:
     return any(
         isinstance(call.func, cst.Attribute)
         and call.func.attr.value == "__init__"

@@ -14,7 +14,12 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.elements import behind_views, certainly_later, one_tensor
+from torchlint.semantic.uses.elements import (
+    behind_views,
+    certainly_later,
+    one_dimensional,
+    one_tensor,
+)
 from torchlint.semantic.uses.object_uses import Way, binding_uses
 from torchlint.semantic.uses.observers import sees_variables
 from torchlint.semantic.values.inferred import inferred
@@ -294,12 +299,23 @@ class _Elements:
                 index = part.slice.value
                 value = inferred(self.module, index)
                 number = isinstance(index, cst.Integer) or value.kind == "number"
-                on_host = value.tensor and value.device == CPU and value.rank == 0
+                on_host = value.tensor and value.device == CPU
+                on_host = on_host and (value.rank == 0 or self._counted(index))
                 if not number and not on_host and not _is_negative(index):
                     raise _UnknownError
                 count += 1
             at = at.value
         return count
+
+    def _counted(self, index: cst.BaseExpression) -> bool:
+        """Say whether a loop over a tensor of one dimension, ``torch.arange(n)``, counts a name."""
+        found = definitions_of(self.module, index) if isinstance(index, cst.Name) else []
+        return bool(found) and all(
+            isinstance(each, cst.For)
+            and isinstance(each.target, cst.Name)
+            and one_dimensional(self.module, each.iter)
+            for each in found
+        )
 
     # -- up: what is done with it ------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ _BUILTIN_SET = re.compile(r"\.(float|int)\s*=(?!=)")
 _OWN_TENSORS = re.compile(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
     r"|_make_(wrapper_)?subclass"
-    r"|class\s+\w+\([^)]*\bTensor\b"
+    r"|class\s+\w+\([^)]*(?<!\[)\bTensor\b(?!\])"
 )
 """Words without which all tensors are torch's own, and no code sees each operation on them."""
 _WATCHED = Wording(
@@ -249,7 +249,15 @@ def hooks_operations(module: Module) -> bool:
 def has_own_tensors(module: Module) -> bool:
     """Say whether the program has tensors with methods of their own, or a mode that sees every
     call."""
-    return says(module, _OWN_TENSORS)
+    return said_somewhere(module, _owns_tensors)
+
+
+def _owns_tensors(text: str) -> bool:
+    """Say whether a text makes tensors of its own; what a comment says does nothing."""
+    return any(
+        "#" not in text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+        for found in _OWN_TENSORS.finditer(text)
+    )
 
 
 def patches_torch(module: Module) -> bool:

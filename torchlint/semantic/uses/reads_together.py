@@ -24,6 +24,7 @@ _ACTING = frozenset(("builtins.next", "builtins.exec", "builtins.eval", "builtin
 _METHODS = ops.COMPUTING_METHODS | ops.ALIASING_METHODS | ops.HOST_METHODS
 _KNOWN = _METHODS | {"item", "append", "format", "tolist"}
 _NEVER_RAISE = frozenset(("all", "any", "sum", "mean", "detach"))
+_ENDS = frozenset(("amin", "amax"))
 _TRIES = (cst.Try, cst.TryStar)
 
 
@@ -167,18 +168,28 @@ def _kind(module: Module, read: HostRead) -> str | None:
     become numbers beside numbers."""
     if inferred(module, read.tensor).dtype == "bool":
         return "bool"
-    return number_kind(module, read)
+    kind = number_kind(module, read)
+    match read.tensor:
+        case cst.Call(func=cst.Attribute(value=whole, attr=cst.Name(method)), args=[]) if (
+            kind is None and method in _ENDS
+        ):
+            return f"of {module.code(whole)}"
+    return kind
 
 
 def _reads_in(module: Module, line: cst.SimpleStatementLine) -> Iterator[HostRead]:
     """Yield the reads ``x.item()`` of one number that a line certainly makes, or could make without
     harm."""
+    found: list[HostRead] = []
     for call in module.within(line, cst.Call):
         for read in scalar_reads(module, call):
             scalar = _is_single(module, read.tensor)
             plain = read.node is call and read.how == "item" and scalar
-            if plain and detachable(module, read.tensor) and _made_anyway(module, read, line):
-                yield read
+            if plain and detachable(module, read.tensor):
+                found.append(read)
+    certain = [read for read in found if _made_anyway(module, read, line)]
+    made = {module.code(read.tensor) for read in certain}
+    yield from (read for read in found if module.code(read.tensor) in made)
 
 
 def _is_single(module: Module, tensor: cst.BaseExpression) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import libcst as cst
 
 from torchlint.semantic.module import Module
@@ -13,6 +15,19 @@ _MUTATORS = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class MadeInConstructor:
+    """How the constructor sets an attribute that nothing else sets.
+
+    Args:
+        statements: the assignments.
+        whole: the statement behind which the attribute is set on each way.
+    """
+
+    statements: tuple[cst.Assign | cst.AnnAssign, ...]
+    whole: cst.CSTNode
+
+
 @question(
     yes="the constructor alone sets the attribute",
     no="more than the constructor sets the attribute",
@@ -20,6 +35,36 @@ _MUTATORS = frozenset(
 def made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.AnnAssign | None:
     """Return the statement in ``__init__`` that alone assigns ``self.name`` in a class and its
     relatives."""
+    found = _assignments(module, cls, name)
+    function = module.function(found[0]) if len(found) == 1 else None
+    return found[0] if function is not None and function.name.value == "__init__" else None
+
+
+@question(
+    yes="the constructor alone sets the attribute, once on each way",
+    no="more than the constructor sets the attribute",
+)
+def made_in_constructor(module: Module, cls: cst.ClassDef, name: str) -> MadeInConstructor | None:
+    """Return the statements in ``__init__`` that alone assign ``self.name`` in a class and its
+    relatives: one, or one in each of the two branches of an ``if``."""
+    found = _assignments(module, cls, name)
+    homes = {module.function(each) for each in found}
+    home = next(iter(homes)) if len(homes) == 1 else None
+    if home is None or home.name.value != "__init__":
+        return None
+    if len(found) == 1:
+        return MadeInConstructor((found[0],), module.statement(found[0]))
+    blocks = [module.parent(module.statement(each)) for each in found]
+    match [module.parent(block) if block is not None else None for block in blocks]:
+        case [cst.If(orelse=cst.Else() as other) as whole, at] if at is other:
+            elif_ = isinstance(module.parent(whole), cst.If)
+            return None if elif_ else MadeInConstructor(tuple(found), whole)
+    return None
+
+
+def _assignments(module: Module, cls: cst.ClassDef, name: str) -> list[cst.Assign | cst.AnnAssign]:
+    """Return the statements that assign ``self.name`` in a class and its relatives; none where it
+    is bound by more than assignments."""
     found: list[cst.Assign | cst.AnnAssign] = []
     for member in family_of(module, cls):
         for node in module.within(
@@ -29,10 +74,9 @@ def made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.
                 if _is_self(each, name) and not _inside(module, each):
                     statement = node if isinstance(node, cst.AnnAssign) else module.parent(node)
                     if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
-                        return None
+                        return []
                     found.append(statement)
-    function = module.function(found[0]) if len(found) == 1 else None
-    return found[0] if function is not None and function.name.value == "__init__" else None
+    return found
 
 
 @question(yes="the class writes into what it keeps there", no="the class leaves it as it is")
@@ -60,3 +104,6 @@ def _inside(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a target writes into what ``self.name`` holds: ``self.name[i] = …``,
     ``self.name.x = …``."""
     return isinstance(module.parent(node), (cst.Subscript, cst.Attribute))
+
+
+__all__ = ["MadeInConstructor"]
