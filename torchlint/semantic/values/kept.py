@@ -101,9 +101,9 @@ def _is_self(node: cst.Attribute, name: str) -> bool:
 
 
 def _inside(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a target writes into what ``self.name`` holds: ``self.name[i] = …``,
-    ``self.name.x = …``."""
-    return isinstance(module.parent(node), (cst.Subscript, cst.Attribute))
+    """Say whether a target writes into what ``self.name`` holds, or only reads it: ``self.name[i] =
+    …``, ``self.name.x = …``, ``x[self.name] = …``."""
+    return isinstance(module.parent(node), (cst.Subscript, cst.Attribute, cst.Index, cst.Slice))
 
 
 __all__ = ["MadeInConstructor"]
