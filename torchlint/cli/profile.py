@@ -337,7 +337,7 @@ def _measured(
     costs, steps = joined(known.findings, known.effects, on), None
     if left is not None:
         workers = left.workers.named(known.sources) if left.workers is not None else None
-        steps = steps_of(left, given["paths"], trace, replay, workers, for_verify(ctx))
+        steps = steps_of(left, given["paths"], places, replay, workers, for_verify(ctx))
         costs = seen_there(costs, workers)
     counts = left.counted if left is not None else None
     return _Measured(

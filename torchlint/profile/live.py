@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from torchlint.base.errors import OutputError, UsageError
+from torchlint.profile.functions import FunctionCost, functions
+from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.report import Summary
 from torchlint.profile.running import NO_STEP, Pace, Run, Wanted, pace_of, stepped
@@ -24,7 +26,6 @@ from torchlint.program.command import Command
 from torchlint.program.machine.doctor import Doctor
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace
-from torchlint.trace.columns import Trace
 from torchlint.trace.division import Division, division
 
 _QUEUED = 0.1
@@ -191,6 +192,7 @@ class Steps:
         division: what the profiled steps went into; None where none was whole.
         workers: what the workers of its DataLoaders did; None where there were none.
         options: those of the run that `verify` has too, as words.
+        functions: what the program's functions take themselves of the profiled steps.
     """
 
     paths: tuple[str, ...]
@@ -200,6 +202,7 @@ class Steps:
     division: Division | None
     workers: Workers | None = None
     options: tuple[str, ...] = ()
+    functions: tuple[FunctionCost, ...] = ()
 
     @property
     def slower(self) -> float | None:
@@ -213,7 +216,7 @@ class Steps:
 def steps_of(
     left: Recorded,
     paths: tuple[str, ...],
-    trace: Trace,
+    places: Places,
     replay: Replay,
     workers: Workers | None,
     options: tuple[str, ...],
@@ -223,14 +226,15 @@ def steps_of(
     Args:
         left: what the run left.
         paths: the program's files, as the user named them.
-        trace: of the rank; replay: of it.
+        places: of the rank's events; replay: of its trace.
         workers: what the run's workers did, with files as the user named them.
         options: those of the run that `verify` has too.
     """
-    waiting = np.zeros(len(trace.columns.ts), dtype=np.bool_)
+    waiting = np.zeros(len(places.trace.columns.ts), dtype=np.bool_)
     waiting[replay.calls[replay.blocking]] = True
-    parts = division(trace, waiting)
-    return Steps(paths, left.typed, left.boundary, left.pace, parts, workers, options)
+    parts = division(places.trace, waiting)
+    own = functions(places)
+    return Steps(paths, left.typed, left.boundary, left.pace, parts, workers, options, own)
 
 
 def doubts(of: Steps, device: str) -> tuple[str, ...]:

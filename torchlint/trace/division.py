@@ -15,6 +15,9 @@ from torchlint.trace.marks import of_marks
 from torchlint.trace.threads import together
 from torchlint.trace.window import step_marks
 
+REST = "other work of the host"
+"""What is left of the host's side of a step: mostly Python."""
+
 
 @dataclass(frozen=True, slots=True)
 class Division:
@@ -67,7 +70,7 @@ def division(trace: Trace, waiting: Mask) -> Division | None:
     return Division(
         len(marks),
         (end - begin) / len(marks),
-        _divided(trace, host.items(), span, "other work of the host"),
+        _divided(trace, host.items(), span, REST),
         _divided(trace, work.items(), span, "idle") if device.any() else None,
     )
 

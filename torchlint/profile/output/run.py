@@ -3,17 +3,25 @@ went into."""
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from torchlint.base.finding import Safety
 from torchlint.profile.join import FindingCost
+from torchlint.profile.lines import HOT
 from torchlint.profile.live import Steps
 from torchlint.profile.output import loading
 from torchlint.profile.output.table import Row, share, span
 from torchlint.profile.running import Pace
 from torchlint.report.kit.words import pluralise
+from torchlint.trace.division import REST, Division
+
+_BOTTLENECK = 0.3
+"""Share of the steps from which on the host's own work is told by function."""
+_MOST = 3
+"""Functions that are named."""
 
 
 def rows(of: Steps) -> Iterator[Row]:
@@ -32,6 +40,8 @@ def rows(of: Steps) -> Iterator[Row]:
         for name, time in side.items():
             label = f"  the GPU {name}" if side is parts.device else f"  {name}"
             yield label, f"{span(whole * time / parts.step)} ({share(time, parts.step)})"
+            if name == REST:
+                yield from _python(of, parts)
     if of.workers is not None:
         yield from loading.rows(of.workers)
     times = "" if of.slower is None else f", {of.slower:.2f} x as long"
@@ -39,6 +49,21 @@ def rows(of: Steps) -> Iterator[Row]:
         "step, under the profiler",
         f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): what follows is of these",
     )
+
+
+def _python(of: Steps, parts: Division) -> Iterator[Row]:
+    """Yield the functions whose Python takes most, where Python is what the steps wait for."""
+    if parts.host[REST] < _BOTTLENECK * parts.step:
+        return
+    whole = parts.step * parts.steps
+    most = [each for each in of.functions[:_MOST] if each.python_ns >= HOT * whole]
+    if most:
+        yield (
+            "    most of it Python in",
+            ", ".join(
+                f"{each.function} of {each.file} ({share(each.python_ns, whole)})" for each in most
+            ),
+        )
 
 
 def _spread(pace: Pace) -> str:
@@ -79,4 +104,5 @@ def document(of: Steps) -> dict[str, Any]:
             "host_ns": dict(parts.host),
             "device_ns": None if parts.device is None else dict(parts.device),
         },
+        "functions": [dataclasses.asdict(each) for each in of.functions],
     }
