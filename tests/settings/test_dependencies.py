@@ -60,6 +60,8 @@ POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pyto
         ("setup.py", "setup(install_requires='''\nnumpy\ntorch==1.10.0\n'''.split())", (1, 10)),
         ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.7\n", (1, 7)),
         ("setup.cfg", "[options]\ninstall_requires = torch>=1.7\n", (1, 7)),
+        ("PKG-INFO", "Name: x\nRequires-Dist: torch!=1.8,>=1.13.1\n\ntorch>=1.2\n", (1, 13)),
+        ("PKG-INFO", "Name: torch-x\nSummary: torch>=1.2\n\nRequires-Dist: torch>=1.2\n", None),
         ("environment.yml", CONDA, (1, 12)),
         ("environment.yaml", "dependencies:\n- pytorch>=1.10\n- pip:\n  - torch==1.9.0\n", (1, 9)),
         ("pyproject.toml", "[project.optional-dependencies]\ntrain = ['torch>=2.1']\n", (2, 1)),

@@ -25,6 +25,7 @@ _NAMES = (
     "pyproject.toml",
     "setup.py",
     "setup.cfg",
+    "PKG-INFO",
     "environment.yml",
     "environment.yaml",
     "requirements.txt",
@@ -181,6 +182,16 @@ def _of_setup_cfg(text: str) -> Iterator[str]:
     yield from (_KEY.sub("", line) for line in _of_list(text))
 
 
+def _of_metadata(text: str) -> Iterator[str]:
+    """Yield the requirements in the metadata of an unpacked source distribution, whose headers end
+    at the first empty line (core metadata, packaging.python.org)."""
+    for line in text.splitlines():
+        if not line:
+            return
+        if line.startswith("Requires-Dist:"):
+            yield line.partition(":")[2].strip()
+
+
 def _of_environment(text: str) -> Iterator[str]:
     """Yield the requirements of an environment for conda, in the words of pip."""
     for line in text.splitlines():
@@ -195,6 +206,7 @@ def _of_environment(text: str) -> Iterator[str]:
 _READERS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "setup.py": _of_setup,
     "setup.cfg": _of_setup_cfg,
+    "PKG-INFO": _of_metadata,
     "environment.yml": _of_environment,
     "environment.yaml": _of_environment,
 }

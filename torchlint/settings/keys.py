@@ -273,7 +273,7 @@ class Settings:
         place=70,
         more="That is the lower bound of torch in the nearest folder, from the file's own up to "
         "the "
-        "root, where `pyproject.toml`, `setup.py`, `setup.cfg`, `requirements*.txt`, "
+        "root, where `pyproject.toml`, `setup.py`, `setup.cfg`, `PKG-INFO`, `requirements*.txt`, "
         "`requirements/*.txt` or `environment.yml` has one; the lowest of several, and 2.4 where "
         "there is none. Of `torch<2` it is 1.13. Nothing of these files is run. `--show-settings` "
         "prints the file under `target-torch-from`.",

@@ -90,7 +90,8 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 ```
 
 ## Fix safety
-Unsafe: random transforms draw from the workers' seeds, so samples differ, memory grows with each
+Unsafe: random transforms draw from the workers' seeds, so samples differ; a generator that the
+dataset keeps is copied to each worker, and all of them draw the same from it. Memory grows with each
 worker, what the dataset stores in itself stays in the worker, and where processes are spawned
 (Windows, macOS) the script needs a `__main__` guard and nothing in the dataset may be a lambda. The
 order of a shuffle and the main generator stay the same. The same fix pins the memory of a loader
@@ -159,7 +160,10 @@ _PER_GPU = (
     "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
     "sample, so measure."
 )
-_NOTE = "Random transforms draw from the workers' seeds, and each worker takes memory."
+_NOTE = (
+    "Random transforms draw from the workers' seeds, a generator that the dataset keeps starts "
+    "alike in each worker, and each takes memory."
+)
 _SPAWNED = "Where processes are spawned (Windows, macOS) the script needs a __main__ guard."
 _PICKLED = "Where processes are spawned (Windows, macOS) a lambda in the dataset cannot be sent."
 _STORED = "What the dataset stores in itself while it is read stays in the worker."
