@@ -91,8 +91,8 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 
 ## Fix safety
 Unsafe: random transforms draw from the workers' seeds, so samples differ; a generator that the
-dataset keeps is copied to each worker, and all of them draw the same from it. Memory grows with each
-worker, what the dataset stores in itself stays in the worker, and where processes are spawned
+dataset keeps is copied to each worker, and all of them draw the same from it. Memory grows with
+each worker, what the dataset stores in itself stays in the worker, and where processes are spawned
 (Windows, macOS) the script needs a `__main__` guard and nothing in the dataset may be a lambda. The
 order of a shuffle and the main generator stay the same. The same fix pins the memory of a loader
 that feeds an accelerator, and keeps the workers of one that is iterated in each epoch. The number
