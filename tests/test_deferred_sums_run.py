@@ -473,6 +473,19 @@ SHOWN |= {
         FED + "print('{m.avg:.9f} {m.val:.9f}'.format(m=losses))\n", "return losses.avg\n"
     ),
 }
+PROGRAMS |= {
+    "below each other, one at the place of the other": function(
+        "seen = {}\n",
+        "first = loss.item()\nseen[first] = out.mean().item()\n",
+        "return seen\n",
+    ),
+    "counts that are added": function(
+        "seen = {}\n",
+        "tp, fp = (out.argmax(1) == y).sum(), (out.argmax(1) != y).sum()\n"
+        "seen[i] = tp.item() + fp.item()\n",
+        "return seen\n",
+    ),
+}
 LEFT = {
     "a score of NumPy that is chosen elsewhere": "import numpy as np\n\n"
     "CHOSEN = {'mean': lambda out, y: np.float64(out.mean().item())}\n"
@@ -511,11 +524,6 @@ LEFT = {
         "first = loss.item()\nsecond = (out * first).mean().item()\nseen[i] = first, second\n",
         "return seen\n",
     ),
-    "below each other, one at the place of the other": function(
-        "seen = {}\n",
-        "first = loss.item()\nseen[first] = out.mean().item()\n",
-        "return seen\n",
-    ),
     "below each other, one of what holds the other": function(
         "seen = {'b': torch.ones(3).to(device)}\n",
         "seen['a'] = loss.item()\nseen['c'] = seen['b'].mean().item()\n",
@@ -535,12 +543,6 @@ LEFT = {
     ),
     "the ends of two tensors": function(
         "seen = {}\n", "seen[i] = x.min().item(), y.max().item()\n", "return seen\n"
-    ),
-    "counts that are added": function(
-        "seen = {}\n",
-        "tp, fp = (out.argmax(1) == y).sum(), (out.argmax(1) != y).sum()\n"
-        "seen[i] = tp.item() + fp.item()\n",
-        "return seen\n",
     ),
     "divided by a tensor": function(
         "seen = {}\n", SIZES + "seen[i] = hits.item() / most.item() / loss\n", "return seen\n"

@@ -263,22 +263,6 @@ def evaluated(body: str, before: str = "") -> str:
 
 RESHAPED = "\nprint([v.item() for v in flat])"
 READ_LATER_OR_CHANGED = {
-    "code that TorchScript compiles": f"""{SETUP}
-from typing import List
-
-class Top(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(6, 1)
-
-    def forward(self, x) -> List[float]:
-        t = self.fc(x).flatten()
-        return [float(v) for v in t]
-
-top = torch.jit.script(Top().to(device))
-for x, y in batches:
-    print(top(x.to(device)))
-""",
     "a generator, used later": evaluated(
         "g = (v.item() for v in flat)\nflat.zero_()\nprint(list(g))"
     ),
@@ -369,6 +353,22 @@ for x, y in batches:
     ),
 }
 READ_AT_ONCE = {
+    "code that TorchScript compiles": f"""{SETUP}
+from typing import List
+
+class Top(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 1)
+
+    def forward(self, x) -> List[float]:
+        t = self.fc(x).flatten()
+        return [float(v) for v in t]
+
+top = torch.jit.script(Top().to(device))
+for x, y in batches:
+    print(top(x.to(device)))
+""",
     "a list": evaluated("print([v.item() for v in flat])"),
     "a list of a map": evaluated("print(list(map(float, flat)))"),
     "a sum of a generator": evaluated(
