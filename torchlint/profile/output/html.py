@@ -84,7 +84,7 @@ def _loading(content: Content) -> dict[str, Any] | None:
     workers, found = content.workers, loading.lines(content)
     if workers is None or not found:
         return None
-    return {"title": loading.title(workers), "head": loading.HEAD, "rows": found}
+    return {"title": loading.title(workers).capitalize(), "head": loading.HEAD, "rows": found}
 
 
 def _of(rank: Rank) -> str:

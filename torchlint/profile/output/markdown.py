@@ -56,7 +56,12 @@ def _workers(content: Content) -> list[str]:
     if workers is None or not found:
         return []
     cells = [(cost, times, _code(place)) for cost, times, place in found]
-    return ["", f"### {plain(loading.title(workers))}", "", *table(loading.HEAD, cells)]
+    return [
+        "",
+        f"### {plain(loading.title(workers).capitalize())}",
+        "",
+        *table(loading.HEAD, cells),
+    ]
 
 
 def _predicted(found: Predicted, top: int) -> Iterator[str]:
