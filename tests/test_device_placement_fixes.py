@@ -56,6 +56,7 @@ SHAPES = {
     "range written to": ("y = q * 1\ny[range(len(q)), range(len(q))] = 0", "safe"),
     "range of a variable": ("n = min(3, 2)\ny = q[range(n), 0]", "unsafe"),
     "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
+    "elements far from each other": ("y = q[:, [2, 0]] * q[..., [3, 1]]", "unsafe"),
     "counted slice": ("for i in range(q.shape[1]):\n    y = q[:, [i]]", "unsafe"),
     "list of the module": ("y = q[:, self.columns_idx]", "unsafe"),
     "not": ("y = (~torch.eye(3, dtype=torch.bool)).to(q.device)", "safe"),
@@ -209,7 +210,7 @@ NEAR = {
     "unknown index": "y = q[:, [index]]",
     "counts down": "for i in range(2, -1, -1):\n    y = q[:, [i]]",
     "with another index": "y = q[[0, 1], q.argmax(1)[:2]]",
-    "no neighbours": "y = q[:, [2, 0]]",
+    "neighbours of a bound": "y = q[:, [2, index]]",
     "a range with steps": "y = q[range(0, 3, 2)]",
 }
 
