@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.checking import check, fixed
+from torchlint.engine.overlaps import spliced
 
 torch = pytest.importorskip("torch")
 
@@ -63,9 +64,8 @@ EXACT = {
     "gradients, a number on the device": step(
         "scale = torch.tensor(0.25)\nfor p in fast.parameters():\n    p.grad.mul_(scale)\n"
     ),
-    "gradients that are there": step(
-        "for p in fast.parameters():\n    if p.grad is not None and p.requires_grad:\n"
-        "        p.grad.data.clamp_(-most, most)\n"
+    "clipped to bounds of their own": step(
+        "for p in fast.parameters():\n    p.grad.data.clamp_(-most, 2 * most)\n"
     ),
     "none is there": step(
         "for p in slow.parameters():\n    if p.grad is not None:\n        p.grad.mul_(rate)\n"
@@ -102,6 +102,20 @@ EXACT = {
     "            p.grad.mul_(0.5)\n        optimizer.step()\n        yield p.shape\n\n\n"
     "seen.extend(updates())\n",
 }
+CLIPPED = {
+    "gradients that are there": step(
+        "for p in fast.parameters():\n    if p.grad is not None and p.requires_grad:\n"
+        "        p.grad.data.clamp_(-most, most)\n"
+    ),
+    "by groups": step(
+        "for group in optimizer.param_groups:\n    for p in group['params']:\n"
+        "        if p.grad is not None:\n            p.grad.data.clamp_(-most, most)\n"
+    ),
+    "those without a gradient passed over": step(
+        "for p in fast.parameters():\n    if p.grad is None:\n"
+        "        continue\n    p.grad.clamp_(min=-most, max=most)\n"
+    ),
+}
 ROUNDED = {
     "a mixture is copied": step(ZIP + "    a.data.copy_(a.data * (1.0 - rate) + b.data * rate)\n"),
     "the other way": step(ZIP + "    a.data.copy_(rate * b.data + (1 - rate) * a.data)\n"),
@@ -111,6 +125,8 @@ ROUNDED = {
         "for p in fast.parameters():\n    p.data -= rate * p.grad\n"
         "for p in fast.parameters():\n    p.data.add_(p.grad, alpha=-rate)\n"
     ),
+}
+LONGER = {
     "data is bound anew": step(ZIP + "    a.data = a.data * 0.9 + b.data * (1 - 0.9)\n"),
     "a table is bound anew": "shadow = {k: p.data for k, p in slow.named_parameters()}\n"
     + step(
@@ -169,6 +185,34 @@ def same(source: str, after: str, exact: bool) -> None:
         assert one.requires_grad == two.requires_grad
         bound = {"rtol": 0, "atol": 0} if exact else {"rtol": 1e-5, "atol": 1e-6}
         torch.testing.assert_close(one, two, **bound)
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+def test_clipping_is_that_of_torch(name: str) -> None:
+    source = HEAD + CLIPPED[name]
+    after = changed(source)
+    assert "torch.nn.utils.clip_grad_value_(" in after
+    assert "clamp" not in after
+    same(source, after, exact=True)
+
+
+def test_clipping_says_what_it_does_not_ask() -> None:
+    loop = "for p in fast.parameters():\n    p.grad.clamp_(-most, most)\n"
+    found = check(HEAD + step(loop), codes=CODES).findings
+    note = found[0].fix.note if found[0].fix else ""
+    assert "create_graph=True" in note
+    assert "is left out, where the loop raised" in note
+    assert "frozen" not in note
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_what_gets_much_longer_is_only_suggested(name: str) -> None:
+    source = HEAD + LONGER[name]
+    assert changed(source) == source
+    found = [each for each in check(source, codes=CODES).findings if each.fix is not None]
+    after = spliced(source, found[0].fix.edits if found[0].fix else ())
+    assert "_foreach_" in after
+    same(source, after, exact=False)
 
 
 @pytest.mark.parametrize("name", [*EXACT, *ROUNDED])

@@ -76,6 +76,21 @@ def test_shape_dtype_and_distribution_stay(draw: str) -> None:
     assert ours.min() >= theirs.min() - 3
 
 
+def test_a_comment_that_names_numpy_stays_true() -> None:
+    draw = next(iter(DRAWS))
+    commented = SOURCE.replace("{0}", f"{draw}  # NumPy's seed is ours")
+    assert fixed(commented, "unsafe", codes=frozenset({"TL114"})).after in ("", commented)
+
+
+def test_an_import_that_nothing_uses_any_more_goes_too() -> None:
+    draw = next(iter(DRAWS))
+    after = repaired(draw)
+    assert "numpy" not in after
+    assert after.count("import torch\n") == 1
+    twice = SOURCE.replace("{0}", f"{draw} + np.pi")
+    assert "import numpy" in fixed(twice, "unsafe", codes=frozenset({"TL114"})).after
+
+
 @pytest.mark.parametrize("draw", NEAR)
 def test_no_fix_where_more_is_done(draw: str) -> None:
     assert repaired(draw) == SOURCE.replace("{0}", draw)
@@ -118,8 +133,8 @@ for step in range(4):
 
 def test_positions_are_floored_on_the_device() -> None:
     after = fixed(FLOORED, "unsafe", codes=frozenset({"TL114"})).after or FLOORED
-    assert "at = torch.floor(torch.rand(5000, device=q.device) * count)" in after
-    assert "at = at.long()" in after
+    assert "at = torch.floor(torch.rand(5000, device=q.device) * count).long()" in after
+    assert "at = at" not in after
     before, behind = execute(FLOORED)[0]["kept"], execute(after)[0]["kept"]
     for one, two in zip(before, behind, strict=True):
         assert (one.shape, one.dtype) == (two.shape, two.dtype)
@@ -134,6 +149,9 @@ def test_positions_are_floored_on_the_device() -> None:
         FLOORED.replace("        at = torch.from", "        old = at\n        at = torch.from"),
         FLOORED.replace("* count", "* np.arange(5000)"),
         FLOORED.replace("np.floor", "np.ceil"),
+        FLOORED.replace(
+            "        at = np", "        # torch.rand is broken: numpy\n        at = np"
+        ),
         FLOORED.replace("rand(5000)", "permutation(5000)"),
     ],
 )

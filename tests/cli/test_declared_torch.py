@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 OLD = """
 import torch
 
@@ -52,3 +54,22 @@ def test_the_nearest_list_decides_on_a_fix(tmp_path: Path) -> None:
     shown = said(tmp_path, "--show-settings", "old")
     assert 'target-torch = "2.6"' in shown
     assert f'target-torch-from = "{requirements}"' in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "needs"),
+    [
+        (OLD, "2.3"),
+        ("import torch\n\nwith torch.cuda.amp.autocast():\n    print(1)\n", "1.12"),
+    ],
+)
+def test_where_nothing_says_which_torch_the_fix_says_what_it_needs(
+    tmp_path: Path, code: str, needs: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(code)
+    fix = found(tmp_path, ".")[0]["fix"]
+    assert fix["applicability"] == "unsafe"
+    assert fix["note"].startswith(f"It needs torch {needs} or newer, and nothing in the project")
+    (tmp_path / "requirements.txt").write_text("torch>=2.5\n")
+    assert found(tmp_path, ".")[0]["fix"]["applicability"] == "safe"

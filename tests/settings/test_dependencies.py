@@ -62,6 +62,7 @@ POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pyto
         ("setup.cfg", "[options]\ninstall_requires = torch>=1.7\n", (1, 7)),
         ("PKG-INFO", "Name: x\nRequires-Dist: torch!=1.8,>=1.13.1\n\ntorch>=1.2\n", (1, 13)),
         ("PKG-INFO", "Name: torch-x\nSummary: torch>=1.2\n\nRequires-Dist: torch>=1.2\n", None),
+        ("x-1.0.dist-info/METADATA", "Name: x\nRequires-Dist: torch (>=1.7.0)\n", (1, 7)),
         ("environment.yml", CONDA, (1, 12)),
         ("environment.yaml", "dependencies:\n- pytorch>=1.10\n- pip:\n  - torch==1.9.0\n", (1, 9)),
         ("pyproject.toml", "[project.optional-dependencies]\ntrain = ['torch>=2.1']\n", (2, 1)),
@@ -82,6 +83,20 @@ def test_a_bound_is_read(
     path.parent.mkdir(exist_ok=True)
     path.write_text(textwrap.dedent(text))
     assert declared_in(str(tmp_path)) == (None if bound is None else (bound, str(path)))
+
+
+def test_an_environment_of_several_wheels_says_nothing(tmp_path: Path) -> None:
+    for name in ("x-1.0.dist-info", "y-2.0.dist-info"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "METADATA").write_text("Requires-Dist: torch>=1.7\n")
+    assert declared_in(str(tmp_path)) is None
+
+
+def test_a_wheel_counts_for_its_package_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x-1.0.dist-info").mkdir()
+    (tmp_path / "x-1.0.dist-info" / "METADATA").write_text("Requires-Dist: torch>=1.7\n")
+    assert load_settings(None, start=str(tmp_path / "x")).target_torch == (1, 7)
 
 
 def test_the_lowest_of_several_counts(tmp_path: Path) -> None:

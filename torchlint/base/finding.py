@@ -235,8 +235,9 @@ class FileReport:
     reader knows: of each changed cell its number (see `Edit`), its source before and its source
     after. `suppressed` holds the findings that comments and baselines keep out of `findings`; those
     of comments have neither fixes nor reasons why they are hot.
-    `applied` counts the fixes applied, and `unsafe` those among them that are not safe; `source`
-    holds excerpt lines for reports: cell, row, text.
+    `applied` counts the fixes applied, and `unsafe` those among them that are not safe; `later` is
+    how many of them, at the least, could be applied only when others were; `source` holds excerpt
+    lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state:
     `torchlint.base.trail`; None where that is not known.
     `joint` holds, of a fix run, the findings of the text as it was read whose fix, allowed, changes
@@ -255,6 +256,7 @@ class FileReport:
     suppressed: tuple[Suppressed, ...] = ()
     unsafe: int = 0
     joint: tuple[Finding, ...] = ()
+    later: int = 0
 
 
 def normalised(statement: str) -> str:

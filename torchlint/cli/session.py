@@ -329,7 +329,7 @@ class Session:
             said += f"; so {' and '.join(others)} not either, which one fix changes with it"
         for index in group:
             report = self.files[index]
-            report = dataclasses.replace(report, applied=0, unsafe=0, before="", after="")
+            report = dataclasses.replace(report, applied=0, unsafe=0, later=0, before="", after="")
             if index == at:
                 note = Note(NoteKind.UNWRITTEN, names[at], said)
                 report = dataclasses.replace(report, notes=(*report.notes, note))

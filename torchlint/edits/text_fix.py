@@ -66,8 +66,15 @@ def _splices(fix: Fix, context: EditContext) -> list[Splice]:
         if isinstance(edit, Remove) and not isinstance(edit.node, cst.If)
         for small in _smalls(edit.node, context)
     }
-    found = [splice for edit in fix.edits for splice in _of_edit(edit, removed, context)]
-    places = [splice.span.start for splice in found]
+    made = [(edit, list(_of_edit(edit, removed, context))) for edit in fix.edits]
+    found = [splice for _, splices in made for splice in splices]
+    # What only goes needs no import.
+    places = [
+        splice.span.start
+        for edit, splices in made
+        if not isinstance(edit, Remove)
+        for splice in splices
+    ] or [splice.span.start for splice in found]
     for edit in fix.edits:
         if isinstance(edit, NeedImport):
             found.extend(import_splices(edit, context, places))

@@ -284,8 +284,18 @@ def _too_long(draft: _Draft, limit: int, ceiling: int) -> Iterator[int]:
         if width(new) > limit:
             before = [draft.old.line(old) for old in draft.old_rows(row)]
             had, code = _widest(map(code_width, before)), code_width(new)
-            if _widest(map(width, before)) <= limit or had <= limit < code or had <= ceiling < code:
+            grown = had <= limit < code or had <= ceiling < code
+            if (grown or _widest(map(width, before)) <= limit) and not _moved(draft, new):
                 yield row
+
+
+def _moved(draft: _Draft, line: str) -> bool:
+    """Say whether a line stood in the old text as it is, and as far to the right: a block whose
+    ``with`` went lost some indentation."""
+    return any(
+        old.endswith(line.lstrip()) and old.strip() == line.strip() and width(old) >= width(line)
+        for old in draft.old.text.split("\n")
+    )
 
 
 def _widest(widths: Iterable[int]) -> int:

@@ -168,6 +168,7 @@ def _report(job: Job, changed: Changed, cells: Cells | None) -> FileReport:
         suppressed=found.suppressed,
         unsafe=changed.unsafe,
         joint=changed.joint,
+        later=changed.later,
     )
     return report if cells is None else cells.told(report, text)
 

@@ -28,7 +28,8 @@ class Changed:
     """What came of changing a text: fixes applied, or comments written.
 
     `checked` is the text as it is in the end, `count` says how many changes it holds, `unsafe` how
-    many of these are fixes that are not safe; `notes` say what was not changed and why. A note of
+    many of these are fixes that are not safe, `later` how many at least could be applied only when
+    others were; `notes` say what was not changed and why. A note of
     kind FAILED is our bug. `joint` is as of `FileReport`.
     """
 
@@ -37,3 +38,4 @@ class Changed:
     unsafe: int = 0
     notes: tuple[Note, ...] = ()
     joint: tuple[Finding, ...] = ()
+    later: int = 0

@@ -8,6 +8,7 @@ never comes to rest, is taken back and reported as our bug.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +33,7 @@ class _Run:
     limit: int = 0
     applied: int = 0
     unsafe: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
     refused: set[tuple[str, ...]] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
 
@@ -114,6 +116,7 @@ class _Run:
                 self.refused.add(_key(found))
                 self.notes.append(_bug(found, "its fix would break the file; please report this"))
         self.applied += len(kept)
+        self.codes.update(found.code for found in kept)
         self.unsafe += sum(
             found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept
         )
@@ -150,6 +153,7 @@ def fixed(
     """
     run = _Run(allowed, Validator(text), encoding, line_length)
     now = first = check(text)
+    offered = Counter(found.code for found in run.fixable(first.findings))
     for number in range(MAX_ROUNDS):
         if not run.fixable(now.findings):
             break
@@ -169,6 +173,7 @@ def fixed(
         run.unsafe,
         (*run.notes, *run.withheld(now.findings), *run.checked_less()),
         run.joint(first),
+        (run.codes - offered).total(),
     )
 
 

@@ -133,6 +133,7 @@ def module_of(
         text,
         job.relative,
         target_torch=job.target_torch,
+        torch_declared=job.torch_declared,
         accelerator=job.accelerator,
         assume_hot=job.assume_hot,
         python=python,

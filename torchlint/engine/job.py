@@ -33,6 +33,7 @@ class Job:
         codes: the rule codes that are on for this file, per-file ignores applied; may hold engine
             codes.
         target_torch: the lowest torch version that fixes must work on, as (major, minor).
+        torch_declared: whether the project says so, or it is the one taken where nothing does.
         accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run
             on.
         assume_hot: glob patterns of function names that are hot whatever the analysis thinks.
@@ -67,3 +68,4 @@ class Job:
     facts: tuple[tuple[str, str], ...] = ()
     line_length: int = 0
     aligned: bool | None = None
+    torch_declared: bool = True

@@ -425,5 +425,6 @@ def libcst_version_file() -> str:
 
 
 def _key(settings: Settings, code: str) -> str:
-    values = json.dumps([code, settings.root, *deciding(settings, Decides.FINDINGS)])
+    declared = bool(settings.target_torch_from)
+    values = json.dumps([code, settings.root, declared, *deciding(settings, Decides.FINDINGS)])
     return hashlib.sha256(values.encode()).hexdigest()[:32]

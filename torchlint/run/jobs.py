@@ -27,4 +27,5 @@ def job_for(document: Document, relative: str, settings: Settings, catalog: Cata
         settings.assume_hot,
         line_length=settings.line_length,
         root=settings.root,
+        torch_declared=bool(settings.target_torch_from),
     )

@@ -54,6 +54,7 @@ class Module:
         filename: its path, relative to the project's root.
         outside: the rest of its project.
         target_torch: the lowest torch version that fixes must work on.
+        torch_declared: whether the project says that it is.
         accelerator: ``auto``, or what the code is known to run on.
         assume_hot: patterns of names of functions that run every step.
         python: CPython's tree of the text, where somebody has it already.
@@ -73,6 +74,7 @@ class Module:
         outside: Elsewhere,
         *,
         target_torch: tuple[int, int] = (2, 4),
+        torch_declared: bool = True,
         accelerator: str = "auto",
         assume_hot: tuple[str, ...] = (),
         python: ast.Module | None = None,
@@ -85,6 +87,7 @@ class Module:
         self.outside = outside
         self.path = outside.path
         self.target_torch = target_torch
+        self.torch_declared = torch_declared
         self.accelerator = accelerator
         self.assume_hot = assume_hot
         self.tree = structure if structure is not None else Tree(root)

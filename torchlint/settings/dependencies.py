@@ -32,6 +32,8 @@ _NAMES = (
 )
 _LISTS = re.compile(r"[\w.-]*requirements[\w.-]*\.txt")
 _FOLDER = "requirements"
+_INSTALLED = ".dist-info"
+_METADATA = "METADATA"
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 _STRING = re.compile(
     r"#[^\n]*|'''((?:[^'\\]|\\.|'(?!''))*)'''|\"\"\"((?:[^\"\\]|\\.|\"(?!\"\"))*)\"\"\""
@@ -87,10 +89,18 @@ def declared_over(folder: str) -> Declared | None:
 
 def lists_in(folder: str) -> list[str]:
     """Return the lists of dependencies in a folder and in its folder ``requirements``, no more than
-    `_MOST_FILES`."""
+    `_MOST_FILES`.
+
+    The metadata of a wheel lie beside its package, in ``<name>-<version>.dist-info``; several of
+    these are those of an environment, and say nothing of one package.
+    """
     named = {os.path.join(folder, name) for name in _NAMES}
-    listed = {path for path in _entries(folder) if _LISTS.fullmatch(os.path.basename(path))}
+    entries = list(_entries(folder))
+    listed = {path for path in entries if _LISTS.fullmatch(os.path.basename(path))}
     below = {path for path in _entries(os.path.join(folder, _FOLDER)) if path.endswith(".txt")}
+    wheels = [path for path in entries if path.endswith(_INSTALLED)]
+    if len(wheels) == 1:
+        named.add(os.path.join(wheels[0], _METADATA))
     return (
         sorted(path for path in named if os.path.isfile(path))
         + sorted({*listed, *below} - named)[:_MOST_FILES]
@@ -110,7 +120,7 @@ def _entries(folder: str) -> Iterator[str]:
             for count, entry in enumerate(entries):
                 if count >= _MOST_ENTRIES:
                     return
-                if entry.name.endswith(".txt"):
+                if entry.name.endswith((".txt", _INSTALLED)):
                     yield entry.path
     except (OSError, ValueError):
         return
@@ -183,8 +193,8 @@ def _of_setup_cfg(text: str) -> Iterator[str]:
 
 
 def _of_metadata(text: str) -> Iterator[str]:
-    """Yield the requirements in the metadata of an unpacked source distribution, whose headers end
-    at the first empty line (core metadata, packaging.python.org)."""
+    """Yield the requirements in the metadata of an unpacked distribution, whose headers end at the
+    first empty line (core metadata, packaging.python.org)."""
     for line in text.splitlines():
         if not line:
             return
@@ -207,6 +217,7 @@ _READERS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "setup.py": _of_setup,
     "setup.cfg": _of_setup_cfg,
     "PKG-INFO": _of_metadata,
+    _METADATA: _of_metadata,
     "environment.yml": _of_environment,
     "environment.yaml": _of_environment,
 }

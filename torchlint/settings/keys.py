@@ -272,10 +272,11 @@ class Settings:
         sample='target-torch = "2.4"',
         place=70,
         more="That is the lower bound of torch in the nearest folder, from the file's own up to "
-        "the "
-        "root, where `pyproject.toml`, `setup.py`, `setup.cfg`, `PKG-INFO`, `requirements*.txt`, "
-        "`requirements/*.txt` or `environment.yml` has one; the lowest of several, and 2.4 where "
-        "there is none. Of `torch<2` it is 1.13. Nothing of these files is run. `--show-settings` "
+        "the root, where `pyproject.toml`, `setup.py`, `setup.cfg`, `PKG-INFO`, "
+        "`*.dist-info/METADATA`, "
+        "`requirements*.txt`, `requirements/*.txt` or `environment.yml` has one; the lowest of "
+        "several, and 2.4 where there is none: a fix that an older torch cannot run is unsafe "
+        "then. Of `torch<2` it is 1.13. Nothing of these files is run. `--show-settings` "
         "prints the file under `target-torch-from`.",
         unset="read from your dependencies",
         option=Option(

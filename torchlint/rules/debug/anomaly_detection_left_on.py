@@ -82,6 +82,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.time.upkeep import on_demand, runs_training
+from torchlint.semantic.uses.observers import imports_left_over
 
 _SWITCH = frozenset(
     ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
@@ -177,7 +178,7 @@ def _held(
     trains = runs_training(module, around.body)
     if trains and not on_demand(module, node):
         if marker is None:
-            yield Hit(node, fix=_unwrapped(around))
+            yield Hit(node, fix=_unwrapped(module, around))
         else:
             yield Hit(node, {"name": marker.rpartition(".")[2]}, message=_MARKED)
 
@@ -196,14 +197,16 @@ def _removal(module: Module, node: cst.Call) -> Fix | None:
     statement = module.small_statement(node)
     if not isinstance(statement, cst.Expr) or statement.value is not node:
         return None
-    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)
+    gone = [Remove(each) for each in imports_left_over(module, [statement])]
+    return Fix((Remove(statement), *gone), Safety.UNSAFE, "Delete the call", _NOTE)
 
 
-def _unwrapped(around: cst.With) -> Fix | None:
+def _unwrapped(module: Module, around: cst.With) -> Fix | None:
     """Return the fix that puts the one statement inside of the ``with`` in its place."""
     body = around.body.body
     inner = body[0] if len(body) == 1 else None
     if len(around.items) != 1 or not isinstance(inner, cst.BaseStatement):
         return None
     edit = Replace(around, inner.with_changes(leading_lines=around.leading_lines))
-    return Fix((edit,), Safety.UNSAFE, "Take the training out of the context", _NOTE)
+    gone = [Remove(each) for each in imports_left_over(module, around.items)]
+    return Fix((edit, *gone), Safety.UNSAFE, "Take the training out of the context", _NOTE)

@@ -50,10 +50,13 @@ _PARTS_ONLY = (
 _CALLS_US = re.compile(
     rf"^[^\S\n]*(?:import|from)\s+{_PARTS_ONLY}(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
     r"|catalyst|apex|mmengine|mmcv|fairseq|detectron2|diffusers|peft|trl|torchtnt|monai"
-    r"|ultralytics)\b"
-    r"|\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\(",
+    r"|ultralytics)\b",
     re.MULTILINE,
 )
+_BY_NAME = re.compile(
+    r"\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\("
+)
+"""Ways to call what the text does not name."""
 _KNOWN = sys.stdlib_module_names | frozenset(
     (
         "torch torchvision torchaudio torchmetrics torchinfo torchsummary torchlint numpy scipy "
@@ -79,15 +82,20 @@ _TAKES_SCALER = re.compile(
 def overrides_dtype(text: str) -> bool:
     """Say whether a file may give an autocast another dtype or cache than the old defaults; only
     plain uses do not."""
-    return _CALLS_US.search(text) is not None or "autocast" in _PLAIN.sub(
-        "", _without_imports(text)
-    )
+    if _CALLS_US.search(text) is not None or _BY_NAME.search(text) is not None:
+        return True
+    return "autocast" in _PLAIN.sub("", _without_imports(text))
 
 
 def overrides_cache(text: str) -> bool:
-    """Say whether a file may switch the cache of casts off."""
+    """Say whether a file may switch the cache of casts off, or ask for it.
+
+    A library does so for a program that says `cache_enabled` only (`accelerate.AutocastKwargs`);
+    the values are the same with and without.
+    """
     rest = _TYPED.sub("", _without_imports(text))
-    return _CALLS_US.search(text) is not None or "cache_enabled" in text or "autocast" in rest
+    named = "cache_enabled" in text or _BY_NAME.search(text) is not None
+    return named or "autocast" in rest
 
 
 def replaces_names(text: str) -> bool:

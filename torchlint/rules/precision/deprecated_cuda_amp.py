@@ -57,8 +57,10 @@ scaler = torch.amp.GradScaler("cuda") if TORCH_2_4 else torch.cuda.amp.GradScale
 ## Fix safety
 Safe from torch 2.4 on: same arguments, same values. The new `autocast` takes its defaults from an
 outer one or from `torch.set_autocast_dtype`; where a file of the project may set them, the old ones
-are written out (`dtype=`, `cache_enabled=`). The fix is unsafe where other code may notice that the
-class is another one: a scaler or context that is handed on, an import that another file uses or
+are written out (`dtype=`, `cache_enabled=`). Where nothing in the project says which torch it
+needs, the fix is unsafe, for `torch.amp.autocast` came with torch 1.12, `GradScaler` with 2.3 and
+the decorators with 2.4. It is unsafe also where other code may notice that the class is another
+one: a scaler or context that is handed on, an import that another file uses or
 binds anew, a name that is patched, code that collects warnings. The old classes are subclasses of
 the new ones. An import is only changed together with all places that use it.
 
@@ -129,6 +131,9 @@ _NEW = {
     "custom_fwd": 'custom_fwd(device_type="{device}")',
     "custom_bwd": 'custom_bwd(device_type="{device}")',
 }
+_NEEDS = "It needs torch {} or newer, and nothing in the project says which torch it has."
+_SINCE = {"autocast": (1, 12), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
+"""The versions of torch that brought the new names (docs and release notes of PyTorch)."""
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 rule = Rule(
@@ -197,7 +202,11 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     changes = [_change(module, each, new) for each in uses]
     if module.target_torch < (2, 4) or not all(changes):
         return None
-    doubt = one_sentence([*doubts, *(words for each in uses for words in _doubts(module, each))])
+    doubts += [words for each in uses for words in _doubts(module, each)]
+    if not module.torch_declared:
+        since = max(_SINCE[_name(module, each)] for each in uses)
+        doubts.append(_NEEDS.format(".".join(map(str, since))))
+    doubt = one_sentence(doubts)
     safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
     edits += [edit for change in changes for edit in change]
     return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt)
@@ -321,9 +330,7 @@ def _inherited(module: Module, given: list[cst.Arg], device: str) -> dict[str, s
     out = {}
     if "dtype" not in words and not (known and not said_somewhere(module, amp.overrides_dtype)):
         out["dtype"] = _DTYPES[device]
-    if "cache_enabled" not in words and not (
-        known and not said_somewhere(module, amp.overrides_cache)
-    ):
+    if "cache_enabled" not in words and said_somewhere(module, amp.overrides_cache):
         out["cache_enabled"] = "True"
     return out
 

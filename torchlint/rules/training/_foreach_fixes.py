@@ -22,7 +22,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import read_behind, readers_of
+from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
 from torchlint.semantic.time.upkeep import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -41,6 +41,14 @@ _SHARED = "Tensors of the table that share memory (tied weights) must not be amo
 _ORDER = "The steps are done for all tensors one after the other, and no longer tensor by tensor."
 _ONE_DTYPE = "lerp demands one dtype."
 _HELD = "A list of gradients keeps them in memory until it is made anew, or its function ends."
+_CLIPPED = (
+    "Where a later backward() needs the gradients (create_graph=True), it raises, for they were "
+    "changed."
+)
+_FROZEN = "The gradients of frozen parameters are clipped too."
+_LEFT_OUT = "A parameter without a gradient is left out, where the loop raised."
+_LONGER = 6
+"""How many lines more a repair may have than the loop; one that has more is only suggested."""
 _AT_ONCE = "All results are in memory before the first is stored."
 
 
@@ -113,22 +121,76 @@ def foreach_fix(module: Module, node: cst.For) -> Fix | None:
     )
     if not done or not plan.steps:
         return None
+    torch = name_for_module(module, "torch", "torch")
+    clipped = _clipping(module, loop, plan, filters, torch)
+    if clipped is not None:
+        return clipped
     names = _list_names(module, plan)
     if names is None:
         return None
     short = _comprehensions(module, loop, plan, names, filters)
-    edits = short if short is not None else _appends(module, loop, plan, names, filters, block)
-    if edits is None:
+    kept = _appends(module, loop, plan, names, filters, block)
+    forms = [edits for edits in (short, kept) if edits is not None]
+    if not forms:
         return None
-    torch = name_for_module(module, "torch", "torch")
+    edits = min(forms, key=_lines)
     guarded = bool(filters or plan.guards)
-    note = _note(module, loop, plan, short is not None, guarded)
+    note = _note(module, loop, plan, edits is short, guarded)
     title = "Give all tensors to torch._foreach_*"
-    return Fix((*edits, NeedImport("torch", torch)), Safety.UNSAFE, title, note)
+    safety = Safety.SUGGESTION if _lines(edits) > _height(node) + _LONGER else Safety.UNSAFE
+    return Fix((*edits, NeedImport("torch", torch)), safety, title, note)
+
+
+def _clipping(
+    module: Module, loop: _Loop, plan: _Plan, filters: list[cst.If], torch: str
+) -> Fix | None:
+    """Return the fix of a loop that does what ``torch.nn.utils.clip_grad_value_`` does, which asks
+    each parameter for its gradient itself."""
+    match loop.node.target, plan.steps, plan.stored:
+        case (
+            cst.Name(value=name),
+            [_Step("clamp_min_", tensor, None, low), _Step("clamp_max_", _, None, high)],
+            None,
+        ) if tensor.removesuffix(".data") == f"{name}.grad" and low == f"-{high}":
+            pass
+        case _:
+            return None
+    has, trains = f"{name}.grad is not None", f"{name}.requires_grad"
+    asked = {part for each in filters for part in module.code(each.test).split(" and ")}
+    for guard in plan.guards:
+        left = module.code(guard.test) if isinstance(guard, cst.If) else ""
+        asked.add({f"{name}.grad is None": has, f"not {trains}": trains}.get(left, ""))
+    if not asked <= {has, trains} or "#" in _written(loop.node) or _read_later(module, loop):
+        return None
+    call = f"{torch}.nn.utils.clip_grad_value_({module.code(loop.node.iter)}, {high})"
+    note = one_sentence(
+        (_CLIPPED, _FROZEN if trains in asked else "", "" if has in asked else _LEFT_OUT)
+    )
+    edits = (Replace(loop.node, cst.parse_statement(call)), NeedImport("torch", torch))
+    return Fix(edits, Safety.UNSAFE, "Use torch.nn.utils.clip_grad_value_", note)
+
+
+def _lines(edits: list[NodeEdit]) -> int:
+    """Return how many lines edits write."""
+    return sum(
+        _height(edit.new) if isinstance(edit, Replace) else edit.code.count("\n") + 1
+        for edit in edits
+        if isinstance(edit, (Replace, InsertBefore, InsertAfter))
+    )
+
+
+def _height(node: cst.CSTNode) -> int:
+    return _written(node).strip("\n").count("\n") + 1
+
+
+def _written(node: cst.CSTNode) -> str:
+    """Return the code of a statement without the comments above it."""
+    bare = node.with_changes(leading_lines=()) if hasattr(node, "leading_lines") else node
+    return cst.Module([]).code_for_node(bare)
 
 
 def _note(module: Module, loop: _Loop, plan: _Plan, short: bool, guarded: bool) -> str:
-    zipped = short and len(plan.tensors) > 1
+    zipped = short and len(plan.tensors) > 1 and "zip" in module.code(loop.node.iter)
     table = "parameters" not in module.code(loop.node.iter)
     parts = (
         _ROUNDS if plan.rounds else "",
@@ -552,23 +614,28 @@ def _comprehensions(
 ) -> list[NodeEdit] | None:
     """Return the edits that make each list of one comprehension, where the loop can go."""
     parts = _iterated(loop.node)
-    whole = cst.Module([]).code_for_node(loop.node.with_changes(leading_lines=()))
-    plain = not (plan.guards or plan.stored or "#" in whole)
+    plain = not (plan.guards or plan.stored or "#" in _written(loop.node))
     if parts is None or not plain or _read_later(module, loop):
         return None
-    if filters and len(plan.tensors) > 1:
+    if len(plan.tensors) > 1 and _used_up(module, loop.node.iter):
         return None
+    asked = {name for each in filters for name in module.names_in(each.test)} & loop.bound
     lines = []
     for text in plan.tensors:
-        own = [name for name in parts if name in module.names_in(plan.tensors[text])]
+        own = {parts[name] for name in parts if name in module.names_in(plan.tensors[text])}
         if len(own) != 1:
             return None
-        target, iterated = parts[own[0]]
-        tests = "".join(f" if {_in_comprehension(module, each.test)}" for each in filters)
-        line = f"{names[text]} = [{text} for {target} in {iterated}{tests}]"
-        indent = len(module.loops(loop.node)) * 4 + 8
-        if len(line) + indent > _WIDTH or "\n" in line:
+        target, iterated = next(iter(own))
+        if filters and len(plan.tensors) > 1 and any(parts[name] not in own for name in asked):
             return None
+        tests = [f"if {_in_comprehension(module, each.test)}" for each in filters]
+        pieces = [text, f"for {target} in {iterated}", *tests]
+        line = f"{names[text]} = [{' '.join(pieces)}]"
+        if "\n" in line:
+            return None
+        indent = len(module.loops(loop.node)) * 4 + 8
+        if len(line) + indent > _WIDTH:
+            line = "\n    ".join([f"{names[text]} = [", *pieces]) + "\n]"
         lines.append(line)
     calls = _calls(module, plan, names)
     if filters:
@@ -578,6 +645,17 @@ def _comprehensions(
     statements = [cst.Module([]).code_for_node(each).rstrip("\n") for each in body]
     first = body[0]
     return [Replace(loop.node, first), *(InsertAfter(loop.node, each) for each in statements[1:])]
+
+
+def _used_up(module: Module, iterated: cst.BaseExpression) -> bool:
+    """Say whether a name may hold an iterator, which gives its items once."""
+    made = definitions_of(module, iterated) if isinstance(iterated, cst.Name) else []
+    return any(
+        isinstance(each, cst.Assign)
+        and isinstance(each.value, cst.Call)
+        and module.name(each.value.func) not in ("builtins.list", "builtins.tuple")
+        for each in made
+    )
 
 
 def _in_comprehension(module: Module, test: cst.BaseExpression) -> str:

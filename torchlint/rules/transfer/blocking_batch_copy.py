@@ -10,7 +10,8 @@ as well (TL202).
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
 project does, the finding is an `info`. Silent: what the step joins of the batch's parts, as
-`torch.stack` does: no loader pins that memory.
+`torch.stack` does: no loader pins that memory; what is made of tensors that are on the device; and
+what the host reads in the same expression, `x.to(device).tolist()`, as it then waits all the same.
 
 ## Setup
 ```python
@@ -135,9 +136,11 @@ from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import on_device
 
 _COPIES = frozenset(("copy", "memory_format"))
 _JOINS = ops.dotted("join")
+_WAITS = ops.having("waits", "method")
 _Pins = dict[Module, list[NodeEdit]]
 """The edits that pin the memory of loaders, by the file that they are in."""
 _TITLE = "Copy without waiting"
@@ -200,6 +203,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or transfer.like
         or not _from_loader(module, transfer)
         or _joined(module, transfer.source)
+        or _waited_for(module, node)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
@@ -225,6 +229,19 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
     if aligned or (function is not None and "loss" in function.name.value):
         return False
     return _handed_in(module, transfer.source)
+
+
+def _waited_for(module: Module, call: cst.Call) -> bool:
+    """Say whether the host waits for what is moved in the same expression:
+    ``x.to(device).tolist()``."""
+    method = module.parent(call)
+    read = module.parent(method) if isinstance(method, cst.Attribute) else None
+    return (
+        isinstance(method, cst.Attribute)
+        and isinstance(read, cst.Call)
+        and read.func is method
+        and method.attr.value in _WAITS
+    )
 
 
 def _joined(module: Module, source: cst.BaseExpression) -> bool:
@@ -266,7 +283,9 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
             if isinstance(made, cst.Assign) and not module.is_within(source, made)
             else None
         ):
-            case cst.Call(args=args):
+            case cst.Call(args=args) as call:
+                if _made_there(module, call):
+                    continue
                 parts: list[cst.CSTNode] = list(args)
             case cst.Subscript(value=holder):
                 parts = [holder]
@@ -275,6 +294,11 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
         names = [n.value for part in parts for n in module.within(part, cst.Name)]
         return bool(given.intersection(names))
     return False
+
+
+def _made_there(module: Module, call: cst.Call) -> bool:
+    """Say whether a call works on what is on the device: what it gives is there, too."""
+    return any(on_device(module, arg.value) is True for arg in call.args)
 
 
 def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:

@@ -76,7 +76,8 @@ start = torch.from_numpy(np.random.randn(4, 8)).to(device)
 ## Fix safety
 Unsafe: the numbers come from another generator, with another seed, so that results can no longer be
 compared with those of before, and NumPy's later draws are others as well. The shape and the dtype
-stay. Rewritten are plain draws (`rand`, `randn`, `random`, `randint`, `permutation`) that are
+stay. Where a comment above or behind names NumPy, which may be why it draws, the fix is only
+suggested. Rewritten are plain draws (`rand`, `randn`, `random`, `randint`, `permutation`) that are
 converted, cast and moved in one expression, and `np.floor(np.random.rand(n) * m)` in a statement of
 its own; all others are left to people.
 
@@ -94,22 +95,37 @@ out = painter(x)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, with_keyword
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    NodeEdit,
+    Remove,
+    Replace,
+    Rule,
+    Safety,
+    with_keyword,
+)
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.uses.observers import imports_left_over
 from torchlint.semantic.values.inferred import inferred
 
 _NOTE = (
     "The numbers come from the device's generator: they differ from those of before, and so do "
     "NumPy's later draws."
 )
+_REASON = "A comment there says why NumPy draws the numbers."
+_NUMPY = re.compile(r"\b(?:numpy|np)\b", re.IGNORECASE)
 _CASTS = ops.values("dtype", "method")
 _DRAWS = {"rand": "rand", "randn": "randn", "random": "rand", "random_sample": "rand"}
 
@@ -136,11 +152,31 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     upload = upload_of(module, node)
     if upload is None or is_cached(module, node) or host_data(module, upload.data) != "random":
         return
-    yield Hit(
-        upload.node,
-        {"data": module.code(upload.data)},
-        _fix(module, upload) or _floored(module, upload),
-    )
+    fix = _fix(module, upload) or _floored(module, upload)
+    if fix is not None and isinstance(upload.data, cst.Call):
+        gone = [Remove(each) for each in imports_left_over(module, [upload.data.func])]
+        fix = Fix((*fix.edits, *gone), fix.safety, fix.title, fix.note)
+    if fix is not None and any(_explained(module, at) for at in (upload.data, upload.node)):
+        fix = Fix(fix.edits, Safety.SUGGESTION, fix.title, _REASON)
+    yield Hit(upload.node, {"data": module.code(upload.data)}, fix)
+
+
+def _explained(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a comment at what a statement makes of NumPy's numbers names NumPy.
+
+    That is also one at the statement that made what the name stands for."""
+    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
+    lines = [module.statement(each) for each in (node, *made)]
+    comments = [
+        comment
+        for line in lines
+        if isinstance(line, cst.SimpleStatementLine)
+        for comment in (
+            *(above.comment for above in line.leading_lines),
+            line.trailing_whitespace.comment,
+        )
+    ]
+    return any(each is not None and _NUMPY.search(each.value) for each in comments)
 
 
 def _fix(module: Module, upload: Upload) -> Fix | None:
@@ -192,7 +228,14 @@ def _floored(module: Module, upload: Upload) -> Fix | None:
     new = _floor_of(module, whole, torch, device)
     if new is None or not known or readers_of(module, made, name) != [drawn]:
         return None
-    edits = (Replace(whole, new), Replace(transfer.call, cst.Name(name)))
+    edits: tuple[NodeEdit, ...] = (Replace(whole, new), Replace(transfer.call, cst.Name(name)))
+    match module.small_statement(move), _cast_behind(module, transfer.call):
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=again))]) as last,
+            (cst.Call(func=cst.Attribute() as cast) as call, _),
+        ) if again == name and last.value is call:
+            new = call.with_changes(func=cast.with_changes(value=new))
+            edits = (Replace(whole, new), Remove(last))
     return Fix((*edits, NeedImport("torch", torch)), Safety.UNSAFE, "Draw on the device", _NOTE)
 
 
