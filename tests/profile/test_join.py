@@ -3,7 +3,7 @@ order they stand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +14,11 @@ from tests.trace.program import Machine, written
 from torchlint.base.finding import Finding, Safety, Severity, TextFix
 from torchlint.base.span import Position
 from torchlint.profile import join
+from torchlint.profile.bounds import Whole
 from torchlint.profile.join import Costs, Found, joined
 from torchlint.profile.lines import Lines
 from torchlint.profile.output.findings import basis, bounded, parts, unbounded
-from torchlint.profile.output.table import part_of
+from torchlint.profile.output.table import part, span
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.sites import Source, Sources
@@ -91,12 +92,19 @@ def trained(device: bool = True, alike: bool = False) -> Program:
     return machine
 
 
-def costs(path: Path, machine: Machine, *asked: tuple[str, Finding]) -> Costs:
+def costs(
+    path: Path,
+    machine: Machine,
+    *asked: tuple[str, Finding],
+    whole: Whole | None = None,
+    in_workers: Callable[[Finding], bool] = lambda finding: False,
+) -> Costs:
     trace = read(written(path / "t.json", machine.events))
     replay, places = Replay(trace), Places(trace, SOURCES)
     effects = {one.code: (effect, True) for effect, one in asked}
-    found = Found(replay, places, waits(replay, places, 20), Lines(places, replay).each)
-    return joined([one for _, one in asked], effects, found)
+    lines = Lines(places, replay).each
+    found = Found(replay, places, waits(replay, places, 20), lines, whole or Whole(replay.span))
+    return joined([one for _, one in asked], effects, found, in_workers)
 
 
 def only(path: Path, effect: str, one: Finding, machine: Machine | None = None) -> join.FindingCost:
@@ -190,6 +198,40 @@ def test_a_loader_needs_no_line(tmp_path: Path) -> None:
     assert cost.bound.alone_ns > 5_000_000
 
 
+def test_work_for_samples_is_that_of_its_lines_where_these_are_known(tmp_path: Path) -> None:
+    machine = trained()
+    machine.batch(9_000_000, 100_000)
+    seen = only(tmp_path, "sample", finding(9), machine)
+    assert seen.bound == replace(only(tmp_path, "host", finding(9), machine).bound, basis="sample")
+    unseen = only(tmp_path, "sample", finding(15), machine)
+    loader = only(tmp_path, "loader", finding(15), machine)
+    assert unseen.bound is not None
+    assert loader.bound is not None
+    assert unseen.bound.alone_ns == loader.bound.alone_ns > 5_000_000
+    elsewhere = costs(tmp_path, machine, ("sample", finding(15)), in_workers=lambda one: True)
+    assert (elsewhere.each[0].bound, elsewhere.each[0].why) == (None, join.NOT_SEEN)
+
+
+def test_bounds_of_a_run_are_parts_of_its_steps_without_the_profiler(tmp_path: Path) -> None:
+    asked = ("wait", finding(7))
+    trace = costs(tmp_path, trained(), asked)
+    alone = trace.each[0].bound
+    assert alone is not None
+    # Four steps, that take half as long without the profiler.
+    whole = Whole(trace.span // 2, 4)
+    run = costs(tmp_path, trained(), asked, whole=whole)
+    assert run.each[0].bound == alone
+    assert run.share(run.each[0]) == pytest.approx(2 * trace.share(trace.each[0]), rel=1e-3)
+    assert part(alone.alone_ns, whole).startswith(span(alone.alone_ns / 4))
+    assert " of a step of " in next(iter(list(bounded(run, 20, color=False))[1:]))
+    under = f", {100 * alone.alone_ns / run.span:.1f} % of a step under the profiler"
+    assert under in basis(run.each[0], run)
+    assert "under the profiler" not in basis(trace.each[0], trace)
+    # No part is more than the whole.
+    assert Whole(1_000, 4).share(5_000) == 1
+    assert part(5_000, Whole(1_000, 4)) == "250 ns (100.0 %)"
+
+
 def test_a_trace_without_lines_says_so(tmp_path: Path) -> None:
     machine = Machine()
     machine.launch(500_000)
@@ -239,7 +281,7 @@ def test_a_line_without_a_bound_says_what_it_takes(tmp_path: Path) -> None:
     assert times[0] > 0
     assert times[-1] == 0
     assert words[1] == f"3 findings without a bound: {join.ELSEWHERE}"
-    assert f"; its line takes {part_of(times[0], found.span)}" in words[2]
+    assert f"; its line takes {part(times[0], found.recorded)}" in words[2]
     assert "takes" not in next(line for line in words if "train.py:15" in line)
 
 

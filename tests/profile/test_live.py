@@ -210,7 +210,7 @@ def test_both_times_of_a_step_are_told() -> None:
     found = dict(rows(of_run((1_000_000, 3_000_000), 2_400_000)))
     assert found["step, without the profiler"] == "2.00 ms (1.00 ms to 3.00 ms in 2 steps)"
     assert found["step, under the profiler"] == (
-        "2.40 ms (3 steps, 1.20 x as long): what follows is of these"
+        "2.40 ms (3 steps, 1.20 x as long): figures are of these"
     )
 
 

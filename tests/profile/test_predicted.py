@@ -12,6 +12,7 @@ from tests.profile.test_growth import MARKS, program
 from tests.trace.program import written
 from torchlint.base.finding import Finding, Severity
 from torchlint.base.span import Position
+from torchlint.profile.bounds import Whole
 from torchlint.profile.growth import Growth, Kept
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.output import forecast, html, json_report, markdown, text
@@ -112,7 +113,7 @@ def test_every_form_of_the_report_tells_both(tmp_path: Path) -> None:
         report=report(counted, ("profile",), "1"),
         rank=None,
         top=20,
-        costs=Costs((finding(7),), 0, 0, 1_000_000, device=False),
+        costs=Costs((finding(7),), 0, 0, 1_000_000, False, Whole(1_000_000)),
         predicted=FOUND,
         growth=(growth,),
     )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from jsonschema import validate
 from tests.profile.test_live import SCHEMA, Profiled, laboratory
 from torchlint.profile import workers
 from torchlint.profile.output import loading
-from torchlint.profile.workers import WorkerLine, Workers
+from torchlint.profile.workers import Batch, WorkerLine, Workers
 from torchlint.program.inside import worker_batches
 from torchlint.program.inside.statement_marks import Marks
 from torchlint.program.inside.worker_batches import FLAG, Stopwatch
@@ -195,14 +196,14 @@ def test_a_statement_is_told_without_those_in_it(clock: list[int]) -> None:
     watch = Stopwatch()
     with watch.mark("tl#0"), watch.mark("tl#1"):
         pass
-    assert watch.spent == {"tl#0": [20, 1], "tl#1": [10, 1]}
+    assert watch.spent == {"tl#0": [20, 30, 1], "tl#1": [10, 10, 1]}
 
 
 def test_a_statement_that_calls_itself_counts_once(clock: list[int]) -> None:
     watch = Stopwatch()
     with watch.mark("tl#0"), watch.mark("tl#0"), watch.mark("tl#0"):
         pass
-    assert watch.spent == {"tl#0": [50, 3]}
+    assert watch.spent == {"tl#0": [50, 50, 3]}
 
 
 def test_what_raised_is_closed_with_what_it_stood_in(clock: list[int]) -> None:
@@ -248,7 +249,7 @@ def test_use_is_of_the_time_in_which_steps_were_timed(tmp_path: Path) -> None:
 
 
 def test_lines_are_of_one_batch(tmp_path: Path) -> None:
-    lines = [["a.py", 3, 4, "f", 60, 8], ["b/c.py", 1, 1, "g", 20, 1]]
+    lines = [["a.py", 3, 4, "f", 60, 70, 8], ["b/c.py", 1, 1, "g", 20, 30, 1]]
     wrote(
         tmp_path,
         1,
@@ -260,8 +261,8 @@ def test_lines_are_of_one_batch(tmp_path: Path) -> None:
     assert found is not None
     assert (found.batches, found.timed, found.timed_batch, found.busy) == (1, 2, 80, None)
     assert found.lines == (
-        WorkerLine("/p/a.py", 3, 4, "f", 60, 8),
-        WorkerLine("/p/b/c.py", 1, 1, "g", 10, 0.5),
+        WorkerLine("/p/a.py", 3, 4, "f", 60, 70, 8),
+        WorkerLine("/p/b/c.py", 1, 1, "g", 10, 15, 0.5),
     )
 
 
@@ -279,3 +280,5 @@ def test_a_batch_that_takes_longer_is_shown_among_the_rows() -> None:
         )
     ]
     assert loading.title(of) == "in the workers: lines above 3 % of a batch, 100 ns in 3 batches"
+    dear = replace(of, single=(Batch(1, 2, 0, 40, None), Batch(1, 2, 1, 60, None)))
+    assert loading.title(dear).endswith("in 3 batches, which timing them makes 2.0 x as long")

@@ -19,7 +19,7 @@ EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
 """What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
 RUNS = ("anywhere", "once", "sample", "hot", "batch", "step", "train")
 """How often a line has to run for a check to look at it, see `Declaration`."""
-EFFECTS = ("wait", "copy", "host", "launch", "gpu", "upload", "loader", "memory", "none")
+EFFECTS = ("wait", "copy", "host", "launch", "gpu", "upload", "sample", "loader", "memory", "none")
 """What mending a finding takes out of a run, see `Declaration`."""
 T = TypeVar("T")
 
@@ -100,10 +100,11 @@ class Declaration:
             and its copies between host and device), ``"host"`` (all time of the host in it, these
             included), ``"launch"`` (its launches become one, and it waits no more) or ``"gpu"``
             (all of it, on the host and the device), or ``"upload"`` (as ``"host"``, of work that a
-            device does instead, so that it takes out nothing where there is none). Elsewhere:
-            ``"loader"`` (the waits for batches) or ``"memory"`` (the allocator's calls of the
-            driver). ``"none"`` is a rule whose
-            findings cost at no place that a trace shows, or cost no time.
+            device does instead, so that it takes out nothing where there is none), or ``"sample"``
+            (as ``"host"``, of work for a sample; where nobody knows its lines, as ``"loader"``).
+            Elsewhere: ``"loader"`` (the waits for batches) or ``"memory"`` (the allocator's calls
+            of the driver). ``"none"`` is a rule whose findings cost at no place that a trace shows,
+            or cost no time.
     """
 
     code: str

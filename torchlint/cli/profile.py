@@ -315,15 +315,15 @@ class _Measured:
 def _measured(
     ctx: click.Context, given: Given, trace: Trace, known: _Program, left: Recorded | None
 ) -> _Measured:
+    from torchlint.profile.bounds import Whole
     from torchlint.profile.growth import growth
-    from torchlint.profile.join import Found, joined
+    from torchlint.profile.join import Found
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import steps_of
     from torchlint.profile.places import Places
     from torchlint.profile.predicted import predicted
     from torchlint.profile.replay import Replay
     from torchlint.profile.waits import waits
-    from torchlint.profile.workers import seen_there
 
     replay, places = Replay(trace), Places(trace, known.sources)
     lines = Lines(places, replay)
@@ -333,21 +333,34 @@ def _measured(
 
         tracks = tuple(of_findings(lines, trace.columns, known.findings))
     _write_perfetto(given, tracks, lines, trace)
-    on = Found(replay, places, waits(replay, places, given["top"]), lines.each)
-    costs, steps = joined(known.findings, known.effects, on), None
+    steps = None
     if left is not None:
-        workers = left.workers.named(known.sources) if left.workers is not None else None
+        workers = None if left.workers is None else left.workers.named(known.sources)
         steps = steps_of(left, given["paths"], places, replay, workers, for_verify(ctx))
-        costs = seen_there(costs, workers)
+    whole = Whole(replay.span) if steps is None else steps.whole(replay.span)
+    on = Found(replay, places, waits(replay, places, given["top"]), lines.each, whole)
     counts = left.counted if left is not None else None
     return _Measured(
         on,
-        costs,
+        _costs(known, on, steps, left),
         steps,
         tracks,
         growth(trace, lines),
         None if counts is None else predicted(counts, known.sources),
     )
+
+
+def _costs(known: _Program, on: Found, steps: Steps | None, left: Recorded | None) -> Costs:
+    """Return what findings cost in a trace, and in the workers that are not in it."""
+    from torchlint.profile.join import joined
+    from torchlint.profile.worker_bounds import loading, with_workers
+
+    workers = None if steps is None else steps.workers
+    if workers is None or left is None:
+        return joined(known.findings, known.effects, on)
+    ran = workers.of
+    costs = joined(known.findings, known.effects, on, lambda finding: ran(finding) > 0)
+    return with_workers(costs, workers, loading(workers, left.pace, left.queued))
 
 
 def _content(
@@ -367,6 +380,7 @@ def _content(
     return replace(
         content,
         waits=measured.on.waits,
+        whole=measured.on.whole,
         costs=measured.costs,
         lines=tuple(measured.on.lines),
         checked=bool(given["paths"]),

@@ -45,6 +45,31 @@ _NOTHING: Spans = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """The time of which bounds are told as parts.
+
+    What a trace shows of a run's steps took longer than it does without the profiler, and how much
+    longer is another matter for each line: so what a line takes out there is more than it is worth
+    in a step without the profiler, never less, and such steps are what it is compared with.
+
+    Args:
+        ns: nanoseconds of all that was recorded; of a run, of as many steps without the profiler.
+        steps: how many; None where a trace was read, of which nothing else is known.
+    """
+
+    ns: int
+    steps: int | None = None
+
+    def share(self, time: int) -> float:
+        """Return which part of the whole a time of the trace is, all of it at most."""
+        return min(1.0, time / self.ns) if self.ns else 0.0
+
+    def small(self, time: int) -> bool:
+        """Say whether a time of the trace is not worth a line."""
+        return time < NEGLIGIBLE * self.ns
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """What mending a finding saves at most, in nanoseconds of the trace.
 
@@ -88,7 +113,7 @@ class Effects:
                 return self._moved(rows, self._read)
             case "copy":
                 return self._moved(rows, self._copy)
-            case "host" | "upload":
+            case "host" | "upload" | "sample":
                 taken = self._moved(rows, self._copy)
                 return Dropped(taken.waits, taken.work, self._spans(rows))
             case "launch":

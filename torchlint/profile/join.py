@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from torchlint.base.finding import Finding, Safety
-from torchlint.profile.bounds import NEGLIGIBLE, Bound, Effects, bounds, ceiling, saved, together
+from torchlint.profile.bounds import Bound, Effects, Whole, bounds, ceiling, saved, together
 from torchlint.profile.lines import LineCost, about, extent
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
@@ -17,11 +17,12 @@ from torchlint.trace.columns import CALL_CATS, OPERATOR, Ints
 
 _PLAYED = 40
 """Findings of which the trace is played alone; what others save is bounded more coarsely."""
-_EVERYWHERE = ("loader",)
-"""Effects that are told without the place of the finding: of a loader that was built before."""
-_FORWARD = ("wait", "copy", "host", "upload")
+LOADING = ("loader", "sample")
+"""Effects that take out waits for batches. They are told without the place of the finding: of a
+loader that was built before, or of samples whose lines the trace does not show."""
+_FORWARD = ("wait", "copy", "host", "upload", "sample")
 """Effects that leave alone what autograd does for the statement."""
-_OF_DEVICE = ("wait", "copy", "upload", "memory")
+OF_DEVICE = ("wait", "copy", "upload", "memory")
 """Effects of what costs nothing where there is no device."""
 ELSEWHERE = "the cost arises elsewhere than at the line"
 NOT_SEEN = "not seen, the line did not run while the trace was recorded"
@@ -44,6 +45,8 @@ class FindingCost:
         bound: what mending it saves at most; None where that is not known.
         seen: whether its statement ran; None where that is not known.
         why: why there is no bound; empty where there is one.
+        worker_ns: nanoseconds of its statement for a batch in a worker of a DataLoader; None where
+            that is not in its bound.
     """
 
     finding: Finding
@@ -54,6 +57,7 @@ class FindingCost:
     bound: Bound | None = None
     seen: bool | None = None
     why: str = ""
+    worker_ns: float | None = None
 
     @property
     def most_ns(self) -> int:
@@ -72,7 +76,8 @@ class Costs:
     """All findings, the most saving first; times in nanoseconds.
 
     `joint` is what mending all of them saves at most, `fixable` what mending those saves that
-    torchlint can mend, of `span`, the time of the run; `device` says whether a device worked.
+    torchlint can mend, in a trace of `span`; they are told as parts of `whole`. `device` says
+    whether a device worked.
     """
 
     each: tuple[FindingCost, ...]
@@ -80,29 +85,39 @@ class Costs:
     fixable: int
     span: int
     device: bool
+    whole: Whole
+
+    @property
+    def recorded(self) -> Whole:
+        """Return what times are compared with that are no bounds: they were taken there."""
+        return Whole(self.span, self.whole.steps)
 
     def share(self, cost: FindingCost) -> float:
         """Return which part of the run a finding's bound is; 0 where there is none."""
-        return cost.bound.alone_ns / self.span if cost.bound is not None and self.span else 0.0
+        return self.whole.share(cost.bound.alone_ns) if cost.bound is not None else 0.0
 
     def negligible(self, cost: FindingCost) -> bool:
         """Say whether a finding has a bound, and none that is worth a look."""
         bound = cost.bound
-        return bound is not None and _small(max(bound.alone_ns, bound.joint_ns), self.span)
+        return bound is not None and self.whole.small(max(bound.alone_ns, bound.joint_ns))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a trace has to be asked of findings."""
+    """What a trace has to be asked of findings, and what bounds are compared with."""
 
     replay: Replay
     places: Places
     waits: Waits
     lines: Sequence[LineCost]
+    whole: Whole
 
 
 def joined(
-    findings: Sequence[Finding], effects: Mapping[str, tuple[str, bool]], found: Found
+    findings: Sequence[Finding],
+    effects: Mapping[str, tuple[str, bool]],
+    found: Found,
+    in_workers: Callable[[Finding], bool] = lambda finding: False,
 ) -> Costs:
     """Join findings with what was measured in their statements, and play the trace without them.
 
@@ -111,8 +126,10 @@ def joined(
         effects: what mending a rule's findings takes out and whether the rule is on when nothing is
             selected, by code; rules that are not in it take out nothing.
         found: the trace.
+        in_workers: says whether a finding's statement ran in workers of DataLoaders, which the
+            trace does not show.
     """
-    statements = _Statements(found)
+    statements = _Statements(found, in_workers)
     taken = Effects(found.places.trace, found.replay)
     costs: list[FindingCost] = []
     dropped: list[Dropped] = []
@@ -121,23 +138,27 @@ def joined(
         costs.append(cost)
         dropped.append(without)
     known = [at for at, cost in enumerate(costs) if not cost.why]
-    whole, limits = _bounded(found.replay, [(costs[at].effect, dropped[at]) for at in known])
+    effects_of = [(costs[at].effect, dropped[at]) for at in known]
+    joint, limits = _bounded(found.replay, effects_of, found.whole)
     for at, bound in zip(known, limits, strict=True):
         costs[at] = replace(costs[at], bound=bound)
     mended = [dropped[at] for at in known if costs[at].fixable]
     return Costs(
-        tuple(sorted(costs, key=_rank)),
-        whole,
+        tuple(sorted(costs, key=ranked)),
+        joint,
         saved(found.replay, together(mended)) if mended else 0,
         found.replay.span,
         bool(len(found.replay.work)),
+        found.whole,
     )
 
 
-def _bounded(replay: Replay, each: Sequence[tuple[str, Dropped]]) -> tuple[int, list[Bound]]:
+def _bounded(
+    replay: Replay, each: Sequence[tuple[str, Dropped]], of: Whole
+) -> tuple[int, list[Bound]]:
     """Return what all save together, and the bound of each: played where it may be worth it."""
     most = [ceiling(replay, dropped) for _, dropped in each]
-    worth = [at for at, limit in enumerate(most) if not _small(limit, replay.span)]
+    worth = [at for at, limit in enumerate(most) if not of.small(limit)]
     played = sorted(worth, key=lambda at: -most[at])[:_PLAYED]
     found = [Bound(limit, limit, effect) for limit, (effect, _) in zip(most, each, strict=True)]
     whole, exact = bounds(replay, each, played)
@@ -146,11 +167,8 @@ def _bounded(replay: Replay, each: Sequence[tuple[str, Dropped]]) -> tuple[int, 
     return whole, found
 
 
-def _small(time: int, span: int) -> bool:
-    return time < NEGLIGIBLE * span
-
-
-def _rank(cost: FindingCost) -> tuple[bool, int, int, int, tuple[str, int, int, str]]:
+def ranked(cost: FindingCost) -> tuple[bool, int, int, int, tuple[str, int, int, str]]:
+    """Return the key by which findings are sorted, the most saving first."""
     bound, finding = cost.bound, cost.finding
     alone, joint = (bound.alone_ns, bound.joint_ns) if bound is not None else (0, 0)
     return (bound is None, -alone, -joint, -finding.severity.rank, finding.sort_key)
@@ -159,8 +177,9 @@ def _rank(cost: FindingCost) -> tuple[bool, int, int, int, tuple[str, int, int, 
 class _Statements:
     """Finds what of a trace belongs to the statement of a finding."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Found, in_workers: Callable[[Finding], bool]) -> None:
         self._found = found
+        self._in_workers = in_workers
         places = found.places
         self._of = places.at
         self._by_file: dict[str, list[int]] = {}
@@ -182,13 +201,15 @@ class _Statements:
         )
         if effect == "none":
             return replace(measured, why=ELSEWHERE), Dropped()
-        if effect in _EVERYWHERE:
-            without = taken.without(effect, rows)
+        if effect == "loader" or (
+            effect == "sample" and not len(rows) and not self._in_workers(finding)
+        ):
+            without = taken.without("loader", rows)
             some = without.host is not None and len(without.host[0]) > 0
             return (measured if some else replace(measured, why=NO_LOADER)), without
         if seen is False or not self._named:
             return replace(measured, why=NOT_SEEN if self._named else NO_LINES), Dropped()
-        if effect in _OF_DEVICE and not self._device:
+        if effect in OF_DEVICE and not self._device:
             return replace(measured, why=NO_DEVICE), Dropped()
         if effect == "memory":
             unsure = "" if seen else NOT_TOLD
@@ -202,10 +223,10 @@ class _Statements:
 
     def _differ(self, own: Dropped, with_others: Dropped) -> bool:
         """Say whether calls that may be a statement's or not make a difference."""
-        replay = self._found.replay
-        if _small(ceiling(replay, with_others) - ceiling(replay, own), replay.span):
+        replay, whole = self._found.replay, self._found.whole
+        if whole.small(ceiling(replay, with_others) - ceiling(replay, own)):
             return False
-        return not _small(saved(replay, with_others) - saved(replay, own), replay.span)
+        return not whole.small(saved(replay, with_others) - saved(replay, own))
 
     @property
     def _named(self) -> bool:

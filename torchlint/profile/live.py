@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from torchlint.base.errors import OutputError, UsageError
+from torchlint.profile.bounds import Whole
 from torchlint.profile.functions import FunctionCost, functions
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
@@ -46,6 +47,7 @@ class Recorded:
         boundary: what ends a step: "optimizer", "backward" or "batch".
         profiled: how many steps were.
         workers: what the workers of the lowest rank's DataLoaders did; None where it had none.
+        queued: whether the program was ready to run and had no core, in its timed steps.
         counted: what the ledger counted in a run of its own; None where there was none.
         notes: what a reader has to know.
     """
@@ -57,6 +59,7 @@ class Recorded:
     boundary: str
     profiled: int
     workers: Workers | None
+    queued: bool
     counted: Counted | None
     notes: tuple[str, ...]
 
@@ -100,6 +103,7 @@ def recorded(
             boundary=found[0]["boundary"],
             profiled=_profiled(found[0], wanted),
             workers=_workers(found[0], run),
+            queued=_queued(found[0]),
             counted=ledger,
             notes=(*changed, *workspace.notes, *busy, *_notes(found, wanted)),
         )
@@ -139,6 +143,11 @@ def _workers(record: Mapping[str, Any], run: Run) -> Workers | None:
     return read(run.out, run.root, record["pid"], window)
 
 
+def _queued(record: Mapping[str, Any]) -> bool:
+    queued, total = record["queued_ns"], record["total_ns"]
+    return queued is not None and queued >= _QUEUED * total
+
+
 def _notes(records: Sequence[Mapping[str, Any]], wanted: Wanted) -> Iterator[str]:
     first = records[0]
     profiled = _profiled(first, wanted)
@@ -146,10 +155,10 @@ def _notes(records: Sequence[Mapping[str, Any]], wanted: Wanted) -> Iterator[str
         yield f"the program ended after {profiled} of {wanted.steps} profiled steps"
     if first["boundary"] != "optimizer":
         yield f"no optimizer stepped where it can be seen: a step is a {first['boundary']}"
-    queued, total = first["queued_ns"], first["total_ns"]
-    if queued is not None and queued >= _QUEUED * total:
+    if _queued(first):
+        part = first["queued_ns"] / first["total_ns"]
         yield (
-            f"for {100 * queued / total:.0f} % of the steps without the profiler the training "
+            f"for {100 * part:.0f} % of the steps without the profiler the training "
             "thread was ready to run and had no core: other work on the machine took it, or more "
             "threads than there are cores"
         )
@@ -211,6 +220,16 @@ class Steps:
         if self.pace is None or self.division is None or not self.pace.step:
             return None
         return self.division.step / self.pace.step
+
+    def whole(self, span: int) -> Whole:
+        """Return what bounds are compared with.
+
+        Args:
+            span: nanoseconds of the trace, where no step was timed without the profiler.
+        """
+        if self.pace is None or self.division is None:
+            return Whole(span)
+        return Whole(round(self.pace.step * self.division.steps), self.division.steps)
 
 
 def steps_of(

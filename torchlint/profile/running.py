@@ -74,11 +74,17 @@ class Pace:
         each: of the single steps, as the host saw them.
         loading: how long each of them waited for a DataLoader.
         total: of all together, with the work of the device.
+        batches: that worker processes made and these steps took; waited: how long they took to.
+        threads: that its operators use, cores: that it may use; 0 where that is not known.
     """
 
     each: tuple[int, ...]
     loading: tuple[int, ...]
     total: int
+    batches: int = 0
+    waited: int = 0
+    threads: int = 0
+    cores: int = 0
 
     @property
     def step(self) -> float:
@@ -258,7 +264,7 @@ def stepped(records: Sequence[Mapping[str, Any]]) -> int:
 
 def pace_of(record: Mapping[str, Any]) -> Pace | None:
     """Return the steps of a process that were timed; None where it ended before."""
-    ends: Sequence[tuple[int, int]] = record["ends_ns"]
+    ends: Sequence[tuple[int, int, int, int]] = record["ends_ns"]
     if record["total_ns"] is None or len(ends) < 2:
         return None
     pairs = list(pairwise(ends))
@@ -266,4 +272,8 @@ def pace_of(record: Mapping[str, Any]) -> Pace | None:
         tuple(later[0] - earlier[0] for earlier, later in pairs),
         tuple(later[1] - earlier[1] for earlier, later in pairs),
         record["total_ns"],
+        batches=ends[-1][2] - ends[0][2],
+        waited=ends[-1][3] - ends[0][3],
+        threads=1 if record["device"] else record["threads"],
+        cores=record["cores"],
     )

@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.base.finding import Finding
-from torchlint.profile.join import NOT_SEEN, Costs
 from torchlint.profile.lines import extent
 from torchlint.profile.sites import Sources
-
-IN_WORKERS = "it ran in workers of a DataLoader, whose lines are told by themselves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +23,7 @@ class WorkerLine:
         file, line, last: where it stands; the file as the user named it, once that is known.
         function: around it.
         ns: nanoseconds a batch, without those of marked statements in it.
+        total_ns: nanoseconds a batch, with them.
         calls: how often it ran for a batch.
     """
 
@@ -34,7 +32,28 @@ class WorkerLine:
     last: int
     function: str
     ns: float
+    total_ns: float
     calls: float
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that a worker made.
+
+    Args:
+        loader: names the loader's pass over its data, of which workers take turns.
+        workers: how many it has.
+        worker: which of them made it.
+        took: nanoseconds.
+        lines: nanoseconds of the statements that ran for it, with those of statements in them, by
+            file and first line; None where they were not timed.
+    """
+
+    loader: int
+    workers: int
+    worker: int
+    took: int
+    lines: Mapping[tuple[str, int], int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +71,7 @@ class Workers:
         timed: of how many further batches the lines were timed.
         timed_batch: what one of these took, on the mean: timing lines costs time.
         lines: the most costly first.
+        single: the batches that are counted, and those whose lines were timed.
     """
 
     processes: int
@@ -62,39 +82,51 @@ class Workers:
     timed: int
     timed_batch: float
     lines: tuple[WorkerLine, ...]
+    single: tuple[Batch, ...] = ()
+
+    @property
+    def slower(self) -> float:
+        """Return how many times as long a batch took whose lines were timed; 0 where none was."""
+        untimed = [each.took for each in self.single if each.lines is None]
+        return self.timed_batch / statistics.mean(untimed) if untimed else 0.0
 
     def named(self, sources: Sources) -> Workers:
         """Return the same with files as the user named them; others keep their path."""
-        found = []
-        for line in self.lines:
-            source = sources.of(line.file)
-            found.append(replace(line, file=source.name if source is not None else line.file))
-        return replace(self, lines=tuple(found))
+        names: dict[str, str] = {}
+
+        def named(path: str) -> str:
+            if path not in names:
+                source = sources.of(path)
+                names[path] = source.name if source is not None else path
+            return names[path]
+
+        lines = tuple(replace(line, file=named(line.file)) for line in self.lines)
+        single = tuple(
+            batch
+            if batch.lines is None
+            else replace(
+                batch, lines={(named(file), at): took for (file, at), took in batch.lines.items()}
+            )
+            for batch in self.single
+        )
+        return replace(self, lines=lines, single=single)
 
     def of(self, finding: Finding) -> float:
-        """Return what the lines of a finding's statement took of a batch, in nanoseconds."""
-        return sum(line.ns for line in self.lines if self.holds(finding, line))
+        """Return what the lines of a finding's statement took of a batch, with what they called, in
+        nanoseconds."""
+        total = sum(line.total_ns for line in self.lines if self.holds(finding, line))
+        return min(total, self.timed_batch)
 
     @staticmethod
     def holds(finding: Finding, line: WorkerLine) -> bool:
         """Say whether a line is of what a finding is about."""
-        first, last = extent(finding)
-        same = finding.cell is None and line.file == finding.filename
-        return same and first <= line.line <= last
+        return at_line(finding, line.file, line.line)
 
 
-def seen_there(costs: Costs, workers: Workers | None) -> Costs:
-    """Return what findings cost, of those that the trace does not show with the word that they ran
-    in workers, where they did."""
-    if workers is None:
-        return costs
-    each = (
-        replace(cost, seen=True, why=IN_WORKERS)
-        if cost.why == NOT_SEEN and workers.of(cost.finding)
-        else cost
-        for cost in costs.each
-    )
-    return replace(costs, each=tuple(each))
+def at_line(finding: Finding, file: str, line: int) -> bool:
+    """Say whether a line is of what a finding is about."""
+    first, last = extent(finding)
+    return finding.cell is None and file == finding.filename and first <= line <= last
 
 
 def read(folder: Path, root: Path, parent: int, window: tuple[int, int] | None) -> Workers | None:
@@ -127,7 +159,19 @@ def read(folder: Path, root: Path, parent: int, window: tuple[int, int] | None) 
         len(timed),
         mean,
         tuple(_lines(timed, root)),
+        tuple(_batch(row, root) for row in (*counted, *timed)),
     )
+
+
+def _batch(row: Mapping[str, Any], root: Path) -> Batch:
+    lines: dict[tuple[str, int], int] | None = None
+    if row["lines"] is not None:
+        lines = {}
+        for file, first, _, _, _, total, _ in row["lines"]:
+            at = str(root / file), first
+            lines[at] = lines.get(at, 0) + total
+    took = row["end"] - row["start"]
+    return Batch(row["loader"], row["workers"], row["worker"], took, lines)
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
@@ -157,10 +201,13 @@ def _busy(rows: Iterable[Mapping[str, Any]], window: tuple[int, int]) -> float |
 def _lines(timed: Sequence[Mapping[str, Any]], root: Path) -> list[WorkerLine]:
     sums: dict[tuple[str, int, int, str], list[int]] = {}
     for row in timed:
-        for file, first, last, function, spent, calls in row["lines"]:
-            known = sums.setdefault((str(root / file), first, last, function), [0, 0])
-            known[0] += spent
-            known[1] += calls
+        for file, first, last, function, *values in row["lines"]:
+            known = sums.setdefault((str(root / file), first, last, function), [0, 0, 0])
+            for at, value in enumerate(values):  # by itself, with what it called, times
+                known[at] += value
     count = len(timed)
-    found = [WorkerLine(*at, spent / count, calls / count) for at, (spent, calls) in sums.items()]
+    found = [
+        WorkerLine(*at, spent / count, total / count, calls / count)
+        for at, (spent, total, calls) in sums.items()
+    ]
     return sorted(found, key=lambda line: -line.ns)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torchlint.base.finding import Finding
+from torchlint.profile.bounds import Whole
 from torchlint.profile.growth import Growth
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
@@ -27,6 +28,7 @@ class Content:
         top: how many kernels, waits, places and findings of a kind are shown.
         against: an older report, shown beside it.
         waits: where the program waits.
+        whole: of which bounds are told as parts.
         costs: findings, with what was measured at their places.
         lines: what places of the program cost.
         checked: whether the program's files were checked.
@@ -42,6 +44,7 @@ class Content:
     top: int
     against: Report | None = None
     waits: Waits | None = None
+    whole: Whole | None = None
     costs: Costs | None = None
     lines: tuple[LineCost, ...] | None = None
     checked: bool = False
@@ -60,6 +63,12 @@ class Content:
     def before(self) -> Rank | None:
         """Return the rank of the older report."""
         return None if self.against is None else self.against.rank(self.rank)
+
+    @property
+    def recorded(self) -> Whole:
+        """Return what times are compared with that are no bounds: they were taken there."""
+        whole = self.shown.figures.span if self.waits is None else self.waits.span
+        return Whole(whole, None if self.whole is None else self.whole.steps)
 
     @property
     def workers(self) -> Workers | None:

@@ -10,7 +10,7 @@ from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.live import Steps
 from torchlint.profile.output.forecast import of_finding
 from torchlint.profile.output.run import proof
-from torchlint.profile.output.table import part_of, span
+from torchlint.profile.output.table import measure, part, share, span
 from torchlint.profile.predicted import Predicted
 from torchlint.report.kit.terminal import BOLD, paint
 from torchlint.report.kit.words import clipped, pluralise, visible
@@ -26,10 +26,13 @@ BASES: Mapping[str, str] = {
     "launch": "with one launch for all of its own",
     "gpu": "without all it does",
     "upload": "without what the host does there",
+    "sample": "without what the host does there",
     "loader": "without the waits for batches",
     "memory": "without the allocator's calls of the driver",
 }
 """Effects of rules, in words."""
+_SLOWER = 1.2
+"""From which ratio on a bound is told as a part of both steps, with the profiler and without."""
 _ARITHMETIC = ("launch", "gpu")
 """Effects that take out, of a CPU's trace, what mending may leave."""
 
@@ -131,32 +134,44 @@ def count(found: Iterable[Told]) -> int:
 def together(costs: Costs) -> str:
     """Return what mending all findings saves at most."""
     return (
-        f"mending all saves at most {part_of(costs.joint, costs.span)} of {span(costs.span)}; "
-        f"those that have a fix, at most {part_of(costs.fixable, costs.span)}"
+        f"mending all saves at most {part(costs.joint, costs.whole)} of {measure(costs.whole)}; "
+        f"those that have a fix, at most {part(costs.fixable, costs.whole)}"
     )
 
 
 def saves(cost: FindingCost, costs: Costs) -> str:
     """Return what mending a finding alone saves at most."""
     assert cost.bound is not None
-    return f"at most {part_of(cost.bound.alone_ns, costs.span)}"
+    return f"at most {part(cost.bound.alone_ns, costs.whole)}"
 
 
 def basis(cost: FindingCost, costs: Costs) -> str:
     """Return what a bound rests on, and what it is once all others are mended."""
     assert cost.bound is not None
     words = BASES.get(cost.effect, cost.effect)
-    if not costs.device and cost.effect in _ARITHMETIC:
+    if cost.effect == "sample" and cost.seen is not True:
+        words = BASES["loader"]
+    if cost.worker_ns is not None:
+        words = f"without the {span(cost.worker_ns)} that it takes a worker for a batch"
+    elif not costs.device and cost.effect in _ARITHMETIC:
         words = "without all it does on this CPU, although its arithmetic may stay"
-    waited = "" if cost.wait is None else f"; it waits {part_of(cost.wait.waited, costs.span)}"
+    waited = "" if cost.wait is None else f"; it waits {part(cost.wait.waited, costs.recorded)}"
     joint = cost.bound.joint_ns
     once = (
-        ""
-        if joint == cost.bound.alone_ns
-        else f"; {part_of(joint, costs.span)} once all others are"
+        "" if joint == cost.bound.alone_ns else f"; {part(joint, costs.whole)} once all others are"
     )
     sure = cost.cost is None or cost.cost.site.certainty != "aligned"
-    return f"{words}{waited}{once}{'' if sure else '; its calls are probably those of the line'}"
+    probably = "" if sure else "; its calls are probably those of the line"
+    return f"{words}{waited}{_under(cost, costs)}{once}{probably}"
+
+
+def _under(cost: FindingCost, costs: Costs) -> str:
+    """Return which part of a step under the profiler a bound is, where that is another one than of
+    a step without it, with which bounds are compared."""
+    alone = cost.bound.alone_ns if cost.bound is not None and cost.worker_ns is None else 0
+    if not alone or costs.span <= _SLOWER * costs.whole.ns:
+        return ""
+    return f", {share(alone, costs.span)} of a step under the profiler"
 
 
 def _listed(
@@ -165,7 +180,9 @@ def _listed(
     for told in found[:top]:
         takes = line_takes(told.cost, costs)
         words = _finding(told)
-        yield f"  {words.removesuffix('.') if takes else words}{takes}"
+        if takes and not words.endswith("..."):
+            words = words.removesuffix(".")
+        yield f"  {words}{takes}"
         yield from (f"  {line}" for line in _foretold(told.cost, predicted))
         if takes:
             yield from (f"  {line}" for line in _proof(told.cost, steps))
@@ -176,7 +193,7 @@ def line_takes(cost: FindingCost, costs: Costs) -> str:
     """Return what the most costly line of a finding takes, where that is worth a word."""
     if cost.most_ns < NEGLIGIBLE * costs.span:
         return ""
-    return f"; its line takes {part_of(cost.most_ns, costs.span)}"
+    return f"; its line takes {part(cost.most_ns, costs.recorded)}"
 
 
 def _more(found: Sequence[Told], top: int) -> Iterator[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.base.finding import Finding
+from torchlint.profile.bounds import Whole
 from torchlint.profile.lines import HOT, LineCost, about
-from torchlint.profile.output.table import part_of, span
+from torchlint.profile.output.table import part, recorded
 from torchlint.profile.output.waiting import place
 from torchlint.report.kit.terminal import BOLD, aligned, paint
 from torchlint.report.kit.words import DASH, size, visible
@@ -17,7 +18,7 @@ COSTS = ("host", "backward", "GPU", "waits", "copied", "allocated", "place")
 
 def hot(
     found: Sequence[LineCost],
-    whole: int,
+    whole: Whole,
     top: int,
     color: bool,
     *,
@@ -28,7 +29,7 @@ def hot(
 
     Args:
         found: the places.
-        whole: the time of the run in nanoseconds.
+        whole: what was recorded.
         top: how many are shown.
         color: whether a terminal takes colours.
         checked: whether the program's files were checked.
@@ -39,7 +40,7 @@ def hot(
     yield ""
     title = "hot, no bound" if checked else "hot places"
     yield paint(
-        f"{title}: above {100 * HOT:g} % of {span(whole)} by one of the times, which overlap",
+        f"{title}: above {100 * HOT:g} % of {recorded(whole)} by one of the times, which overlap",
         BOLD,
         color,
     )
@@ -56,19 +57,22 @@ def filled(rows: Sequence[Sequence[str]]) -> list[int]:
     return [at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0") for row in rows)]
 
 
-def hot_row(cost: LineCost, whole: int, findings: Iterable[Finding] = ()) -> tuple[str, ...]:
-    """Return what a place cost, one cell for each of `COSTS`.
+def hot_row(cost: LineCost, whole: Whole, findings: Iterable[Finding] = ()) -> tuple[str, ...]:
+    """Return what a place cost, one cell for each of `COSTS`: of a run, what it did in one step.
 
     Args:
         cost: of the place.
-        whole: the time of the run in nanoseconds.
+        whole: what was recorded.
         findings: those of them that are about the place are named beside it.
     """
     codes = sorted({finding.code for finding in findings if about(finding, cost.site)})
     times = (cost.host_ns, cost.backward_ns, cost.gpu_ns, cost.wait_ns)
     sizes = (cost.copied_bytes, cost.alloc_bytes)
     return (
-        *(part_of(time, whole) for time in times),
-        *(DASH if nbytes is None else size(nbytes) if nbytes else "0" for nbytes in sizes),
+        *(part(time, whole) for time in times),
+        *(
+            DASH if nbytes is None else size(nbytes // (whole.steps or 1)) if nbytes else "0"
+            for nbytes in sizes
+        ),
         visible(" ".join((place(cost.site), *codes))),
     )

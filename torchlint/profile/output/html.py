@@ -14,8 +14,8 @@ from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import Told, basis, count, line_takes, parts, saves
 from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
-from torchlint.profile.output.table import beside, part_of, rows, share, span
-from torchlint.profile.output.waiting import place
+from torchlint.profile.output.table import beside, part, part_of, recorded, rows, share, span
+from torchlint.profile.output.waiting import wait_row
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.timeline import Bar, Timeline
 from torchlint.profile.waits import Waits
@@ -51,18 +51,17 @@ def render(content: Content) -> str:
     """
     report, shown, before, top = content.report, content.shown, content.before, content.top
     waits, steps = content.waits, content.steps
-    whole = waits.span if waits is not None else shown.figures.span
     page = {
         "command": shlex.join(("torchlint", *report.command)),
-        "headline": headline(shown, waits, steps),
+        "headline": headline(shown, waits, steps, content.whole),
         "device": shown.device or "no GPU in the trace",
         "of": _of(shown),
         "growth": list(growing.sentences(content.growth)),
         "findings": _findings(content),
         "others": _others(content),
-        "waits": _waits(waits, top),
+        "waits": _waits(content, waits, top),
         "predicted": _predicted(content),
-        **_places(content, whole),
+        **_places(content),
         "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
         "loading": _loading(content),
         "rows": _rows(shown, before),
@@ -206,30 +205,26 @@ def _fix(finding: Finding) -> dict[str, str]:
     }
 
 
-def _waits(waits: Waits | None, top: int) -> dict[str, Any]:
+def _waits(content: Content, waits: Waits | None, top: int) -> dict[str, Any]:
     if waits is None:
         return {"joint": "", "rows": []}
+    whole = content.whole or content.recorded
     return {
-        "joint": part_of(waits.joint, waits.span),
-        "rows": [
-            (
-                part_of(wait.alone, waits.span),
-                part_of(wait.waited, waits.span),
-                f"{wait.calls:,}",
-                place(wait.site),
-            )
-            for wait in waits.each[:top]
-        ],
+        "joint": part(waits.joint, whole),
+        "rows": [wait_row(wait, waits, whole) for wait in waits.each[:top]],
     }
 
 
-def _places(content: Content, whole: int) -> dict[str, Any]:
+def _places(content: Content) -> dict[str, Any]:
     """Return the table of the most costly places, with the findings there, their shares those of
-    the `whole` time; columns in which nothing was measured are left out."""
+    what was recorded; columns in which nothing was measured are left out."""
     known = content.findings
-    cells = [hot_row(cost, whole, known) for cost in (content.lines or ())[: content.top]]
+    cells = [
+        hot_row(cost, content.recorded, known) for cost in (content.lines or ())[: content.top]
+    ]
     kept = filled(cells)
     return {
+        "places_of": recorded(content.recorded),
         "places_head": [COSTS[at] for at in kept],
         "places": [[row[at] for at in kept] for row in cells],
     }

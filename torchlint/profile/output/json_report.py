@@ -112,7 +112,12 @@ def _line(cost: LineCost) -> dict[str, Any]:
 
 
 def _bounds(costs: Costs) -> dict[str, int]:
-    return {"span_ns": costs.span, "joint_ns": costs.joint, "fixable_ns": costs.fixable}
+    return {
+        "span_ns": costs.span,
+        "whole_ns": costs.whole.ns,
+        "joint_ns": costs.joint,
+        "fixable_ns": costs.fixable,
+    }
 
 
 def _finding(cost: FindingCost, costs: Costs, content: Content) -> dict[str, Any]:
@@ -141,6 +146,7 @@ def _finding(cost: FindingCost, costs: Costs, content: Content) -> dict[str, Any
             "negligible": costs.negligible(cost),
         },
         "why": cost.why or None,
+        "worker_ns": cost.worker_ns,
         "cost": None if cost.cost is None else _line(cost.cost),
         "wait": None if cost.wait is None else _wait(cost.wait),
         "proof": run.proof(cost, content.steps),

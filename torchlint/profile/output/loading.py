@@ -13,6 +13,8 @@ from torchlint.profile.workers import Workers
 from torchlint.report.kit.terminal import BOLD, aligned, paint
 from torchlint.report.kit.words import digits, visible
 
+_DEAR = 1.5
+"""From which ratio on it is told that timing lines makes batches longer."""
 HEAD = ("a batch", "times", "place")
 
 
@@ -28,7 +30,8 @@ def rows(of: Workers) -> Iterator[Row]:
 def title(of: Workers) -> str:
     """Return what stands above the lines."""
     batches = f"{of.timed} batch{'es' * (of.timed != 1)}"
-    return f"in the workers: lines above 3 % of a batch, {span(of.timed_batch)} in {batches}"
+    dear = f", which timing them makes {of.slower:.1f} x as long" if of.slower > _DEAR else ""
+    return f"in the workers: lines above 3 % of a batch, {span(of.timed_batch)} in {batches}{dear}"
 
 
 def lines(content: Content) -> list[tuple[str, str, str]]:
@@ -40,7 +43,8 @@ def lines(content: Content) -> list[tuple[str, str, str]]:
         codes = sorted({one.code for one in content.findings if of.holds(one, line)})
         place = " ".join((f"{line.file}:{line.line}, in {line.function}", *codes))
         cost = f"{span(line.ns)} ({share(line.ns, of.timed_batch)})"
-        found.append((cost, digits(line.calls), visible(place)))
+        times = digits(line.calls) if line.calls < 1000 else f"{line.calls:,.0f}"
+        found.append((cost, times, visible(place)))
     return found
 
 

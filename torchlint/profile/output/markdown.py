@@ -11,8 +11,8 @@ from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import Told, basis, count, parts, saves, together
 from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
-from torchlint.profile.output.table import Row, beside, part_of, rows
-from torchlint.profile.output.waiting import place
+from torchlint.profile.output.table import Row, beside, recorded, rows
+from torchlint.profile.output.waiting import HEAD, wait_row
 from torchlint.profile.predicted import Predicted
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.words import clipped, pluralise, visible
@@ -26,17 +26,21 @@ def render(content: Content) -> str:
     """Return the report."""
     waits, costs, top = content.waits, content.costs, content.top
     shown, older = content.shown, content.before
-    lines = ["## torchlint profile", "", plain(headline(shown, waits, content.steps))]
+    lines = [
+        "## torchlint profile",
+        "",
+        plain(headline(shown, waits, content.steps, content.whole)),
+    ]
     for words in growing.sentences(content.growth):
         lines += ["", plain(f"{words[0].upper()}{words[1:]}.")]
     if costs is not None and costs.each:
         lines += ["", "### Findings", "", *_findings(costs, content.predicted, top)]
     if waits is not None and waits.each:
-        lines += ["", "### Waits for the device", "", *_waits(waits, top)]
+        lines += ["", "### Waits for the device", "", *_waits(content, waits, top)]
     if content.predicted is not None:
         lines += ["", "### Predicted for a GPU", "", *_predicted(content.predicted, top)]
     if content.lines and waits is not None:
-        lines += ["", "### Places", "", *_costly(content, waits.span)]
+        lines += ["", "### Places", "", *_costly(content)]
     lines += _workers(content)
     steps = run.rows(content.steps) if content.steps is not None and older is None else ()
     now = (*steps, *rows(shown, top))
@@ -120,23 +124,20 @@ def _finding(told: Told) -> str:
     return f"{_code(f'{one.filename}:{one.start.row}')} **{one.code}** {plain(one.message)}{times}"
 
 
-def _waits(waits: Waits, top: int) -> Iterator[str]:
-    whole = waits.span
-    found = [
-        (
-            part_of(wait.alone, whole),
-            part_of(wait.waited, whole),
-            f"{wait.calls:,}",
-            _code(place(wait.site)),
-        )
-        for wait in waits.each[:top]
-    ]
-    yield from table(("saves at most", "waits", "calls", "place"), found)
+def _waits(content: Content, waits: Waits, top: int) -> Iterator[str]:
+    whole = content.whole or content.recorded
+    found = [wait_row(wait, waits, whole) for wait in waits.each[:top]]
+    yield from table(HEAD, [(*cells, _code(at)) for *cells, at in found])
 
 
-def _costly(content: Content, whole: int) -> Iterator[str]:
+def _costly(content: Content) -> Iterator[str]:
+    if content.recorded.steps is not None:
+        yield f"Parts of {recorded(content.recorded)}."
+        yield ""
     known = content.findings
-    found = [hot_row(cost, whole, known) for cost in (content.lines or ())[: content.top]]
+    found = [
+        hot_row(cost, content.recorded, known) for cost in (content.lines or ())[: content.top]
+    ]
     shown = filled(found)
     cells = [[plain(row[at]) for at in shown] for row in found]
     yield from table([COSTS[at] for at in shown], cells)

@@ -47,7 +47,7 @@ def rows(of: Steps) -> Iterator[Row]:
     times = "" if of.slower is None else f", {of.slower:.2f} x as long"
     yield (
         "step, under the profiler",
-        f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): what follows is of these",
+        f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): figures are of these",
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from torchlint.profile.bounds import Whole
 from torchlint.profile.live import Steps
 from torchlint.profile.output.table import share, span
 from torchlint.profile.report import Rank
 from torchlint.profile.waits import Waits
 
 
-def headline(rank: Rank, waits: Waits | None, run: Steps | None = None) -> str:
+def headline(
+    rank: Rank, waits: Waits | None, run: Steps | None = None, whole: Whole | None = None
+) -> str:
     """Return what a reader should know first: how long a step takes, without the profiler where the
     program was run, what the device does in it, and what all waits for it cost."""
     of, parts = rank.figures, []
@@ -31,5 +34,5 @@ def headline(rank: Rank, waits: Waits | None, run: Steps | None = None) -> str:
     first = f"{'; '.join(parts)}."
     if waits is None or not waits.each:
         return first
-    joint = share(waits.joint, waits.span)
+    joint = share((whole or Whole(waits.span)).share(waits.joint), 1)
     return f"{first} Without all waits for the device the run would be at most {joint} shorter."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from torchlint.profile.bounds import Whole
 from torchlint.profile.report import Rank
 from torchlint.report.kit.words import DASH, digits, size
 from torchlint.trace.figures import Figures
@@ -33,6 +34,24 @@ def share(part: float | None, whole: float) -> str:
 def part_of(time: int | None, whole: int) -> str:
     """Return a time, and which part of a whole it is: ``12.3 ms (4.5 %)``."""
     return f"{span(time)} ({share(time, whole)})" if time else span(time)
+
+
+def part(time: int | None, whole: Whole) -> str:
+    """Return a time, and which part of a whole it is: of a run, that of one step."""
+    if not time:
+        return span(time)
+    told = min(time, whole.ns)
+    return f"{span(told / (whole.steps or 1))} ({share(told, whole.ns)})"
+
+
+def measure(whole: Whole) -> str:
+    """Return what parts are of: ``31.6 ms``, or ``a step of 6.3 ms``."""
+    return span(whole.ns) if whole.steps is None else f"a step of {span(whole.ns / whole.steps)}"
+
+
+def recorded(whole: Whole) -> str:
+    """Return the same of what was recorded, which a run's steps took under the profiler."""
+    return measure(whole) + ("" if whole.steps is None else " under the profiler")
 
 
 def beside(now: Iterable[Row], before: Iterable[Row]) -> Iterator[tuple[str, str, str]]:

@@ -53,7 +53,7 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     """Yield what places of the program cost: waits, findings with a bound, hot places, and the
     findings that have none."""
     costs, top = content.costs, content.top
-    yield from waiting(waits, top, color)
+    yield from waiting(waits, content.whole or content.recorded, top, color)
     if costs is not None and costs.each:
         yield from bounded(costs, top, color, content.steps, content.predicted)
         if not waits.frames:
@@ -62,7 +62,7 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     told = [cost.finding for cost in known if cost.bound is not None]
     rest = list(unruled(content.lines or (), told, waits.span))
     others = [cost.finding for cost in known if cost.bound is None]
-    yield from hot(rest, waits.span, top, color, checked=content.checked, findings=others)
+    yield from hot(rest, content.recorded, top, color, checked=content.checked, findings=others)
     yield from loading(content, color)
     if costs is not None:
         yield from unbounded(costs, top, content.steps, content.predicted)

@@ -4,37 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint.profile.output.table import part_of, span
+from torchlint.profile.bounds import Whole
+from torchlint.profile.output.table import measure, part
 from torchlint.profile.sites import Site
 from torchlint.profile.waits import Wait, Waits
 from torchlint.report.kit.terminal import BOLD, aligned, paint
-from torchlint.report.kit.words import visible
+from torchlint.report.kit.words import digits, visible
+
+HEAD = ("saves at most", "waits", "calls", "place")
 
 
-def waiting(found: Waits, top: int, color: bool) -> Iterator[str]:
+def waiting(found: Waits, whole: Whole, top: int, color: bool) -> Iterator[str]:
     """Yield the section on waits, where there are any.
 
     Args:
         found: the waits.
+        whole: of which what they save is told as a part.
         top: how many are shown.
         color: whether a terminal takes colours.
     """
     if found.each:
         yield ""
         yield paint(
-            f"waits for the device: without all of them {span(found.span)} would be shorter by at "
-            f"most {part_of(found.joint, found.span)}",
+            f"waits for the device: without all of them {measure(whole)} would be shorter by at "
+            f"most {part(found.joint, whole)}",
             BOLD,
             color,
         )
-        rows = [("saves at most", "waits", "calls", "place")]
-        rows += [_row(wait, found.span) for wait in found.each[:top]]
-        yield from aligned(rows)
+        rows = [HEAD, *(wait_row(wait, found, whole) for wait in found.each[:top])]
+        yield from aligned([(*cells, visible(at)) for *cells, at in rows])
 
 
-def _row(wait: Wait, whole: int) -> tuple[str, str, str, str]:
-    times = part_of(wait.alone, whole), part_of(wait.waited, whole)
-    return *times, f"{wait.calls:,}", visible(place(wait.site))
+def wait_row(wait: Wait, found: Waits, whole: Whole) -> tuple[str, str, str, str]:
+    """Return the cells of a wait below `HEAD`: of a run, what it is in one step."""
+    within = Whole(found.span, whole.steps)
+    calls = f"{wait.calls:,}" if whole.steps is None else digits(wait.calls / whole.steps)
+    return part(wait.alone, whole), part(wait.waited, within), calls, place(wait.site)
 
 
 def place(site: Site) -> str:

@@ -67,8 +67,9 @@ class Profiling(Recording):
         self.trace = ""
         self.settle = int(settings.get("settle", max(1, int(settings["warmup"]) // 2)))
         self.timed_to = max(self.settle + 1, int(settings["warmup"]))
-        self.ends: list[tuple[int, int]] = []
-        """(time, nanoseconds in DataLoaders so far) at the ends of the steps that are timed."""
+        self.ends: list[tuple[int, int, int, int]] = []
+        """(time, nanoseconds in DataLoaders so far, batches of worker processes so far, nanoseconds
+        in taking these) at the ends of the steps that are timed."""
         self.total: int | None = None
         self.queued: int | None = None
         """Nanoseconds in which the training thread could have run in these steps, had it had a
@@ -111,7 +112,7 @@ class Profiling(Recording):
     def _time(self) -> None:
         if self.steps == self.settle:
             self.queued = _queued()
-        self.ends.append((time.perf_counter_ns(), self.loader_ns))
+        self.ends.append((time.perf_counter_ns(), self.loader_ns, *self.from_workers))
         if self.steps == self.timed_to:
             self._sync()
             self.total = time.perf_counter_ns() - self.ends[0][0]
@@ -185,6 +186,8 @@ class Profiling(Recording):
                 "total_ns": self.total,
                 "queued_ns": None if self.total is None else self.queued,
                 "ends_ns": self.ends,
+                "threads": self.torch.get_num_threads(),
+                "cores": _cores(),
                 "device": self.torch.cuda.get_device_name() if cuda else "",
                 "marks": len(self.marks.rows),
                 "unmarked": self.marks.unmarked,
@@ -220,6 +223,14 @@ def _queued() -> int | None:
             return int(line.read().split()[1])
     except (OSError, ValueError, IndexError):
         return None
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not everywhere
+        return os.cpu_count() or 1
 
 
 def _config() -> Any:

@@ -38,6 +38,8 @@ class Recording:
         self.steps = 0
         self.loader_ns = 0
         """Nanoseconds spent in DataLoaders so far."""
+        self.from_workers: tuple[int, int] = (0, 0)
+        """Batches that worker processes made so far, and nanoseconds spent in taking them."""
         self.dumped = False
         self.trouble: list[str] = []
 
@@ -84,7 +86,11 @@ class Recording:
             except StopIteration:
                 self._after_last_batch(this)
                 raise
-            self.loader_ns += time.perf_counter_ns() - start
+            took = time.perf_counter_ns() - start
+            self.loader_ns += took
+            if getattr(this, "_num_workers", 0):
+                batches, waited = self.from_workers
+                self.from_workers = batches + 1, waited + took
             self._after_batch(this)
             return batch
 

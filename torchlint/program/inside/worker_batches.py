@@ -23,7 +23,7 @@ from .statement_marks import Marks
 
 FLAG = "lines-of-workers"
 """In the run's folder while the lines of workers are timed."""
-_MOST = 50
+_MOST = 100
 """Lines of a batch that are written, the most costly first."""
 
 
@@ -96,11 +96,11 @@ class WorkerBatches:
 
 class Stopwatch:
     """Adds up the time of each marked statement of this thread, without that of marked statements
-    in it."""
+    in it, and with it."""
 
     def __init__(self) -> None:
         self.spent: dict[str, list[int]] = {}
-        """(nanoseconds, times) by the name of a mark."""
+        """(nanoseconds by itself, all nanoseconds, times) by the name of a mark."""
         self.running: list[_Running] = []
         self._thread = threading.get_ident()
 
@@ -111,9 +111,9 @@ class Stopwatch:
         return _Running(name, self)
 
     def lines(self, marks: Marks) -> list[tuple[Any, ...]]:
-        """Return the most costly statements as (file, first line, last line, function, nanoseconds,
-        times)."""
-        most = sorted(self.spent.items(), key=lambda each: -each[1][0])[:_MOST]
+        """Return the most costly statements as (file, first line, last line, function, nanoseconds
+        by itself, all nanoseconds, times)."""
+        most = sorted(self.spent.items(), key=lambda each: -each[1][1])[:_MOST]
         return [
             (*marks.rows[int(name[len(statement_marks.PREFIX) :])], *spent) for name, spent in most
         ]
@@ -140,9 +140,11 @@ class _Running:
             pass  # the head of a statement that raised has no end
         if running:
             running[-1].inner += took
-        spent = self.watch.spent.setdefault(self.name, [0, 0])
+        spent = self.watch.spent.setdefault(self.name, [0, 0, 0])
         spent[0] += took - self.inner
-        spent[1] += 1
+        if all(other.name != self.name for other in running):  # else it is in the outer one
+            spent[1] += took
+        spent[2] += 1
 
 
 def mark_main(marks: Marks) -> None:

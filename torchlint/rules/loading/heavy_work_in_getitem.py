@@ -146,7 +146,7 @@ rule = Rule(
     message="{what} is repeated for every {unit}; do it once in __init__ or offline.",
     severity="warning",
     default=True,
-    effect="loader",
+    effect="sample",
     triggers=(b"__getitem__", b"ollat"),
     equivalence="bitwise",
 )
