@@ -747,6 +747,143 @@ def test_a_sum_that_is_looked_at_stays(name: str) -> None:
     assert changed(source) == source
 
 
+BEHIND = (
+    BACK.format(given="loss.item(), out.abs().max().item()")
+    + """\
+def run():
+    kept = []
+    for epoch in range(2):
+        for x, y in loader:
+            loss, size = losses_of(x, y)
+        {first}
+        print(f"{{loss:.6f}}")
+    return kept
+
+print(run())
+"""
+)
+
+
+@pytest.mark.parametrize("first", ["kept.append(loss)", "kept.append(loss)\n        epoch += 1"])
+def test_a_name_that_several_lines_behind_the_loop_read_becomes_a_number_once(first: str) -> None:
+    source = HEAD + BEHIND.format(first=first)
+    after = changed(source)
+    assert "        loss = float(loss)\n        kept.append(loss)\n" in after
+    assert after.count("float(") == 1
+    assert output(after) == output(source)
+    assert changed(after) == after
+
+
+@pytest.mark.parametrize(
+    "first", ["if kept:\n            print(loss)", "kept and kept.append(loss)", "print(epoch)"]
+)
+def test_a_name_of_which_no_line_is_surely_the_first_becomes_a_number_where_it_is_read(
+    first: str,
+) -> None:
+    source = HEAD + BEHIND.format(first=first)
+    after = changed(source)
+    assert "        loss = float(loss)\n" not in after
+    assert "{float(loss):.6f}" in after
+    assert output(after) == output(source)
+
+
+def test_a_sum_that_nobody_reads_behind_the_loop_is_not_read_there() -> None:
+    epochs = "for epoch in range(2):\n    total = 0.0\n" + indented(
+        TURN + indented(ADD + "if i % 3 == 2:\n    print(total)\n    total = 0.0\n")
+    )
+    after = changed(HEAD + epochs + "del total\n")
+    assert "print(float(total))" in after
+    assert "total = float(total)" not in after
+    assert output(after) == output(HEAD + epochs + "del total\n")
+    read = HEAD + epochs + "print(total)\n"
+    assert "    total = float(total)\n" in changed(read)
+    assert output(changed(read)) == output(read)
+
+
+COUNTS = {
+    "(out.argmax(1) == y).sum().item()": "(out.argmax(1) == y).sum()\n",
+    "torch.sum(out.argmax(1) == y).item()": "torch.sum(out.argmax(1) == y)\n",
+    "(y == 1).any().item()": "(y == 1).any().detach().long()\n",
+    "y.max().item()": "y.max().detach().long()\n",
+    "y.int().sum(dtype=torch.int32).item()": "y.int().sum(dtype=torch.int32).detach().long()\n",
+}
+
+
+@pytest.mark.parametrize(("read", "added"), COUNTS.items())
+def test_a_count_is_added_as_it_is(read: str, added: str) -> None:
+    source = HEAD + function("right = 0\n", f"right += {read}\n", "return right\n")
+    source = source.replace("range(7)]", "range(7)]\nloader = [(x, y.long()) for x, y in loader]")
+    after = changed(source)
+    assert f"right += {added}" in after or after == source
+    assert output(after) == output(source)
+
+
+def test_a_list_of_which_the_mean_is_taken_is_read_at_once() -> None:
+    body = "found.append(loss.item())\n"
+    source = HEAD + function("found = []\n", body, "return sum(found) / len(found)\n")
+    after = changed(source)
+    assert "    found = torch.stack(found).tolist()\n" in after
+    assert output(after) == output(source)
+    other = HEAD + function("found = []\n", body, "return found, len(found)\n")
+    assert "    found = [value.item() for value in found]\n" in changed(other)
+
+
+EPOCHS = """\
+def run({given}):
+    {start}
+    for epoch in range(2):
+        {more}
+        for i, (x, y) in enumerate(loader):
+            {count}
+            loss = criterion(model(x.to(device)), y.to(device))
+            loss.backward()
+
+            print(loss.item())
+
+            print(epoch)
+
+            sgd.step()
+
+
+run({given})
+"""
+COUNTERS = {
+    "over all epochs": (("step = 0", "step += 1"), "step"),
+    "beside another": (("first, step = 1, 0", "step += 1"), "step"),
+    "worked out": (("first = 0", "step = epoch * len(loader) + i"), "step"),
+    "worked out the other way": (("first = 0", "step = i + epoch * len(loader)"), "step"),
+    "a fraction": (("step = 0.5", "step += 1"), "i"),
+    "by twos": (("step = 0", "step += 2"), "i"),
+    "now and then": (("step = 0", "if i % 2:\n                step += 1"), "i"),
+    "another sum": (("first = 0", "step = epoch + i"), "i"),
+    "set back": (("step = 0", "step += 1", "step = 0"), "i"),
+    "changed twice": (("step = 0", "step += 1\n            step += 1"), "i"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_logs_are_counted_by_what_counts_over_all_epochs(name: str) -> None:
+    (start, count, *more), counter = COUNTERS[name]
+    source = EPOCHS.format(start=start, count=count, more=(more or ["pass"])[0], given="")
+    after = changed(HEAD + source)
+    logs = f"\n            if {counter} % 50 == 0:\n                print(loss.item())\n\n"
+    assert f"{logs}                print(epoch)\n\n            sgd" in after
+
+
+@pytest.mark.parametrize(("given", "counter"), [("global_step", "global_step"), ("total", "i")])
+def test_a_count_that_is_handed_in_has_a_name_that_says_so(given: str, counter: str) -> None:
+    source = EPOCHS.format(start="pass", count=f"{given} += 1", more="pass", given=given)
+    assert f"if {counter} % 50 == 0:" in changed(HEAD + source.replace(f"\nrun({given})", ""))
+
+
+def test_a_loop_that_adds_1_to_a_name_needs_no_other_counter() -> None:
+    body = "steps = 0\nfor x, y in loader:\n    loss = step(x.to(device), y.to(device))\n"
+    source = HEAD + "def run():\n" + indented(body + "    print(loss.item())\n    steps += 1\n")
+    after = changed(source + "\nrun()\n")
+    assert "if steps % 50 == 0:" in after
+    assert "enumerate" not in after
+
+
 EVALUATION = """\
 from types import SimpleNamespace
 

@@ -205,17 +205,33 @@ def _cut_small(
 
 
 def _cut_line(line: Line, context: EditContext) -> Splice:
-    """Return the splice that deletes a whole line; a file without a final newline stays without
-    one."""
+    """Return the splice that deletes a whole line; of blank lines above and below it, the fewer go
+    too. A file without a final newline stays without one."""
     index = context.index
     start = context.line_start(context.span(line).start)
     row = index.position(context.after_line(line)).row
     first = index.position(start).row
     if row < len(index):
+        above, below = _blanks(context, first - 1, -1), _blanks(context, row + 1, 1)
+        spare = start == index.starts[first - 1] and min(above, below) > 0
+        if spare and above <= below:
+            start = index.starts[first - 1 - above]
+        elif spare and row + below < len(index):
+            row += below
         return Splice(Span(start, index.starts[row]), "")
     if first > 1 and start == index.starts[first - 1]:
         start = index.line_end(first - 1)
     return Splice(Span(start, len(context.text)), "")
+
+
+def _blanks(context: EditContext, row: int, step: int) -> int:
+    """Return how many lines from one on, upwards or downwards, are blank."""
+    index, found = context.index, 0
+    while 1 <= row <= len(index) and not (
+        context.text[index.starts[row - 1] : index.line_end(row)].strip()
+    ):
+        row, found = row + step, found + 1
+    return found
 
 
 def _insert(edit: InsertBefore | InsertAfter, context: EditContext) -> Splice:

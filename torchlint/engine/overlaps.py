@@ -48,12 +48,20 @@ def _touches_one_of(edit: Edit, edits: Sequence[Edit]) -> bool:
 def _touch(one: Edit, other: Edit) -> bool:
     """Say whether two edits meet; the same import from two fixes is written once and does not
     count, nor do lines that two fixes put behind one statement: they stand in the order of the
-    findings."""
+    findings. A line that is put behind one of which the other changes the end does not count
+    either."""
     if one.span == other.span and one.text == other.text and _IMPORT.fullmatch(one.text):
         return False
     if one.span == other.span and one.span.start == one.span.end and one.text != other.text:
         return not (one.text.startswith("\n") and other.text.startswith("\n"))
+    if _is_line_behind(one, other) or _is_line_behind(other, one):
+        return False
     return one.span.start <= other.span.end and other.span.start <= one.span.end
+
+
+def _is_line_behind(new: Edit, changed: Edit) -> bool:
+    line = new.span.start == new.span.end and new.text.startswith("\n")
+    return line and changed.span.start < changed.span.end == new.span.start
 
 
 def spliced(text: str, edits: Iterable[Edit]) -> str:

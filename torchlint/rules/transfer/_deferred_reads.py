@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.rule import (
     InsertAfter,
+    InsertBefore,
     Module,
     NeedImport,
     NodeEdit,
@@ -31,9 +32,12 @@ from torchlint.semantic.data.per_step_use import log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
+    Gathering,
     LoopSum,
     added,
     all_calls,
+    averaged_behind,
+    first_read_behind,
     gathering_loop,
     keeps_its_values,
     made_in_turn,
@@ -61,6 +65,8 @@ _RELIED_ON = (
     *LOSS_NAMES,
 )
 """What must be torch's own for the sums to be equal."""
+_COUNTING = frozenset(("sum", "count_nonzero"))
+"""Reductions that give 64 bits for whole numbers of any size."""
 _LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 _TITLE = "Sum on the device and read once after the loop"
 _LATER = "Read it where it is used"
@@ -187,7 +193,7 @@ class _Way:
             case cst.Expr(value=cst.Call(args=[cst.Arg(value=value)]) as append) if value is node:
                 if (filled := gathering_loop(self.module, append)) is not None:
                     number = f"{kind}(value)"
-                    self.edits.append(_numbers_after(self.module, filled.loop, append, number))
+                    self.edits += _numbers_after(self.module, filled, append, number)
                     return True
         found = _summed(self.module, node, self._kept)
         if found is not None:
@@ -201,7 +207,13 @@ class _Way:
         if uses is None:
             returned = only_returned(self.module, target)
             return returned is not None and all(self.handed_back(each, kind) for each in returned)
-        self.edits += [Replace(each, number_of(self.module, each, kind)) for each in uses.seldom]
+        seldom, line = uses.seldom, first_read_behind(self.module, target, uses)
+        if line is not None:
+            self.edits.append(InsertBefore(line, f"{target.value} = {kind}({target.value})"))
+            seldom = tuple(
+                r for r in seldom if self.module.is_within(r, self.module.loops(target)[0])
+            )
+        self.edits += [Replace(each, number_of(self.module, each, kind)) for each in seldom]
         return all(self.used(each, kind) for each in uses.each_step)
 
     def handed_back(self, node: cst.BaseExpression, kind: str) -> bool:
@@ -230,7 +242,7 @@ def _edits(module: Module, found: _Sum, method: str | None) -> tuple[Replace | I
     seldom = [each for each in found.sum.reads if each not in found.sum.each_step]
     after = [InsertAfter(loop, f"{name} = {found.kind}({name})")]
     return (
-        *(Replace(term.read.node, _added(term.read, method)) for term in found.terms),
+        *(Replace(term.read.node, _added(module, term.read, method)) for term in found.terms),
         *(Replace(each, number_of(module, each, found.kind)) for each in seldom),
         *(after if found.sum.read_after else ()),
     )
@@ -289,9 +301,27 @@ def _is_exact(module: Module, read: HostRead, found: LoopSum, terms: Iterable[_T
     return not (hooks_operations(module) or scripted(module) or replaced(module, *_RELIED_ON))
 
 
-def _added(read: HostRead, method: str | None) -> cst.BaseExpression:
-    held = read.tensor if read.node is read.tensor else detached(read.tensor)
+def _added(module: Module, read: HostRead, method: str | None) -> cst.BaseExpression:
+    """Return what a sum adds in place of a read: a count as it is, which has no graph and 64
+    bits."""
+    counted = _is_count(module, read.tensor)
+    if counted and method != METHOD_OF_KIND["float"]:
+        return read.tensor
+    held = read.tensor
+    if read.node is not read.tensor and not counted:
+        held = detached(held)
     return method_call(held, method) if method is not None else held
+
+
+def _is_count(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor is an integer of 64 bits: the number, or the sum, of truth values or
+    whole numbers."""
+    match tensor:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method)) as func, args=args):
+            plain = len(args) == (module.name(func) == f"torch.{method}")
+            whole = inferred(module, tensor).dtype == "int"
+            return plain and whole and method in _COUNTING
+    return False
 
 
 def read_where_used(module: Module, read: HostRead) -> Deferred | None:
@@ -336,6 +366,7 @@ def _taken(module: Module, way: _Way, site: cst.Call, place: tuple[int, int], ki
 
 
 _KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
+_NO_STEPS = "Behind a loop without steps torch.stack raises."
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
 
 
@@ -356,16 +387,27 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
         kept = method_call(kept, "clone")
     number = "float(value)" if read.how == "float" else "value.item()"
     number = f"{kind}(value)" if found.again else number
-    edits = (Replace(read.node, kept), _numbers_after(module, found.loop, append, number))
+    single = inferred(module, read.tensor).rank == 0 and kind is not None
+    single = single and (kind == "float" or read.how == "item") and averaged_behind(module, append)
+    after = _numbers_after(module, found, append, None if single else number)
+    notes = [_KEPT, _NO_STEPS if single else ""]
     title = "Collect the tensors and read them after the loop"
-    return Deferred(edits, title, _KEPT)
+    return Deferred((Replace(read.node, kept), *after), title, one_sentence(notes))
 
 
-def _numbers_after(module: Module, loop: cst.CSTNode, append: cst.Call, number: str) -> InsertAfter:
-    """Turn what a list holds into numbers behind the loop that filled it."""
+def _numbers_after(
+    module: Module, found: Gathering, append: cst.Call, number: str | None
+) -> tuple[NodeEdit, ...]:
+    """Turn what a list holds into numbers behind the loop that filled it: all at once, where no
+    `number` says how each is read."""
     assert isinstance(append.func, cst.Attribute)
     name = module.code(append.func.value)
-    return InsertAfter(loop, f"{name}[:] = [{number} for value in {name}]")
+    if number is None:
+        torch = name_for_module(module, "torch", "torch")
+        line = f"{name} = {torch}.stack({name}).tolist()"
+        return (InsertAfter(found.loop, line), NeedImport("torch", torch))
+    slot = name if found.alone else f"{name}[:]"
+    return (InsertAfter(found.loop, f"{slot} = [{number} for value in {name}]"),)
 
 
 def read_together(module: Module, read: HostRead) -> Deferred | None:

@@ -52,7 +52,7 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
     total += loss.detach().double()
-    hits += (out.argmax(1) == y).sum().detach().long()
+    hits += (out.argmax(1) == y).sum()
 total = float(total)
 hits = int(hits)
 print(total / len(loader), hits)
@@ -104,7 +104,8 @@ the tensor in memory of its own and all that is done with it is known; else it i
 
 Unsafe elsewhere: sums that are also read now and then inside the loop (`float(acc)` is written
 there), scaled terms, lists that only the lines behind the loop, or between two runs of it, read
-(`acc[:] = [...]` is put behind the loop), neighbours, in a tuple, in one statement or in lines below
+(`acc = torch.stack(acc).tolist()` is put behind the loop where the mean of it is taken, else `acc =
+[...]`), neighbours, in a tuple, in one statement or in lines below
 each other, that become one read of a stacked tensor, and arithmetic with several reads (`float(a) / (float(b) +
 1e-6)`) that is done on the device, where a division by zero raises nothing. What is computed is the
 same; until the loop has ended the variable holds tensors, and there is no float64 on MPS. There is

@@ -19,6 +19,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.data.step_counters import steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -275,28 +276,6 @@ def read_before(module: Module, read: HostRead) -> bool:
     return False
 
 
-@question(yes="the loop counts its steps in `{answer}`", no="the loop does not count its steps")
-def step_counter(module: Module, loop: cst.CSTNode | None) -> str | None:
-    """Return the name that ``for i, batch in enumerate(…)`` or ``for i in range(n)`` counts the
-    iterations of a loop with, or None."""
-    if not isinstance(loop, cst.For):
-        return None
-    iterated: cst.BaseExpression = loop.iter
-    while isinstance(iterated, cst.Call) and iterated.args:
-        # Behind a star import a builtin's name is not known for sure.
-        unknown = isinstance(iterated.func, cst.Name) and iterated.func.value == "enumerate"
-        name = "builtins.enumerate" if unknown else module.name(iterated.func) or ""
-        match name, loop.target, iterated.args:
-            case "builtins.enumerate", cst.Tuple(elements=[cst.Element(cst.Name(counter)), _]), _:
-                return counter
-            case (("builtins.range" | "tqdm.trange"), cst.Name(counter), [_] | [_, _]):
-                return counter if iterated.args[-1].keyword is None else None
-        if not name.startswith("tqdm") or name.endswith("trange"):
-            return None
-        iterated = iterated.args[0].value
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class LogLines:
     """Neighbouring lines of a loop over the data that do nothing but log.
@@ -330,7 +309,7 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
         return None
     if any(_counts(module, test) for test, _ in conditions_around(module, call, loop)):
         return None
-    counter = step_counter(module, loop)
+    counter = steps_counted(module, loop, lines[0])
     if counter is not None:
         return LogLines(tuple(lines), loop, counter, counted=True)
     used = {node.value for node in module.nodes(cst.Name)}

@@ -14,9 +14,9 @@ import libcst as cst
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
 from torchlint.semantic.code.guards import leaves, throttled
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import LOOPS, callee
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, callee
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
@@ -138,11 +138,26 @@ def sum_of_loop(module: Module, step: cst.AugAssign | cst.Assign) -> LoopSum | N
     reads = tuple(read for read in reads_of(module, loop, name) if read not in own)
     often = tuple(read for read in reads if not _now_and_then(module, read, loop))
     start = "int" if isinstance(literal, cst.Integer) else "float"
+    behind = _seen_behind(module, loop, name, [*steps, *map(module.small_statement, scalings)])
+    return LoopSum(name, loop, start, steps, bool(scalings), reads, often, behind)
+
+
+def _seen_behind(
+    module: Module, loop: cst.CSTNode, name: str, made: Iterable[cst.CSTNode | None]
+) -> bool:
+    """Say whether what a loop makes of a name is read behind it: not where the name is set anew
+    before, as by the next turn of a loop around it."""
     owner = module.tree.owners[loop]
-    elsewhere = isinstance(owner, cst.Module) or any(
-        not module.is_within(read, loop) for read in reads_of(module, owner, name)
+    if isinstance(owner, cst.Module):
+        inside = any(isinstance(above, LOOPS) for above in module.ancestors(loop))
+        if not inside or sees_globals(module, name):
+            return True
+    return any(
+        not module.is_within(read, loop)
+        for each in made
+        if each is not None
+        for read in readers_of(module, each, name)
     )
-    return LoopSum(name, loop, start, steps, bool(scalings), reads, often, elsewhere)
 
 
 @question()
@@ -176,6 +191,52 @@ class NumberUses:
 
     seldom: tuple[cst.Name, ...]
     each_step: tuple[cst.Name, ...]
+
+
+@question(
+    yes="all that reads it behind the loop comes after `{0}`",
+    no="what reads it behind the loop is read in one place, or here and there",
+    remember=False,
+)
+def first_read_behind(
+    module: Module, target: cst.Name, uses: NumberUses
+) -> cst.SimpleStatementLine | None:
+    """Return the first of the lines of one block that read a name behind the loop, where there are
+    several reads, all of them in lines below it: to make a number of it there is enough."""
+    loop = module.loops(target)[0]
+    behind = [each for each in uses.seldom if not module.is_within(each, loop)]
+    if len(behind) < 2:
+        return None
+    for above in module.ancestors(behind[0]):
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            lines = [line for line in above.body if _holds_any(module, line, behind)]
+            holds_all = all(_holds_any(module, above, [each]) for each in behind)
+            if not holds_all or not lines:
+                continue
+            first = lines[0]
+            if not isinstance(first, cst.SimpleStatementLine) or not module.before(loop, first):
+                return None
+            inside = module.is_within(loop, above)
+            return first if inside and _reads_surely(module, first, behind) else None
+    return None
+
+
+def _holds_any(module: Module, node: cst.CSTNode, reads: Iterable[cst.CSTNode]) -> bool:
+    return any(module.is_within(each, node) for each in reads)
+
+
+_CHOOSING = (cst.IfExp, cst.BooleanOperation, cst.Lambda)
+
+
+def _reads_surely(module: Module, line: cst.CSTNode, reads: Iterable[cst.Name]) -> bool:
+    """Say whether a line makes one of some reads on each way."""
+    return any(
+        not any(
+            isinstance(above, (*_CHOOSING, *COMPREHENSIONS)) for above in _upto(module, read, line)
+        )
+        for read in reads
+        if module.is_within(read, line)
+    )
 
 
 _SAME_RESULT = frozenset(("torch.no_grad", "torch.enable_grad", "torch.inference_mode"))
@@ -444,6 +505,29 @@ def gathered_reads(module: Module, append: cst.Call) -> list[cst.Name] | None:
     )
 
 
+_OF_SOME = frozenset(
+    ("numpy.mean", "numpy.average", "statistics.mean", "builtins.max", "builtins.min")
+)
+
+
+@question(yes="its mean is taken behind the loop", no="it may well be empty", remember=False)
+def averaged_behind(module: Module, append: cst.Call) -> bool:
+    """Say whether of a list, which only lines behind the loop read, one takes the mean or an end:
+    an empty list has none."""
+    for read in gathered_reads(module, append) or ():
+        above = module.parent(read)
+        call = module.parent(above) if isinstance(above, cst.Arg) else None
+        name = module.name(call.func) if isinstance(call, cst.Call) else None
+        if name in _OF_SOME:
+            return True
+        match module.parent(call) if call is not None else None:
+            case cst.BinaryOperation(operator=cst.Divide(), right=right) if (
+                right is call and name == "builtins.len"
+            ):
+                return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Gathering:
     """A loop that fills a list by ``name.append(…)``, which nothing looks at before its end.
@@ -452,10 +536,12 @@ class Gathering:
         loop: the loop.
         again: whether it is entered more than once for one list: numbers of earlier turns are in
             the list.
+        alone: whether nothing but the name can lead to the list when the loop has ended.
     """
 
     loop: cst.For | cst.While
     again: bool
+    alone: bool = True
 
 
 @question(yes="a loop fills the list", no="no loop is known to fill the list")
@@ -477,8 +563,11 @@ def gathering_loop(module: Module, append: cst.Call) -> Gathering | None:
     if not free or not all(_only_looks(module, read) for read in reads):
         return None
     found = free[-1]
-    plain = isinstance(found, (cst.For, cst.While)) and found.orelse is None
-    return Gathering(found, again=True) if plain else None
+    if not isinstance(found, (cst.For, cst.While)) or found.orelse is not None:
+        return None
+    owner = module.tree.owners[loop]
+    before = any(module.before(each, loop) for each in reads_of(module, owner, func.value.value))
+    return Gathering(found, again=True, alone=not before)
 
 
 def _fresh_list(
