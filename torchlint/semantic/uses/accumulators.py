@@ -24,7 +24,10 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
 from torchlint.semantic.uses.observers import (
     elsewhere,
+    elsewhere_reached,
+    is_interactive,
     is_stored,
+    reads_by_string,
     says,
     sees_globals,
     sees_variables,
@@ -150,7 +153,8 @@ def _seen_behind(
     owner = module.tree.owners[loop]
     if isinstance(owner, cst.Module):
         inside = any(isinstance(above, LOOPS) for above in module.ancestors(loop))
-        if not inside or sees_globals(module, name):
+        shown = is_interactive(module) or reads_by_string(module)
+        if not inside or shown or elsewhere_reached(module, name):
             return True
     return any(
         not module.is_within(read, loop)
