@@ -229,3 +229,22 @@ def test_a_comment_stays_behind_its_argument(end: str) -> None:
     assert "        shuffle=True,  # x\n        num_workers=4,\n        pin_memory=" in after
     assert after.count("# x") == 1
     ast.parse(after)
+
+
+def test_a_comment_behind_the_bracket_stays_with_the_last_argument() -> None:
+    lines = ["loader = DataLoader(data,", "    batch_size=4,", "    shuffle=True)  # in any order"]
+    before = program().replace(
+        "loader = DataLoader(ImageFolder(root), batch_size=4, shuffle=True)",
+        "data = ImageFolder(root)\n    " + "\n    ".join(lines),
+    )
+    after = fixed(before, "unsafe", codes=frozenset({"TL201"})).after
+    assert "batch_size=4,\n        num_workers=4,\n        pin_memory=" in after
+    assert "\n        shuffle=True)  # in any order\n" in after
+    ast.parse(after)
+
+
+def test_new_arguments_are_spaced_as_the_others() -> None:
+    before = program().replace("shuffle=True)", "shuffle = True)")
+    after = fixed(before, "unsafe", codes=frozenset({"TL201"})).after
+    assert "num_workers = 4" in after
+    assert "=4" not in after.replace("batch_size=4", "")

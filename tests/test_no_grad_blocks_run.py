@@ -116,3 +116,19 @@ def test_neighbours_share_a_block() -> None:
         "        other = generator(torch.ones(5, 3)).detach()\n"
         "    print(other.sum())\n"
     ) in after
+
+
+@pytest.mark.parametrize("comment", ["", "  # no_grad() breaks torch.compile here"])
+def test_a_comment_on_no_grad_is_believed(comment: str) -> None:
+    loop = f"""\
+def evaluate(model, loader, context):
+    model.eval()
+    total = 0.0
+    for x in loader:
+        with context:{comment}
+            loss = model(x).mean()
+        total += loss.item()
+    return total
+"""
+    after = fixed(f"import torch\n\n\n{loop}", "unsafe", codes=frozenset({"TL501"})).after
+    assert ("torch.no_grad()" in after) is not bool(comment)

@@ -669,9 +669,11 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
         if arg.keyword is not None and arg.keyword.value == name:
             args[index] = arg.with_changes(value=value)
             return call.with_changes(args=args)
-    new = cst.Arg(
-        value, cst.Name(name), cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    )
+    # Spaced as the last keyword of the call.
+    equal = args[-1].equal if args else None
+    spaced = isinstance(equal, cst.AssignEqual) and equal.deep_equals(cst.AssignEqual())
+    blank = cst.SimpleWhitespace(" " if spaced else "")
+    new = cst.Arg(value, cst.Name(name), cst.AssignEqual(blank, blank))
     if args:
         # A trailing comma and the line break behind it stay at the end; arguments on lines of their
         # own get one more line, and a comment behind the last one stays with it.

@@ -12,6 +12,7 @@ from torchlint.edits.positions import rendered
 from torchlint.edits.splice import EditContext, Splice, WithheldError
 from torchlint.rule import Append, Prepend, Replace
 
+_COMMENT = re.compile(r"[ \t]*#")
 _TOKEN = re.compile(r"\w+|[^\S\r\n]+|\r\n|[^\w ]")
 _ATOMS = (
     cst.Name,
@@ -81,6 +82,8 @@ def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:
     old, new = edit.node, edit.new
     keep = _keeps_parentheses(old, new)
     span = context.span(old, whole=not keep)
+    if isinstance(old, cst.Call) and isinstance(new, cst.Call) and _commented(span, context.text):
+        new = _added_above(old, new)
     code = rendered(new, context.tree, context.indent(old))
     if (
         isinstance(new, cst.BaseExpression)
@@ -90,6 +93,31 @@ def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:
     ):
         code = f"({code})"
     yield from trimmed(span, _spaced(span, code, context.text), context)
+
+
+def _commented(span: Span, text: str) -> bool:
+    """Say whether the last of several lines of code has its bracket and a comment at its end."""
+    last = text[span.start : span.end].rpartition("\n")
+    return bool(last[1]) and bool(last[2].strip(" \t)")) and bool(_COMMENT.match(text, span.end))
+
+
+def _added_above(old: cst.Call, new: cst.Call) -> cst.Call:
+    """Return a call whose new keywords stand above its last argument: so the comment behind that
+    stays with it."""
+    count = len(old.args)
+    names = [arg.keyword.value if arg.keyword is not None else "" for arg in new.args]
+    more = new.args[count:]
+    if not count or not more or "" in names[count - 1 :]:
+        return new
+    last = old.args[-1].keyword
+    if last is None or last.value != names[count - 1]:
+        return new
+    order = [*new.args[: count - 1], *more, new.args[count - 1]]
+    args = [
+        arg.with_changes(comma=place.comma, whitespace_after_arg=place.whitespace_after_arg)
+        for arg, place in zip(order, new.args, strict=True)
+    ]
+    return new.with_changes(args=args)
 
 
 def append(edit: Append, context: EditContext) -> Iterator[Splice]:

@@ -81,6 +81,7 @@ def evaluate(model, loader, train=False):
 
 ## Fix safety
 Unsafe: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail.
+Where a comment at the call speaks of `no_grad`, the fix is only suggested.
 
 ## Measure
 Timed is one evaluation of eight batches, whose total is read on every batch. What is saved is
@@ -96,6 +97,7 @@ loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -118,6 +120,7 @@ from torchlint.rules.training._inference import (
 from torchlint.rules.training._no_grad_fixes import NOTE, around
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -154,6 +157,8 @@ _UNUSED = (
     "no use of the result reaches a gradient, so the graph is recorded in vain; run it under "
     "torch.no_grad()."
 )
+_SPOKEN = re.compile(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
+_SAID = "A comment there speaks of no_grad, and may say why there is none."
 _SEVERAL = 2
 
 rule = Rule(
@@ -173,11 +178,18 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _evaluates(module, node) and _first(module, node):
         heat = heat_of(module, node)
-        yield Hit(
-            node, fix=_fix(module, node, heat), message=None if heat.loop is not None else _SINGLE
-        )
+        fix = _offered(module, node, _fix(module, node, heat))
+        yield Hit(node, fix=fix, message=None if heat.loop is not None else _SINGLE)
     elif _unused(module, node) and _first_unused(module, node):
-        yield Hit(node, message=_UNUSED, fix=around(module, node, partial(_in_vain, module)))
+        fix = around(module, node, partial(_in_vain, module))
+        yield Hit(node, message=_UNUSED, fix=_offered(module, node, fix))
+
+
+def _offered(module: Module, node: cst.Call, fix: Fix | None) -> Fix | None:
+    """Return a fix, only suggested where a comment there may say why there is no ``no_grad``."""
+    if fix is None or not explained(module, node, _SPOKEN):
+        return fix
+    return Fix(fix.edits, Safety.SUGGESTION, fix.title, _SAID)
 
 
 @question()

@@ -39,7 +39,7 @@ class Margin(nn.Module):
     def forward(self, x):
         weight = torch.full((), 0.5, device=x.device)
         floor = torch.full((), float("-inf"), device=x.device)
-        zero = torch.full((), 0.0, device=device)
+        zero = torch.zeros((), device=device)
         return torch.where(x > floor, x * weight, zero)
 
 
@@ -285,17 +285,28 @@ def _fix(
     given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in node.args[1:]}
     if target is None or not isinstance(node.func, cst.Attribute) or given - _KEPT:
         return None
-    args = [
-        cst.Arg(cst.Tuple([]), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))),
-        *node.args,
-    ]
-    new = node.with_changes(func=node.func.with_changes(attr=cst.Name("full")), args=args)
+    fill = _filled(module, node)
+    size = cst.Arg(cst.Tuple([]), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+    args = [size, *node.args[fill != "full" :]]
+    if len(args) == 1:
+        args = [size.with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    new = node.with_changes(func=node.func.with_changes(attr=cst.Name(fill)), args=args)
     if place is not node:
         new = with_keyword(new, "device", target)
     fits = _fits(module, node.args[0].value, keyword_argument(module, node, "dtype"))
     note = one_sentence(["" if fits else _NOTE, _ODD if _may_differ(module, place, target) else ""])
     safety = Safety.UNSAFE if note else Safety.SAFE
     return Fix((Replace(place, new),), safety, "Fill the number on the device", note)
+
+
+def _filled(module: Module, node: cst.Call) -> str:
+    """Return the factory for the number, ``ones`` or ``zeros`` where these give its dtype."""
+    number = node.args[0].value
+    dtype = keyword_argument(module, node, "dtype")
+    typed = dtype is not None and (module.name(dtype) or "").startswith("torch.")
+    if not isinstance(number, (cst.Integer, cst.Float)) or not (typed or "." in number.value):
+        return "full"
+    return {0.0: "zeros", 1.0: "ones"}.get(float(number.evaluated_value), "full")
 
 
 def _may_differ(module: Module, place: cst.Call, target: cst.BaseExpression) -> bool:
@@ -308,4 +319,4 @@ def _may_differ(module: Module, place: cst.Call, target: cst.BaseExpression) -> 
         return True
     if hooks_operations(module) or scripted(module) or defaults_to_meta(module):
         return True
-    return replaced(module, "tensor", "as_tensor", "full", "to", "cuda")
+    return replaced(module, "tensor", "as_tensor", "full", "ones", "zeros", "to", "cuda")

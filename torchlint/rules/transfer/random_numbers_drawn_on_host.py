@@ -114,6 +114,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.text import explained
 from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import dtypes, ops
@@ -166,17 +167,7 @@ def _explained(module: Module, node: cst.CSTNode) -> bool:
 
     That is also one at the statement that made what the name stands for."""
     made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    lines = [module.statement(each) for each in (node, *made)]
-    comments = [
-        comment
-        for line in lines
-        if isinstance(line, cst.SimpleStatementLine)
-        for comment in (
-            *(above.comment for above in line.leading_lines),
-            line.trailing_whitespace.comment,
-        )
-    ]
-    return any(each is not None and _NUMPY.search(each.value) for each in comments)
+    return any(explained(module, each, _NUMPY) for each in (node, *made))
 
 
 def _fix(module: Module, upload: Upload) -> Fix | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import libcst as cst
+
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -29,3 +31,22 @@ def mentions(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
 def has_main_guard(module: Module) -> bool:
     """Whether the file has ``if __name__ == "__main__":``."""
     return mentions(module, _MAIN)
+
+
+@question(remember=False)
+def explained(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
+    """Say whether a comment speaks of something where a statement stands: above or behind it, or at
+    a ``with`` around it."""
+    comments: list[cst.Comment | None] = []
+    for each in (module.statement(node), *module.ancestors(node)):
+        match each:
+            case cst.SimpleStatementLine(leading_lines=above, trailing_whitespace=end):
+                pass
+            case cst.With(leading_lines=above, body=cst.IndentedBlock(header=end)):
+                pass
+            case cst.FunctionDef():
+                break
+            case _:
+                continue
+        comments += [*(line.comment for line in above), end.comment]
+    return any(each is not None and pattern.search(each.value) for each in comments)
