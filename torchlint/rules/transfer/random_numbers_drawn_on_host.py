@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+np.random.seed(0)
 ```
 
 ## Bad
