@@ -70,12 +70,17 @@ def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression |
 
 
 def _over_last(module: Module, softmax: Operation) -> bool:
+    dim = softmax_dim(module, softmax)
+    return dim is not None and module.code(dim) in _LAST
+
+
+def softmax_dim(module: Module, softmax: Operation) -> cst.BaseExpression | None:
+    """Return the axis that a softmax is told to run over; None where it is told none, and for other
+    operations."""
     if softmax.name == "Softmax" and softmax.made is not None:
         made = softmax.made
-        dim = keyword_argument(module, made, "dim") or (made.args[0].value if made.args else None)
-    else:
-        dim = softmax.argument(1, "dim") if softmax.name == "softmax" else None
-    return dim is not None and module.code(dim) in _LAST
+        return keyword_argument(module, made, "dim") or (made.args[0].value if made.args else None)
+    return softmax.argument(1, "dim") if softmax.name == "softmax" else None
 
 
 # -- back to the product ---------------------------------------------------------------------------
@@ -133,9 +138,7 @@ def _trace_operation(
             continue
         others = [o for o in found.operands if o is not operand]
         if found.name in _SCALES:
-            if (found.name == "div" and index != 0) or not all(
-                _is_scale(module, o) for o in others
-            ):
+            if (found.name == "div" and index != 0) or not all(is_scale(module, o) for o in others):
                 return False
             chain.scaled = True
         chain.products |= trial.products
@@ -146,7 +149,7 @@ def _trace_operation(
     return False
 
 
-def _is_scale(module: Module, node: cst.BaseExpression) -> bool:
+def is_scale(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a factor is a number: known as one, or spelled like ``1 / sqrt(d)`` and no
     parameter."""
     value = inferred(module, node)
@@ -201,7 +204,7 @@ def _contracts_last(equation: cst.BaseExpression) -> bool:
     if not isinstance(text, str) or text.count("->") != 1 or text.count(",") != 1:
         return False
     inputs, _, out = text.partition("->")
-    left, right, result = (_axes(part) for part in (*inputs.split(","), out))
+    left, right, result = (axes(part) for part in (*inputs.split(","), out))
     if min(len(left), len(right)) < 3 or len(result) < 3:
         return False
     gone = set(left) & set(right) - set(result)
@@ -213,7 +216,7 @@ def _contracts_last(equation: cst.BaseExpression) -> bool:
     )
 
 
-def _axes(part: str) -> list[str]:
+def axes(part: str) -> list[str]:
     words = part.replace("...", " … ").split()
     return words if len(words) > 1 else list(part.strip())
 
@@ -260,7 +263,7 @@ def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         found = operation_of(module, value)
         if found is None or not found.operands:
             continue
-        if found.name in _SCALES and any(_is_scale(module, o) for o in found.operands):
+        if found.name in _SCALES and any(is_scale(module, o) for o in found.operands):
             return True
         if any(
             _scaled(module, o, depth - 1) for o in found.operands[:2] if found.name not in _PRODUCTS
@@ -286,7 +289,7 @@ def _scaled_in_place(module: Module, read: cst.Name) -> bool:
         else None
     )
     return (
-        isinstance(call, cst.Call) and len(call.args) == 1 and _is_scale(module, call.args[0].value)
+        isinstance(call, cst.Call) and len(call.args) == 1 and is_scale(module, call.args[0].value)
     )
 
 

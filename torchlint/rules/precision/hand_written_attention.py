@@ -60,10 +60,12 @@ class WindowAttention(nn.Module):
 ```
 
 ## Fix safety
-No edit is offered, as three things have to be decided by hand. A boolean `attn_mask` says what to
-*keep*, the opposite of `masked_fill` and of `MultiheadAttention`. `dropout_p` acts in eval mode too
-unless 0 is passed. A scale other than `1 / sqrt(d)` needs `scale=` (torch 2.1). Results differ by
-rounding.
+Unsafe: results differ by rounding, dropout draws other random numbers, and where a boolean mask
+leaves a query no key, the result is zeros or NaN. The fused kernels have no second derivatives, as
+a gradient penalty takes them. A scale other than `1 / sqrt(d)` is handed on as `scale=` (torch
+2.1), and a `masked_fill` as `attn_mask=`, which says what to *keep*, the opposite; `dropout_p` is 0
+in evaluation. No edit is offered for other steps between the two products, such as a cast, two
+masks, a mask that may be added as numbers or as booleans, or a scale that may be a tensor.
 
 ## Measure
 The forward pass without a mask or dropout. A gain can be expected on a CPU, too.
@@ -83,6 +85,7 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
 from torchlint.rules.precision._attention import written_attention
+from torchlint.rules.precision._attention_fixes import fused_attention
 from torchlint.semantic.code.names import dotted_text
 
 _FUSED = re.compile(
@@ -112,7 +115,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     names = [place.name.value for place in (function, cls) if place is not None]
     if any(_WINDOW.search(name) for name in names) or _has_fused(module, cls or function):
         return
-    yield Hit(node)
+    yield Hit(node, fix=fused_attention(module, node))
 
 
 def _has_fused(module: Module, home: cst.CSTNode | None) -> bool:
