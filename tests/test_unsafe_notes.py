@@ -14,6 +14,7 @@ import pytest
 
 from tests.checking import check, rules
 from tests.corner_cases import corners_of
+from torchlint.base.finding import Safety, TextFix
 from torchlint.testing.promises import programs
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
@@ -95,7 +96,7 @@ NOTES = [
     ("TL404", "applied once instead of twice"),
     ("TL405", "have no second derivatives"),
     ("TL405", "keys are all masked"),
-    ("TL405", "Dropout draws other"),
+    ("TL405", "draws other random numbers"),
     ("TL406", "kernels are not deterministic"),
     ("TL408", "no longer an instance of the old class"),
     ("TL409", "no longer load strictly"),
@@ -129,9 +130,8 @@ CODES = sorted({code for code, _ in NOTES})
 
 
 @lru_cache
-def notes(code: str) -> frozenset[str]:
-    """Return the notes of the unsafe fixes that a rule offers: for Bad examples, its fixture, its
-    corner cases."""
+def fixes_of(code: str) -> tuple[TextFix, ...]:
+    """Return the fixes that a rule offers: for Bad examples, its fixture, its corner cases."""
     info = RULES[code]
     texts = programs(info, "Bad")
     texts += [text for corner in corners_of(info) for text in corner.programs]
@@ -141,7 +141,18 @@ def notes(code: str) -> frozenset[str]:
     ]
     reports = [check(text, codes=frozenset({code}), name="src/train.py") for text in texts]
     fixes = [finding.fix for report in reports for finding in report.findings]
-    return frozenset(fix.note for fix in fixes if fix is not None and fix.safety.value == "unsafe")
+    return tuple(fix for fix in fixes if fix is not None)
+
+
+def notes(code: str) -> frozenset[str]:
+    """Return the notes of the unsafe fixes that a rule offers."""
+    return frozenset(fix.note for fix in fixes_of(code) if fix.safety is Safety.UNSAFE)
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_the_kinds_of_fix_are_those_that_the_table_names(code: str) -> None:
+    made = {fix.safety for fix in fixes_of(code)}
+    assert made <= set(RULES[code].fixes)
 
 
 @pytest.mark.parametrize(

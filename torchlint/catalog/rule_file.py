@@ -38,6 +38,7 @@ _STEM = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _SHY_NAMES = ("use-", "avoid-", "prefer-")
 _HEAD = re.compile(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
 _SAFETY = re.compile(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
+_BESIDE = re.compile(r"^from [\w.]*\.(_[a-z]\w*) import", re.MULTILINE)
 _BINDING = re.compile(r"^rule\b", re.MULTILINE)
 _QUOTES = '"""'
 
@@ -51,8 +52,8 @@ class RuleInfo(Declaration):
         name: the file's stem with dashes.
         family: the folder's name.
         title: the docstring's first line.
-        fixes: the kinds of fix that the file constructs, in the order safe, unsafe, suggestion;
-            empty for none.
+        fixes: the kinds of fix that the file and what stands beside it construct, in the order
+            safe, unsafe, suggestion; empty for none.
         manual: the docstring.
         sections: the manual's text by heading; cut when asked for.
         module: the dotted module name, for the worker that imports it.
@@ -113,8 +114,7 @@ def read_rule_file(
         CatalogError: the file breaks the contract of a rule; the message names it.
     """
     try:
-        with io.FileIO(path) as file:
-            text = file.readall().decode("utf-8").replace("\r\n", "\n")
+        text = _text(path)
         info = _read(text, path, module, family, plugin)
         if thorough:
             _check_placeholders(info.message)
@@ -124,12 +124,17 @@ def read_rule_file(
     return info
 
 
+def _text(path: str) -> str:
+    with io.FileIO(path) as file:
+        return file.readall().decode("utf-8").replace("\r\n", "\n")
+
+
 def _read(text: str, path: str, module: str, family: str, plugin: bool) -> RuleInfo:
     """Do the work of `read_rule_file`; every breach is a ValueError without the file's name."""
     manual, end, literals = _quick_head(text) or _parsed_head(text)
     declared = checked(literals)
     _check_code(declared["code"], family, plugin)
-    kinds = set(_kinds(text, end))
+    kinds = {*_kinds(text, end), *_kinds_beside(text, end, path, set())}
     return RuleInfo(
         **declared,
         name=checked_name(module, plugin),
@@ -174,6 +179,18 @@ def _kinds(text: str, start: int) -> Iterator[str]:
         before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
         if "#" not in before and not before[-1:].isidentifier():
             yield found[1]
+
+
+def _kinds_beside(text: str, start: int, path: str, seen: set[str]) -> Iterator[str]:
+    """Yield the names of the kinds of fix in the files with ``_`` in front that a rule file
+    imports from its folder, and that these import."""
+    for found in _BESIDE.finditer(text, start):
+        helper = os.path.join(os.path.dirname(path), f"{found[1]}.py")
+        if helper not in seen and os.path.isfile(helper):
+            seen.add(helper)
+            inner = _text(helper)
+            yield from _kinds(inner, 0)
+            yield from _kinds_beside(inner, 0, helper, seen)
 
 
 def _literals(tree: ast.Module) -> dict[str, object]:

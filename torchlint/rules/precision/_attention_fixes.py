@@ -20,17 +20,19 @@ from torchlint.rule import (
     method_call,
     one_sentence,
 )
-from torchlint.rules.precision._attention import axes, is_scale, softmax_dim
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.attention import axes_of, is_scale, softmax_dim
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.operations import Operation, operation_of
 
 _SCALE_SINCE = (2, 1)
-_PRODUCTS = ("matmul", "bmm", "einsum")
+_PRODUCTS = ops.having("product", "batched")
+_TURNS = ops.having("turns")
 _DEPTH = 8
 _ROUNDING = "Results differ by rounding, and the fused kernels have no second derivatives."
 _DROPOUT = "Dropout draws other random numbers."
@@ -75,7 +77,7 @@ def fused_attention(module: Module, softmax: cst.Call) -> Fix | None:
         return None
     if parts.query is None or parts.key is None or not _in_one_piece(module, parts):
         return None
-    if not _over_last(module, found, parts.product):
+    if not _over_last(module, softmax, found.operands[0], parts.product):
         return None
     usual = parts.scaled and parts.scale is None
     if not usual and module.target_torch < _SCALE_SINCE:
@@ -103,10 +105,10 @@ def fused_attention(module: Module, softmax: cst.Call) -> Fix | None:
     return Fix(tuple(edits), Safety.UNSAFE, "Fuse the attention", one_sentence(notes))
 
 
-def _over_last(module: Module, softmax: Operation, product: str) -> bool:
+def _over_last(module: Module, softmax: cst.Call, scores: cst.BaseExpression, product: str) -> bool:
     """Say whether a softmax runs certainly over the last axis of scores that `product` makes."""
     dim = softmax_dim(module, softmax)
-    rank = 3 if product == "bmm" else inferred(module, softmax.operands[0]).rank
+    rank = 3 if product == "bmm" else inferred(module, scores).rank
     code = module.code(dim) if dim is not None else ""
     return code == "-1" or (rank is not None and code == str(rank - 1))
 
@@ -163,7 +165,7 @@ def _weighted(module: Module, softmax: cst.Call) -> _Parts | None:
         if user is None or found is None or not isinstance(read, cst.BaseExpression):
             return None
         if found.name in _PRODUCTS:
-            values = _values(found, read)
+            values = _values(module, found, read)
             moved = [] if dropout is None else [node]
             return (
                 _Parts(user, values, dropout, needless=needless, moved=moved)
@@ -183,33 +185,18 @@ def _user(module: Module, read: cst.CSTNode) -> cst.BaseExpression | None:
     return call if isinstance(call, (cst.Call, cst.BinaryOperation)) else None
 
 
-def _values(found: Operation, weights: cst.BaseExpression) -> cst.BaseExpression | None:
+def _values(
+    module: Module, found: Operation, weights: cst.BaseExpression
+) -> cst.BaseExpression | None:
     if found.name == "einsum":
-        letters = _letters(found)
-        if letters is None or found.operands[1] is not weights:
+        letters = axes_of(module, found.operands[0])
+        if letters is None or len(found.operands) != 3 or found.operands[1] is not weights:
             return None
         left, right, out = letters
         fits = left[-1] == right[-2] and out[-2:] == [left[-2], right[-1]]
         return found.operands[2] if fits else None
     plain = len(found.operands) == 2 and not found.keywords and found.operands[0] is weights
     return found.operands[1] if plain else None
-
-
-def _letters(found: Operation) -> tuple[list[str], list[str], list[str]] | None:
-    """Return the axes of a product of two tensors whose first axes are the same, as are those of
-    what it gives."""
-    match found.operands:
-        case (cst.SimpleString() as equation, _, _):
-            text = equation.evaluated_value
-        case _:
-            return None
-    if not isinstance(text, str) or text.count("->") != 1 or text.count(",") != 1:
-        return None
-    inputs, _, result = text.partition("->")
-    left, right, out = (axes(part.strip()) for part in (*inputs.split(","), result))
-    long = min(len(left), len(right), len(out)) > 2
-    alike = left[:-2] == right[:-2] == out[:-2]
-    return (left, right, out) if long and alike and len({*left, *right}) == len(left) + 1 else None
 
 
 def _probability(module: Module, user: cst.CSTNode, found: Operation) -> cst.BaseExpression | None:
@@ -437,7 +424,7 @@ def _biased(module: Module, bias: cst.BaseExpression, parts: _Parts) -> bool:
 
 def _product(module: Module, found: Operation, parts: _Parts) -> bool:
     if found.name == "einsum":
-        return _summed(found, parts)
+        return _summed(module, found, parts)
     if len(found.operands) != 2:
         return False
     query, turned = found.operands
@@ -455,8 +442,8 @@ def _product(module: Module, found: Operation, parts: _Parts) -> bool:
     return True
 
 
-def _summed(found: Operation, parts: _Parts) -> bool:
-    letters = _letters(found)
+def _summed(module: Module, found: Operation, parts: _Parts) -> bool:
+    letters = axes_of(module, found.operands[0]) if len(found.operands) == 3 else None
     if letters is None:
         return False
     left, right, out = letters
@@ -477,10 +464,10 @@ def _last_swapped(
         return None
     inner, *dims = found.operands
     at = [module.code(each) for each in dims]
-    if found.name == "permute":
-        return inner if at in (["0", "1", "3", "2"], ["0", "2", "1"]) else None
-    if found.name not in ("transpose", "swapaxes", "swapdims"):
+    if found.name not in _TURNS:
         return None
+    if len(at) > 2:
+        return inner if at in (["0", "1", "3", "2"], ["0", "2", "1"]) else None
     rank = 3 if product == "bmm" else inferred(module, inner).rank
     last = {3: {"1", "2"}, 4: {"2", "3"}}.get(rank or 0)
     return inner if set(at) in ({"-1", "-2"}, last) else None

@@ -84,9 +84,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.rules.precision._attention import written_attention
 from torchlint.rules.precision._attention_fixes import fused_attention
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.uses.attention import written_attention
 
 _FUSED = re.compile(
     r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention",

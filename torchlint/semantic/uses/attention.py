@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torchlint.rules.precision._dropped import dropped_result
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.dropped_results import dropped_result
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import Operation, operation_of
 
@@ -53,7 +53,7 @@ def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression |
     """Return the product of queries and keys, where `softmax` is the middle of a scaled dot-product
     attention."""
     found = operation_of(module, softmax)
-    if found is None or not found.operands or not _over_last(module, found):
+    if found is None or not found.operands or not _over_last(module, softmax):
         return None
     chain = _Chain()
     if not _trace(module, found.operands[0], chain, _DEPTH) or len(chain.products) != 1:
@@ -69,18 +69,20 @@ def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression |
     return product
 
 
-def _over_last(module: Module, softmax: Operation) -> bool:
+def _over_last(module: Module, softmax: cst.Call) -> bool:
     dim = softmax_dim(module, softmax)
     return dim is not None and module.code(dim) in _LAST
 
 
-def softmax_dim(module: Module, softmax: Operation) -> cst.BaseExpression | None:
+@question(yes="the softmax runs over `{answer}`", no="the softmax is not told its axis")
+def softmax_dim(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
     """Return the axis that a softmax is told to run over; None where it is told none, and for other
     operations."""
-    if softmax.name == "Softmax" and softmax.made is not None:
-        made = softmax.made
+    found = operation_of(module, softmax)
+    if found is not None and found.name == "Softmax" and found.made is not None:
+        made = found.made
         return keyword_argument(module, made, "dim") or (made.args[0].value if made.args else None)
-    return softmax.argument(1, "dim") if softmax.name == "softmax" else None
+    return found.argument(1, "dim") if found is not None and found.name == "softmax" else None
 
 
 # -- back to the product ---------------------------------------------------------------------------
@@ -149,6 +151,7 @@ def _trace_operation(
     return False
 
 
+@question(yes="`{0}` is a scale", no="`{0}` is not known to be a number")
 def is_scale(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a factor is a number: known as one, or spelled like ``1 / sqrt(d)`` and no
     parameter."""
@@ -197,6 +200,22 @@ def _own_attribute(node: cst.BaseExpression) -> bool:
     return False
 
 
+@question(yes="the equation is that of a product", no="the equation is not a batched product's")
+def axes_of(
+    module: Module, equation: cst.BaseExpression
+) -> tuple[list[str], list[str], list[str]] | None:
+    """Return the axes of both tensors of an ``einsum`` and of its result, where all but the last
+    two of each are the same, in the same order, and one is summed over."""
+    text = equation.evaluated_value if isinstance(equation, cst.SimpleString) else None
+    if not isinstance(text, str) or text.count("->") != 1 or text.count(",") != 1:
+        return None
+    inputs, _, result = text.partition("->")
+    left, right, out = (_axes(part.strip()) for part in (*inputs.split(","), result))
+    long = min(len(left), len(right), len(out)) > 2
+    alike = left[:-2] == right[:-2] == out[:-2]
+    return (left, right, out) if long and alike and len({*left, *right}) == len(left) + 1 else None
+
+
 def _contracts_last(equation: cst.BaseExpression) -> bool:
     """Say whether an einsum equation is a batched ``queries @ keys.T``: ``b h i d, b h j d -> b h i
     j``."""
@@ -204,7 +223,7 @@ def _contracts_last(equation: cst.BaseExpression) -> bool:
     if not isinstance(text, str) or text.count("->") != 1 or text.count(",") != 1:
         return False
     inputs, _, out = text.partition("->")
-    left, right, result = (axes(part) for part in (*inputs.split(","), out))
+    left, right, result = (_axes(part) for part in (*inputs.split(","), out))
     if min(len(left), len(right)) < 3 or len(result) < 3:
         return False
     gone = set(left) & set(right) - set(result)
@@ -216,7 +235,7 @@ def _contracts_last(equation: cst.BaseExpression) -> bool:
     )
 
 
-def axes(part: str) -> list[str]:
+def _axes(part: str) -> list[str]:
     words = part.replace("...", " … ").split()
     return words if len(words) > 1 else list(part.strip())
 
