@@ -800,6 +800,43 @@ def test_a_sum_that_nobody_reads_behind_the_loop_is_not_read_there() -> None:
     assert output(changed(read)) == output(read)
 
 
+IN_A_BLOCK = """\
+now = loss.item()
+total += loss.item()
+if i % 3 == 1:
+    {first}
+    print(now + 1, total / 3)
+    if i > 3:
+        print(now, total)
+    total = 0.0
+{last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "once"),
+    [
+        ("print(now, total)", "", ["now", "total"]),
+        ("print(now, total)", "more += now", ["total"]),
+        ("print(total)", "", ["now", "total"]),
+        ("print(i and now, total)", "", ["total"]),
+        ("print(total if i else 0)", "", ["now"]),
+        ("total += loss.item()", "", ["now"]),
+        ("for _ in range(2):\n        print(now)", "", ["now", "total"]),
+    ],
+)
+def test_a_name_that_one_block_reads_twice_becomes_a_number_there(
+    first: str, last: str, once: list[str]
+) -> None:
+    body = IN_A_BLOCK.format(first=first, last=last)
+    source = HEAD + function("total, more = 0.0, 0.0\n", body, "return more\n")
+    after = changed(source)
+    for name in ("now", "total"):
+        assert (f"            {name} = float({name})\n" in after) is (name in once), name
+    assert output(after) == output(source)
+    assert changed(after) == after
+
+
 COUNTS = {
     "(out.argmax(1) == y).sum().item()": "(out.argmax(1) == y).sum()\n",
     "torch.sum(out.argmax(1) == y).item()": "torch.sum(out.argmax(1) == y)\n",

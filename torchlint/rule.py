@@ -23,7 +23,7 @@ The parent process reads a rule file with `ast` and never imports it, so every a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from typing import Any, TypeGuard, TypeVar
@@ -43,12 +43,18 @@ from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
-from torchlint.semantic.uses.accumulators import made_in_turn
+from torchlint.semantic.uses.accumulators import (
+    NumberUses,
+    first_read_behind,
+    made_in_turn,
+    read_in_blocks,
+)
 from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
 from torchlint.semantic.uses.observers import hooks_operations, replaced, speaks_of_mps
 from torchlint.semantic.uses.reads_together import reads_together
+from torchlint.semantic.uses.standing_waits import waits_beside
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -457,6 +463,36 @@ def number_of(module: Module, tensor: cst.BaseExpression, kind: str) -> cst.Base
     return cst.Call(cst.Name(kind), [cst.Arg(tensor)])
 
 
+def numbers_of(
+    module: Module, reads: Iterable[cst.Name], changed: Sequence[cst.CSTNode], kind: str
+) -> list[Replace | InsertBefore]:
+    """Return the edits that make numbers of the reads of a name that holds a tensor: once before
+    those of one block, elsewhere each. `changed` are the nodes that change the name."""
+    blocks = read_in_blocks(module, reads := list(reads), changed)
+    edits: list[Replace | InsertBefore] = []
+    for line, held in blocks.items():
+        edits.append(InsertBefore(line, f"{held[0].value} = {kind}({held[0].value})"))
+    done = [read for held in blocks.values() for read in held]
+    single = [read for read in reads if read not in done]
+    return edits + [Replace(each, number_of(module, each, kind)) for each in single]
+
+
+def seldom_as_numbers(
+    module: Module, target: cst.Name, uses: NumberUses, kind: str
+) -> list[Replace | InsertBefore]:
+    """Return the edits by which what reads a name now and then, or behind the loop that binds it to
+    a tensor, gets a number. Where each step uses the tensor, the name goes on to hold it."""
+    line = first_read_behind(module, target, uses)
+    if uses.each_step:
+        return [Replace(each, number_of(module, each, kind)) for each in uses.seldom]
+    if line is None:
+        return numbers_of(module, uses.seldom, [target], kind)
+    turn = module.loops(target)[0]
+    inside = [each for each in uses.seldom if module.is_within(each, turn)]
+    once = InsertBefore(line, f"{target.value} = {kind}({target.value})")
+    return [once, *numbers_of(module, inside, [target], kind)]
+
+
 class _Swap(cst.CSTTransformer):
     """Puts other nodes in the place of some, all at once: a first replacement makes every node
     anew, so that a second one would find none of its own."""
@@ -562,6 +598,18 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
     edits += [Replace(each.node, cst.Name(names[module.code(each.tensor)])) for each in found.reads]
     edits.append(NeedImport("torch", torch))
     return Fix(tuple(edits), Safety.UNSAFE, "Read all of them at once", _TOGETHER)
+
+
+_MANY = 2
+_IN_VAIN = "Other calls in the step read the device as well: this alone saves next to nothing."
+
+
+def shown_if_in_vain(module: Module, node: cst.BaseExpression, fix: Fix | None) -> Fix | None:
+    """Return the fix of one read, which is only shown where several calls in the same turn of the
+    loop read the device as well, in functions that hand back numbers."""
+    if fix is None or len(waits_beside(module, node)) < _MANY:
+        return fix
+    return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
 
 
 _STEPS_OF_NAMES = 3

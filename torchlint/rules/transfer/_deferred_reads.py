@@ -23,8 +23,9 @@ from torchlint.rule import (
     logged_seldom,
     method_call,
     nested,
-    number_of,
+    numbers_of,
     one_sentence,
+    seldom_as_numbers,
 )
 from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.code.imports import name_for_module
@@ -37,7 +38,6 @@ from torchlint.semantic.uses.accumulators import (
     added,
     all_calls,
     averaged_behind,
-    first_read_behind,
     gathering_loop,
     keeps_its_values,
     made_in_turn,
@@ -207,13 +207,7 @@ class _Way:
         if uses is None:
             returned = only_returned(self.module, target)
             return returned is not None and all(self.handed_back(each, kind) for each in returned)
-        seldom, line = uses.seldom, first_read_behind(self.module, target, uses)
-        if line is not None:
-            self.edits.append(InsertBefore(line, f"{target.value} = {kind}({target.value})"))
-            seldom = tuple(
-                r for r in seldom if self.module.is_within(r, self.module.loops(target)[0])
-            )
-        self.edits += [Replace(each, number_of(self.module, each, kind)) for each in seldom]
+        self.edits += seldom_as_numbers(self.module, target, uses, kind)
         return all(self.used(each, kind) for each in uses.each_step)
 
     def handed_back(self, node: cst.BaseExpression, kind: str) -> bool:
@@ -237,13 +231,15 @@ class _Way:
         )
 
 
-def _edits(module: Module, found: _Sum, method: str | None) -> tuple[Replace | InsertAfter, ...]:
+def _edits(
+    module: Module, found: _Sum, method: str | None
+) -> tuple[Replace | InsertAfter | InsertBefore, ...]:
     name, loop = found.sum.name, found.sum.loop
     seldom = [each for each in found.sum.reads if each not in found.sum.each_step]
     after = [InsertAfter(loop, f"{name} = {found.kind}({name})")]
     return (
         *(Replace(term.read.node, _added(module, term.read, method)) for term in found.terms),
-        *(Replace(each, number_of(module, each, found.kind)) for each in seldom),
+        *numbers_of(module, seldom, found.sum.steps, found.kind),
         *(after if found.sum.read_after else ()),
     )
 

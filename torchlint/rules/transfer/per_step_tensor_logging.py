@@ -74,7 +74,8 @@ Unsafe: fewer lines are logged. A guard is put around the call and the log lines
 reuses the loop's own counter or adds `enumerate`. A number that is bound in each step and logged now
 and then is kept as a tensor and read where it is logged. A meter of the project whose class does no
 more than average is handed the tensor, and what it gives becomes a number where it is looked at; for
-any other meter that is only a suggestion, as it then holds a tensor.
+any other meter that is only a suggestion, as it then holds a tensor, and so is all of it where
+several functions that hand back numbers read the device in the same step.
 
 ## Measure
 Fifty small steps, on batches that are on the device beforehand; the logger is at its default level
@@ -107,9 +108,10 @@ from torchlint.rule import (
     logged_every,
     logged_seldom,
     method_call,
-    number_of,
     one_sentence,
     read_at_once,
+    seldom_as_numbers,
+    shown_if_in_vain,
 )
 from torchlint.semantic.data.per_step_use import (
     Sink,
@@ -186,7 +188,7 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
             severity = Severity.INFO if sink.kind == "debug" else None
-            fix = _throttled(module, node)
+            fix = shown_if_in_vain(module, tensor, _throttled(module, node))
             words = {"sink": module.code(node.func)}
             yield Hit(tensor, words, fix, severity)
 
@@ -204,7 +206,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
-    fix = fix or read_at_once(module, read)
+    fix = shown_if_in_vain(module, read.node, fix or read_at_once(module, read))
     return Hit(read.node, words, fix, message=message, why_hot=read.inside)
 
 
@@ -239,7 +241,9 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     if not isinstance(binding, cst.Assign) or binding.value is not read.node:
         return None
     target = binding.targets[0].target
-    uses = uses_of_number(module, target) if isinstance(target, cst.Name) else None
+    if not isinstance(target, cst.Name):
+        return None
+    uses = uses_of_number(module, target)
     kind = number_kind(module, read)
     if uses is None or kind is None or read.how not in ("item", "float", "int"):
         return None
@@ -251,7 +255,7 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     kept: cst.BaseExpression = detached(read.tensor)
     if not made_in_turn(module, read.tensor):
         kept = method_call(kept, "clone")
-    reads = (Replace(each, number_of(module, each, kind)) for each in uses.seldom)
+    reads = seldom_as_numbers(module, target, uses, kind)
     edits = (Replace(read.node, kept), *reads, *logs)
     notes = [_SELDOM, _HELD] if logs else [_HELD]
     return Fix(edits, Safety.UNSAFE, "Read it where it is logged", one_sentence(notes))

@@ -118,6 +118,10 @@ what uses it, and becomes a number there. A meter of the project (`losses.update
 is handed the tensor where its class does no more than average, and all that looks at it is known.
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
+Only shown where several functions that hand back numbers read the device in the same turn of the
+loop: the step waits for them anyway. A `while` that asks the device in each turn whether to go on
+gets no copies on the host.
+
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
 expected: what is saved is the wait for the device at each read.
@@ -145,6 +149,7 @@ from torchlint.rule import (
     averaged_on_device,
     elements_on_host,
     read_at_once,
+    shown_if_in_vain,
 )
 from torchlint.rules.transfer._deferred_reads import (
     EVERY,
@@ -192,7 +197,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         yield Hit(
             read.node,
             {"expr": module.code(read.node)},
-            fix=_fix(module, read),
+            fix=shown_if_in_vain(module, read.node, _fix(module, read)),
             severity=severity,
             why_hot=read.inside,
         )

@@ -225,6 +225,39 @@ def first_read_behind(
     return None
 
 
+@question(
+    yes="lines of one block below `{0}` read it several times",
+    no="no block reads it several times",
+    remember=False,
+)
+def read_in_blocks(
+    module: Module, reads: Iterable[cst.Name], changed: Iterable[cst.CSTNode]
+) -> dict[cst.SimpleStatementLine, tuple[cst.Name, ...]]:
+    """Return, by the line that surely is the first to read a name in a block of a loop, the reads
+    in that block, where there are several: to make a number of it before that line is enough.
+
+    `changed` are the nodes that change it, none of which stands in the block.
+    """
+    blocks: dict[cst.CSTNode, list[cst.Name]] = {}
+    for read in reads:
+        inner = [
+            above
+            for above in _upto(module, read, next(iter(module.loops(read)), read))
+            if isinstance(above, cst.IndentedBlock) and not isinstance(module.parent(above), LOOPS)
+        ]
+        free = [each for each in inner if not _holds_any(module, each, changed)]
+        if free:
+            blocks.setdefault(free[-1], []).append(read)
+    found: dict[cst.SimpleStatementLine, tuple[cst.Name, ...]] = {}
+    for block, held in blocks.items():
+        assert isinstance(block, cst.IndentedBlock)
+        first = next(line for line in block.body if _holds_any(module, line, held))
+        plain = isinstance(first, cst.SimpleStatementLine) and len(held) > 1
+        if plain and _reads_surely(module, first, held):
+            found[first] = tuple(held)  # type: ignore[index]
+    return found
+
+
 def _holds_any(module: Module, node: cst.CSTNode, reads: Iterable[cst.CSTNode]) -> bool:
     return any(module.is_within(each, node) for each in reads)
 

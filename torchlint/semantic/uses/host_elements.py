@@ -22,6 +22,7 @@ from torchlint.semantic.uses.elements import (
 )
 from torchlint.semantic.uses.object_uses import Way, binding_uses
 from torchlint.semantic.uses.observers import sees_variables
+from torchlint.semantic.uses.standing_waits import condition_waits
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
@@ -80,6 +81,8 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
     known, the outermost one that changes no tensor by itself, or the innermost.
     """
     loops = [each for each in module.loops(node) if not _on_condition(module, each, node)]
+    if loops and condition_waits(module, loops[0]):
+        return None
     element = _element(module, loops[0], node) if loops else None
     if element is not None:
         return element

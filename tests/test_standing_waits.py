@@ -1,0 +1,137 @@
+"""The repair of one read is only shown where the step waits for others in any case."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checking import check
+from torchlint.base.finding import Finding, Safety
+
+PROGRAM = """\
+import torch
+from torch import nn
+
+device = "cuda"
+model = nn.Linear(4, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(5, 4), torch.randint(3, (5,))) for _ in range(7)]
+
+
+def score(out, y):
+    return float((out.argmax(1) == y).sum()) / 5.0
+
+
+def size(out, y):
+    return out.size(0) + y.size(0)
+
+
+class Scores:
+    def of(self, out, y):
+        return score(out, y)
+
+
+scores = Scores()
+
+
+def run(verbose):
+    total, a, b = 0.0, 0.0, 0.0
+    for data, target in loader:
+        x, y = data.to(device), target.to(device)
+        out = model(x)
+        loss = criterion(out, y)
+        sgd.zero_grad()
+        loss.backward()
+        sgd.step()
+        {line}
+        {body}
+    return total, a, b
+
+
+print(run(True))
+"""
+TWICE = "a += score(out, y); b += score(out, x)"
+SUM = "total += loss.item()"
+
+
+def found(body: str, line: str = SUM, code: str = "TL101") -> Finding:
+    source = PROGRAM.format(line=line, body=body)
+    all_of_it = check(source, codes=frozenset({code})).findings
+    return next(each for each in all_of_it if "`loss.item()`" in each.message)
+
+
+@pytest.mark.parametrize(("line", "code"), [(SUM, "TL101"), ("print(loss.item())", "TL105")])
+def test_a_step_that_waits_for_two_functions_is_not_repaired_for_one_read(
+    line: str, code: str
+) -> None:
+    fix = found(TWICE, line, code).fix
+    assert fix is not None
+    assert fix.safety is Safety.SUGGESTION
+    assert "saves next to nothing" in fix.note
+
+
+def test_what_a_logging_call_reads_by_itself_is_no_other() -> None:
+    source = PROGRAM.format(line="print(loss)\n        bar.set_postfix(loss=loss)", body=TWICE)
+    source = source.replace("def run", "from tqdm import tqdm\n\nbar = tqdm()\n\n\ndef run")
+    shown = [each.fix for each in check(source, codes=frozenset({"TL105"})).findings]
+    assert [fix.safety for fix in shown if fix] == [Safety.SUGGESTION] * 2
+
+
+OTHERS = {
+    "one function": "a += score(out, y)",
+    "on a branch": "if verbose:\n            a += score(out, y); b += score(out, x)",
+    "by a choice": "a += score(out, y); b += score(out, x) if verbose else 0",
+    "later": "later = lambda: (score(out, y), score(out, x))",
+    "sizes": "a += size(out, y); b += size(out, x)",
+    "of the host": "a += score(data, target); b += score(target, data)",
+    "of a library": "a += math.sqrt(len(x)); b += math.sqrt(len(y))",
+    "in a loop of its own": "for _ in range(2):\n            a += score(out, y); b += score(x, y)",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_calls_keep_no_repair_back(name: str) -> None:
+    fix = found(OTHERS[name]).fix
+    assert fix is not None
+    assert fix.safety is not Safety.SUGGESTION
+
+
+WHILE = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        ends = torch.arange(5, device=x.device)
+        far = torch.zeros((), device=x.device)
+        turn = 0
+        while {test}:
+            x = self.layer(x)
+            if ends[turn] > 3:
+                x = x.clone()
+            far = far + 1
+            turn += 1
+        return x
+
+
+net = Net().cuda()
+for data in [torch.ones(2, 4)]:
+    net(data.cuda()).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "waits"),
+    [("far < 3", True), ("turn < 3", False), ("far < 3 if turn else turn < 3", True)],
+)
+def test_a_while_that_asks_the_device_gets_no_copies(test: str, waits: bool) -> None:
+    source = WHILE.format(test=test)
+    tests = check(source, codes=frozenset({"TL602"})).findings
+    fixes = [each.fix for each in tests if each.start.row == 16]
+    assert len(fixes) == 1
+    assert (fixes[0] is None) is waits
