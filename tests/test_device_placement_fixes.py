@@ -53,8 +53,22 @@ SHAPES = {
     "named index": ("i = torch.arange(len(q))\ny = q[i.unsqueeze(1), i]", "safe"),
     "index of what is computed": ("p = q * 2\ny = p.t()[torch.arange(q.size(0)), 0]", "safe"),
     "range": ("y = q[range(len(q)), q.argmax(1)]", "safe"),
+    "range as a list": ("y = q[list(range(len(q))), q.argmax(1)]", "safe"),
+    "range between sizes": (
+        "n = min(q.size(0), 4) // 2\ny = q[range(n, 2 * n), 0] + q[range(n, n + 1), 1]",
+        "safe",
+    ),
+    "bound in both branches": (
+        "if len(q) > 2:\n    p = q + 1\nelse:\n    p = q\nrows = torch.arange(3)[:, None]\n"
+        "y = p[rows, 0]",
+        "safe",
+    ),
+    "scaled by the larger of two": (
+        "at = torch.arange(3)[:, None] * max(3 / 4, 1.0)\ny = q[at.long(), 0]",
+        "unsafe",
+    ),
     "range written to": ("y = q * 1\ny[range(len(q)), range(len(q))] = 0", "safe"),
-    "range of a variable": ("n = min(3, 2)\ny = q[range(n), 0]", "unsafe"),
+    "range of a variable": ("n = int('2')\ny = q[range(n), 0]", "unsafe"),
     "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
     "elements far from each other": ("y = q[:, [2, 0]] * q[..., [3, 1]]", "unsafe"),
     "counted slice": ("for i in range(q.shape[1]):\n    y = q[:, [i]]", "unsafe"),
@@ -79,6 +93,9 @@ SHAPES = {
         "e = e.to(device=q.device)\ny = q * e",
         "unsafe",
     ),
+    "cast to a dtype": ("y = torch.ones(3, 4).to(x.dtype).view(4, 3).to(q.device)", "safe"),
+    "of a dtype": ("y = torch.eye(3).type(torch.float64).to(q.device)", "safe"),
+    "a number that is cast": ("y = torch.full((3,), 0.3).to(torch.float16).to(q.device)", "unsafe"),
     "sizes": ("y = torch.LongTensor(3, 4).fill_(7).to(q.device)", "safe"),
     "sizes of a float": ("y = torch.Tensor(3, 4).fill_(2).type_as(q)", "safe"),
     "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
@@ -211,8 +228,36 @@ NEAR = {
     "counts down": "for i in range(2, -1, -1):\n    y = q[:, [i]]",
     "with another index": "y = q[[0, 1], q.argmax(1)[:2]]",
     "neighbours of a bound": "y = q[:, [2, index]]",
+    "bound in branches of two": (
+        "if flag:\n    p = q + 1\nif step:\n    p = q\nrows = torch.arange(3)\ny = p[rows]"
+    ),
+    "bound in two of three branches": (
+        "if flag:\n    p = q + 1\nelif step:\n    pass\nelse:\n    p = q\n"
+        "rows = torch.arange(3)\ny = p[rows]"
+    ),
+    "a list of a range with steps": "y = q[list(range(0, 3, 2))]",
+    "a list of more than a range": "y = q[list(map(int, range(3)))]",
     "a range with steps": "y = q[range(0, 3, 2)]",
 }
+
+
+DOWN = (
+    "y = q[range(step, len(q)), 0]",
+    "n = len(q) - 2\ny = q[range(n), 0]",
+    "n = max(step, int('2'))\ny = q[range(n), 0]",
+    "n = min(len(q), int('2'))\ny = q[range(n), 0]",
+    "n = int('1')\ny = q[range(n, 2 * n), 0]",
+    "n = len(q) // 3\ny = q[range(n, n * 1 + int('1')), 0]",
+    "n = len(q) // 3\ny = q[range(n, n - 0), 0]",
+)
+"""Ranges of which nothing says that they do not end below their start."""
+
+
+def test_a_range_that_may_count_down_is_not_called_safe() -> None:
+    before = program(*DOWN)
+    assert repaired(before, "safe") == before
+    pairs = zip(DOWN, nets(before), nets(repaired(before)), strict=True)
+    assert not [line for line, old, new in pairs if old == new]
 
 
 def test_no_fix_where_a_use_is_not_known_to_go_on() -> None:
@@ -248,3 +293,92 @@ def test_a_keyword_gets_a_line_where_arguments_have_lines() -> None:
     lines = "y = torch.zeros(\n    3,\n    4,\n).to(q.device)\nz = torch.zeros(\n    3, 4\n)"
     after = repaired(program(lines))
     assert "            3,\n            4,\n            device=q.device,\n        )\n" in after
+
+
+SUBCLASS = """
+import torch
+from torch import nn
+
+seen = []
+
+
+class Logged(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        seen.append((function.__name__, len(args), sorted(kwargs or {})))
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+class Padded(nn.Module):
+    def forward(self, x):
+        n = x.size(0)
+        pad = torch.ones(x.size(0), 2).float().to(x.device)
+        more = (1.0 - torch.eye(3)).unsqueeze(0)
+        more = more.to(x.device)
+        last = torch.zeros(3, 2, dtype=x.dtype).to(x.device)
+        return torch.cat([x, pad], dim=1)[:n].sum() + more.sum() + last.sum()
+
+
+device = torch.device("cuda")
+padded = Padded().to(device)
+out = padded(torch.ones(3, 2).to(device).as_subclass(Logged))
+"""
+
+
+def test_a_class_of_tensors_sees_nothing_of_what_is_only_made_and_moved() -> None:
+    after = repaired(SUBCLASS, "safe")
+    assert after.count("device=x.device") == 3, after
+    (bad, _), (good, _) = execute(SUBCLASS), execute(after)
+    assert bad["seen"] == good["seen"]
+    assert bad["out"].item() == good["out"].item()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "x[torch.arange(3)]",  # The index is handed to the tensor's class.
+        "torch.zeros_like(x.cpu()).to(x.device)",
+        "torch.zeros(3, 2).to(x)",
+        "torch.zeros(3, 2).view_as(x).to(x.device)",
+        "torch.zeros(x.sum(), 2).to(x.device)",
+    ],
+)
+def test_what_a_class_of_tensors_may_see_is_not_called_safe(made: str) -> None:
+    before = SUBCLASS.replace("torch.ones(x.size(0), 2).float().to(x.device)", made)
+    assert made in repaired(before, "safe")
+
+
+TRACED = """
+import torch
+from torch import nn
+
+
+class Padded(nn.Module):
+    def forward(self, x):
+        pad = torch.ones(x.size(0), 2).to(x.dtype).to(x.device)
+        eye = (1.0 - torch.eye(2)).to(x.device)
+        return torch.cat([x, pad * 3], dim=1), x @ eye
+
+
+device = torch.device("cuda")
+x = torch.arange(6.0, device=device).view(3, 2)
+padded = Padded().to(device)
+traced = torch.jit.trace(padded, x)
+out = [traced(x), traced(torch.ones(5, 2)), padded(x)]
+"""
+
+
+def test_what_is_traced_computes_the_same() -> None:
+    """A trace records the device that a factory or a move was given as a constant, either way."""
+    after = repaired(TRACED, "safe")
+    assert after.count("device=x.device") == 2, after
+    (bad, _), (good, _) = execute(TRACED), execute(after)
+    assert not differences("out", bad["out"], good["out"])
+
+
+@pytest.mark.parametrize(
+    "made", ["x[torch.arange(2)]", "torch.ones(3, 2).type_as(x)", "torch.ones(3, 2).cuda()"]
+)
+def test_a_trace_keeps_what_it_would_record_in_another_way(made: str) -> None:
+    before = TRACED.replace("torch.ones(x.size(0), 2).to(x.dtype).to(x.device)", made)
+    assert made in repaired(before, "safe")

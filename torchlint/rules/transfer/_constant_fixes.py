@@ -20,7 +20,6 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.device.transfers import transfer_of
@@ -34,6 +33,7 @@ from torchlint.semantic.uses.observers import (
     scripted,
 )
 from torchlint.semantic.values.classes import family_of, is_network
+from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import made_once
 
@@ -202,7 +202,7 @@ def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Mad
         return None
     if not data.args or any(arg.star or arg.keyword for arg in data.args):
         return None
-    whys = [] if _counts_up(module, data) else ["empty"]
+    whys = [] if counts_up(module, data) else ["empty"]
     typed = keyword_argument(module, maker, "dtype") is not None
     new = _call(maker, "arange", [arg.value for arg in data.args])
     if legacy is not None:
@@ -211,19 +211,6 @@ def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Mad
         changed = ["default"] if name == "torch.Tensor" else []
         return with_keyword(new, "dtype", dtype), [*whys, *changed]
     return new, whys if typed else [*whys, "none"]
-
-
-def _counts_up(module: Module, counted: cst.Call) -> bool:
-    first = counted.args[0].value
-    match first:
-        case cst.Integer() if len(counted.args) == 1:
-            return True
-        case cst.Call() if len(counted.args) == 1:
-            return module.name(first.func) == "builtins.len"
-        case cst.Name() if len(counted.args) == 1:
-            found = sole_definition(module, first)
-            return isinstance(found, cst.Call) and module.name(found.func) == "builtins.len"
-    return False
 
 
 def _call(maker: cst.Call, name: str, args: list[cst.BaseExpression]) -> cst.Call:

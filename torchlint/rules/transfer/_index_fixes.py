@@ -23,6 +23,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.classes import is_network
+from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import class_attribute, inferred
 from torchlint.semantic.values.kept import made_in_constructor, made_once, refilled
 from torchlint.semantic.values.place import on_device
@@ -39,8 +40,6 @@ _BUFFER = (
 _STRIDES = "The strides of the result may differ where those of the tensor are not the usual ones."
 _ORDER = "Gradients of an element that is taken several times are added in another order."
 _FEW = 8
-_DEPTH = 3
-_GROWING = (cst.Add, cst.Multiply, cst.Divide, cst.FloorDivide)
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
 _POSITIONS = ("numpy.where", "numpy.nonzero")
 _PATCHED = "The code replaces functions of torch, or looks at each of its operations."
@@ -50,7 +49,7 @@ def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
     """Return the fix for a tensor on the device that is indexed by a list or a range of the
     host."""
     match index:
-        case cst.Call() if module.name(index.func) == "builtins.range":
+        case cst.Call() if _counted(module, index) is not None:
             return _ranges(module, node)
         case cst.List():
             return _slice(module, node, index) or _stacked(module, node, index)
@@ -74,13 +73,14 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     whole = True
     for part in node.slice:
         index = part.slice.value if isinstance(part.slice, cst.Index) else None
-        if not isinstance(index, cst.Call) or module.name(index.func) != "builtins.range":
+        counted = _counted(module, index) if index is not None else None
+        if index is None or counted is None:
             continue
-        if not 0 < len(index.args) < 3 or any(arg.star or arg.keyword for arg in index.args):
+        if not 0 < len(counted.args) < 3 or any(arg.star or arg.keyword for arg in counted.args):
             return None
-        whole = whole and _counts_up(module, [arg.value for arg in index.args])
+        whole = whole and counts_up(module, counted)
         func = cst.parse_expression(f"{torch}.arange")
-        new = index.with_changes(func=func)
+        new = counted.with_changes(func=func)
         edits.append(Replace(index, with_keyword(new, "device", device)))
     notes = ["" if whole else _EMPTY, _PATCHED if _watched(module) else ""]
     note = one_sentence(notes)
@@ -89,60 +89,19 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     return Fix(tuple(edits), safety, "Make the index on the device", note)
 
 
+def _counted(module: Module, index: cst.BaseExpression) -> cst.Call | None:
+    """Return the range that indexes, also where a list is made of it."""
+    match index:
+        case cst.Call(func=func, args=[cst.Arg(value=inner, keyword=None, star="")]) if (
+            module.name(func) == "builtins.list"
+        ):
+            index = inner
+    ranged = isinstance(index, cst.Call) and module.name(index.func) == "builtins.range"
+    return index if ranged and isinstance(index, cst.Call) else None
+
+
 def _watched(module: Module) -> bool:
     return hooks_operations(module) or replaced(module, "arange")
-
-
-def _counts_up(module: Module, bounds: list[cst.BaseExpression]) -> bool:
-    """Say whether a range from nothing, or from 0, ends at a number that is certainly not
-    negative."""
-    first = bounds[0]
-    if len(bounds) == 2 and not (isinstance(first, cst.Integer) and first.value == "0"):
-        return False
-    return _never_negative(module, bounds[-1], _DEPTH)
-
-
-def _never_negative(module: Module, node: cst.BaseExpression, depth: int) -> bool:
-    """Say whether a number is certainly 0 or more: a size, or what is computed of sizes."""
-    match node:
-        case cst.Integer():
-            return True
-        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size" | "numel"))):
-            return inferred(module, tensor).tensor
-        case cst.Call(func=func, args=[cst.Arg(value=value, star="")]):
-            name = module.name(func)
-            return name == "builtins.len" or (
-                name == "builtins.int" and _never_negative(module, value, depth)
-            )
-        case cst.Subscript(value=cst.Attribute(value=tensor, attr=cst.Name("shape"))):
-            return inferred(module, tensor).tensor
-        case cst.Subscript(value=cst.Call() as sizes):
-            return _never_negative(module, sizes, depth)
-        case cst.BinaryOperation(left=left, operator=operator, right=right):
-            sides = [_never_negative(module, each, depth) for each in (left, right)]
-            return isinstance(operator, _GROWING) and all(sides)
-        case cst.Name(value=name) if depth:
-            found = definitions_of(module, node)
-            return bool(found) and all(
-                isinstance(each, cst.Assign) and _bound_to_size(module, each, name, depth - 1)
-                for each in found
-            )
-    return False
-
-
-def _bound_to_size(module: Module, made: cst.Assign, name: str, depth: int) -> bool:
-    """Say whether an assignment binds a name to a number that is never negative."""
-    match made:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
-            return _never_negative(module, value, depth)
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))],
-            value=cst.Attribute(value=tensor, attr=cst.Name("shape")),
-        ):
-            plain = [each.value for each in elements if isinstance(each, cst.Element)]
-            bound = any(isinstance(each, cst.Name) and each.value == name for each in plain)
-            return bound and inferred(module, tensor).tensor
-    return False
 
 
 # -- slices ----------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ _ALIASES = ops.dotted("same") | ops.dotted("view") | _FILLS
 _FACTS = ops.HOST_ATTRIBUTES | ops.HOST_METHODS
 _LIKE = ops.dotted("factory", "like")
 _NUMBERS = ("number", "bool", "str", "shape")
+_OF_NUMBERS = frozenset(f"builtins.{name}" for name in ("max", "min", "abs", "int", "float"))
 _WHOLE = (cst.Add, cst.Subtract, cst.Multiply)
 _SMALL = 1024
 _UNLIKE = frozenset(("copy", "memory_format"))
@@ -70,6 +71,7 @@ class Placement:
             whether `SEVERAL` tensors, which could lie on several devices, meet the result; whether
             a `VIEW` takes the place of a copy; and whether it is computed with the `ITEMS` of a
             sequence that are taken for numbers.
+        alone: whether no other tensor meets it before a move that names the device.
     """
 
     factories: tuple[cst.Call, ...]
@@ -77,6 +79,7 @@ class Placement:
     read: cst.BaseExpression | None
     moves: tuple[Transfer, ...]
     changes: frozenset[str]
+    alone: bool
 
 
 @question(
@@ -95,7 +98,9 @@ def placement_of(module: Module, factory: cst.Call) -> Placement | None:
         return None
     moves = tuple(move for move in region.moves if not (move.like or move.dtype))
     read = None if isinstance(device, cst.SimpleString) else region.read
-    return Placement(tuple(region.factories), device, read, moves, frozenset(region.changes))
+    named = all(not move.like and move.target is not None for move in region.moves)
+    alone = bool(region.moves) and not region.met and named
+    return Placement(tuple(region.factories), device, read, moves, frozenset(region.changes), alone)
 
 
 @question(remember=False)
@@ -295,6 +300,9 @@ class _Region:
                 return self._counted(left, depth) and self._counted(right, depth)
             case cst.Call(func=func) if (self.module.name(func) or "").startswith("math."):
                 return True
+            case cst.Call(func=func, args=args) if self.module.name(func) in _OF_NUMBERS:
+                plain = not any(arg.star or arg.keyword for arg in args)
+                return plain and all(self._counted(arg.value, depth) for arg in args)
             case cst.Name() if depth and (found := definitions_of(self.module, node)):
                 return self._is_size(node) or all(
                     isinstance(each, cst.Assign)
@@ -663,7 +671,8 @@ class _Region:
                 return name in own or bool(writes_of(self.module, self.module.root, name))
         else:
             own = set()
-        if not any(self._certain(write, statement) for write in writes) and name not in own:
+        certain = any(self._certain(write, statement) for write in writes)
+        if not certain and name not in own and not self._branches_bind(writes, statement):
             return False
         loops = [each for each in self.module.loops(at) if each not in self.module.loops(factory)]
         for write in writes:
@@ -693,6 +702,21 @@ class _Region:
         if isinstance(line, (cst.For, cst.With)) and self.module.is_within(statement, line.body):
             return True
         return block is not None and self.module.is_within(statement, block)
+
+    def _branches_bind(self, writes: list[cst.Name], statement: cst.CSTNode) -> bool:
+        """Say whether all branches of an ``if`` that comes before a statement bind a name."""
+        homes = {self.module.parent(self.module.statement(write)) for write in writes}
+        for write in writes:
+            above = self.module.parent(self.module.parent(self.module.statement(write)) or write)
+            block = self.module.parent(above) if isinstance(above, cst.If) else None
+            if block is None or not self.module.before(above or write, statement):
+                continue
+            at: cst.CSTNode | None = above
+            while isinstance(at, cst.If) and at.body in homes:
+                at = at.orelse
+            if isinstance(at, cst.Else) and at.body in homes:
+                return self.module.is_within(statement, block)
+        return False
 
 
 def _whole(part: cst.BaseSlice) -> bool:

@@ -71,7 +71,8 @@ change, and so do later draws on the CPU, the next shuffle of a DataLoader among
 inexact ranges, for `requires_grad=True`, for `.cuda(n)` of a variable that may be None, where
 `.to(other)` evaluates more than a name or is given what may be no tensor, and where `.to` casts to
 a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
-code that may do more, as that runs earlier, and where code replaces or watches functions of torch.
+code that may do more, as that runs earlier, and where code replaces or watches functions of torch;
+traces and classes of tensors see nothing of what is only made and moved to a named device.
 
 A factory whose result is computed with, or bound to a name, is given the device where each use of
 it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
@@ -96,7 +97,7 @@ out = padded(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import libcst as cst
@@ -119,7 +120,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._host_indices import host_index
 from torchlint.rules.transfer._index_fixes import index_fix
-from torchlint.rules.transfer._placement import placement_of, spare_move
+from torchlint.rules.transfer._placement import Placement, placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.factories import (
@@ -137,7 +138,9 @@ from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.observers import (
     defaults_to_meta,
     free_of_effects,
+    has_own_tensors,
     hooks_operations,
+    hooks_plain_operations,
     replaced,
 )
 from torchlint.semantic.values.inferred import inferred
@@ -152,6 +155,8 @@ _REAL_DTYPES = dtypes.spelled(dtypes.FULL)
 _EYE_DTYPES = _REAL_DTYPES | dtypes.spelled(dtypes.of_kind("complex"))
 """Dtypes for which every factory of zeros and ones exists; torch.eye has no others."""
 _FILLED_DTYPES = dtypes.spelled(dtypes.DTYPES)
+_DTYPES = dtypes.dotted(dtypes.DTYPES)
+_LIKE = ops.dotted("factory", "like")
 _MOVES = ops.having("move")
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
@@ -315,7 +320,7 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
         or not direct
         or _by_type(transfer)
         or is_sized_type(module, factory)
-        or not _chain(transfer, factory)
+        or not _chain(module, transfer, factory)
     ):
         return None
     options: dict[str, cst.BaseExpression] = {
@@ -365,7 +370,7 @@ def _placed(module: Module, factory: cst.Call) -> Fix | None:
             whys.extend(_factory_effects(module, each))
     if placement.read is not None and not free_of_effects(module, placement.read):
         whys.append("order")
-    whys.extend(_watched(module, placement.factories))
+    whys.extend(_watched(module, placement))
     note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
     safety = Safety.UNSAFE if note else Safety.SAFE
     return Fix((*nested(module, rewrites), *removed), safety, "Make it on the device", note)
@@ -404,14 +409,47 @@ def _unmoved(bare: bool, call: cst.Call) -> cst.BaseExpression:
     return source.with_changes(lpar=[], rpar=[]) if bare else source
 
 
-def _watched(module: Module, factories: Iterable[cst.Call]) -> Iterator[str]:
+def _watched(module: Module, placement: Placement) -> Iterator[str]:
     """Yield the keys of the notes on what code could tell from torch's functions."""
     if defaults_to_meta(module):
         yield "meta"
+    factories = placement.factories
     called = [f.func.attr.value if isinstance(f.func, cst.Attribute) else "" for f in factories]
     own = [(module.name(f.func) or "").rpartition(".")[2] for f in factories]
-    if replaced(module, *{*called, *own, *_MOVES} - {""}) or hooks_operations(module):
+    plain = all(_of_numbers(module, each) for each in factories)
+    hooked = _hooked(module, placement.alone, plain)
+    if hooked or replaced(module, *{*called, *own, *_MOVES} - {""}):
         yield "patched"
+
+
+def _hooked(module: Module, alone: bool, plain: bool) -> bool:
+    """Say whether code may see, or change, what is made and moved.
+
+    Where it is `alone`, no other tensor takes part, and the device is named: then modes and symbols
+    see it, and a class of tensors does where what is given may not be `plain` numbers.
+    """
+    if not alone:
+        return hooks_operations(module)
+    return hooks_plain_operations(module) or (not plain and has_own_tensors(module))
+
+
+def _of_numbers(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is given numbers and sizes alone, beside a dtype: no tensor whose class
+    could see it."""
+    return all(
+        (arg.keyword is not None and arg.keyword.value in ("dtype", "device"))
+        or _is_number(module, arg.value)
+        for arg in call.args
+    )
+
+
+def _is_number(module: Module, node: cst.BaseExpression) -> bool:
+    if isinstance(node, (cst.Tuple, cst.List)):
+        return all(_is_number(module, each.value) for each in node.elements)
+    if isinstance(node, cst.BinaryOperation):
+        return _is_number(module, node.left) and _is_number(module, node.right)
+    value = inferred(module, node)
+    return value.kind in ("number", "shape") and not value.tensor
 
 
 def _factory_effects(module: Module, factory: cst.Call) -> list[str]:
@@ -419,18 +457,32 @@ def _factory_effects(module: Module, factory: cst.Call) -> list[str]:
     return found.split(", ") if found else []
 
 
-def _chain(transfer: Transfer, factory: cst.Call) -> bool:
+def _chain(module: Module, transfer: Transfer, factory: cst.Call) -> bool:
     """Say whether the moved expression is the factory's result, or an exact view or cast of it."""
     source = transfer.source
     while source is not factory:
         match source:
             case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=step))) if (
-                step in _STEPS
+                step in _STEPS or _casts_to_dtype(module, source)
             ):
                 source = inner
             case _:
                 return False
     return True
+
+
+def _casts_to_dtype(module: Module, call: cst.BaseExpression) -> bool:
+    """Say whether a call is ``.to(dtype)`` or ``.type(dtype)``, with one of torch's or with what
+    something has as its own."""
+    match call:
+        case cst.Call(
+            func=cst.Attribute(attr=cst.Name("to" | "type")), args=[cst.Arg(star="") as arg]
+        ):
+            if arg.keyword is not None and arg.keyword.value != "dtype":
+                return False
+            own = isinstance(arg.value, cst.Attribute) and arg.value.attr.value == "dtype"
+            return own or (module.name(arg.value) or "") in _DTYPES
+    return False
 
 
 def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str]:
@@ -441,7 +493,7 @@ def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[
             yield "cast"
         if transfer.dtype is not None and not _is_dtype(module, transfer.dtype, factory):
             yield "dtype"
-    elif _casts(transfer) and not exact and module.name(factory.func) != "torch.arange":
+    elif _casts(module, transfer) and not exact and module.name(factory.func) != "torch.arange":
         yield "cast"
     method = transfer.call.func.attr.value if isinstance(transfer.call.func, cst.Attribute) else ""
     if transfer.like:
@@ -457,11 +509,11 @@ def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[
         yield "cuda"
 
 
-def _casts(transfer: Transfer) -> bool:
+def _casts(module: Module, transfer: Transfer) -> bool:
     """Say whether a cast stands between the factory and the move."""
     at: cst.BaseExpression = transfer.source
     while isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute):
-        if at.func.attr.value in _CASTS:
+        if at.func.attr.value in _CASTS or _casts_to_dtype(module, at):
             return True
         at = at.func.value
     return False
@@ -518,5 +570,22 @@ def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str
         yield "meta"
     called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
     own = (module.name(factory.func) or "").rpartition(".")[2]
-    if replaced(module, *{called, own, *_MOVES}) or hooks_operations(module):
+    alone = not transfer.like and transfer.target is not None
+    if _hooked(module, alone, _is_plain(module, transfer, factory)) or replaced(
+        module, *{called, own, *_MOVES}
+    ):
         yield "patched"
+
+
+def _is_plain(module: Module, transfer: Transfer, factory: cst.Call) -> bool:
+    """Say whether what is made and moved is given numbers and dtypes alone."""
+    if (module.name(factory.func) or "") in _LIKE:
+        return False
+    at = transfer.source
+    while at is not factory:
+        if not isinstance(at, cst.Call) or not isinstance(at.func, cst.Attribute):
+            return False
+        if not (_casts_to_dtype(module, at) or _of_numbers(module, at)):
+            return False
+        at = at.func.value
+    return _of_numbers(module, factory)

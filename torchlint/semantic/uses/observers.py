@@ -103,6 +103,24 @@ _WATCHED = Wording(
     ),
 )
 """Words without which no code is handed the operations of a network, or traces them."""
+_PLAINLY_WATCHED = Wording(
+    re.compile(
+        r"(Function|Dispatch)Mode|torch_(function|dispatch)_mode|\bsymbolic_trace\b"
+        r"|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b"
+    ),
+    (
+        "FunctionMode",
+        "DispatchMode",
+        "torch_function_mode",
+        "torch_dispatch_mode",
+        "symbolic_trace",
+        "torch.fx",
+        "torch.export",
+        "import fx",
+        "make_fx",
+    ),
+)
+"""Words without which no code is handed operations that torch's own tensors alone take part in."""
 _PATCHED = re.compile(
     r"^[^\S\n]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
     re.MULTILINE,
@@ -146,7 +164,8 @@ _META = Wording(
 """Words without which tensors without data are made only where a call says so itself, or below a
 ``with``."""
 _WITH_DEVICE = re.compile(
-    rf"^[ \t]*with\s+(?!torch\.cuda\.)(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
+    rf"^[ \t]*with\s+(?!(?:torch\.cuda|jax|tf|tensorflow)\.)"
+    rf"(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
     rf"|^[ \t]*with\b[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
     re.MULTILINE,
 )
@@ -293,6 +312,19 @@ def hooks_operations(module: Module) -> bool:
     return has_own_tensors(module) or says(module, _WATCHED)
 
 
+@question(ground=True)
+def hooks_plain_operations(module: Module) -> bool:
+    """Say whether code of the project may see, or change, operations on torch's own tensors and
+    numbers alone: by a mode, or by running them on symbols.
+
+    A class of tensors with methods of their own is handed nothing of those, and hooks of modules
+    see what goes in and comes out. ``torch.jit.trace`` records the device of a factory as it does
+    that of a move: as the constant that it was.
+    """
+    return says(module, _PLAINLY_WATCHED)
+
+
+@question(remember=False)
 def has_own_tensors(module: Module) -> bool:
     """Say whether the program has tensors with methods of their own, or a mode that sees every
     call."""
@@ -404,10 +436,12 @@ _ALIASES = re.compile(
 )
 
 _WRAPS = re.compile(
-    r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)\bsetattr\(\s*\1\s*,\s*(?![\"'\s])"
+    r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)"
+    r"\bsetattr\(\s*\1\s*,\s*(?![\"'\s])(?!\w+,\s*(?:\[\]|\{\}|None|True|False|\d[\d.]*)\s*\))"
+    r"|\bsetattr\(\s*(\w+)\s*,\s*(?![\"'\s])[^\n]*\bgetattr\(\s*\2\s*,\s*(?![\"'\s])"
 )
 """An attribute that is read and written again by a name that is computed: a wrapper of whatever it
-is given."""
+is given. A number or an empty list stands for no function."""
 
 
 def _replaces(attribute: str, text: str) -> bool:
