@@ -310,6 +310,30 @@ def test_remove(text: str, expected: str) -> None:
     assert fixed(text, remove) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    {
+        "one above, one below": ("a\n\nhit(1)\n\nb\n", "a\n\nb\n"),
+        "none above": ("a\nhit(1)\n\nb\n", "a\n\nb\n"),
+        "none below": ("a\n\nhit(1)\nb\n", "a\n\nb\n"),
+        "fewer above": ("a\n\nhit(1)\n\n\nb\n", "a\n\n\nb\n"),
+        "fewer below": ("a\n\n\nhit(1)\n\nb\n", "a\n\n\nb\n"),
+        "two, apart": ("a\n\nhit(1)\n\n\nhit(2)\n\nb\n", "a\n\nb\n"),
+        "two, together": ("a\n\nhit(1)\nhit(2)\n\nb\n", "a\n\nb\n"),
+        "a comment between": (
+            "a\n\nhit(1)\n\n# b\n\nhit(2)\n\nb\n",
+            "a\n\n# b\n\nb\n",
+        ),
+    }.values(),
+)
+def test_what_goes_leaves_no_blank_lines_behind(text: str, expected: str) -> None:
+    def goes(tree: Tree) -> list[NodeEdit]:
+        lines = tree.nodes(cst.SimpleStatementLine)
+        return [Remove(each) for each in lines if list(tree.within(each, cst.Call))]
+
+    assert fixed(text, goes) == expected
+
+
 def test_remove_takes_a_line_or_the_expression_of_a_statement() -> None:
     assert fixed("a\nhit(1)\n", lambda tree: [Remove(line(tree))]) == "a\n"
     assert fixed("a\nhit(1)\n", lambda tree: [Remove(call(tree))]) == "a\n"

@@ -9,7 +9,7 @@ statement that shares its line, a comment that would go) is withheld with a reas
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 import libcst as cst
 
@@ -43,7 +43,8 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
     A fix that would lose a comment has its edits and the reason in `TextFix.withheld`.
     """
     try:
-        splices = wrapped(_in_order(_splices(fix, context), context.text), context)
+        ordered = _in_order(_splices(fix, context), context.text)
+        splices = wrapped(_closed_up(ordered, context), context)
     except WithheldError as error:
         return str(error)
     position = context.index.position
@@ -205,23 +206,51 @@ def _cut_small(
 
 
 def _cut_line(line: Line, context: EditContext) -> Splice:
-    """Return the splice that deletes a whole line; of blank lines above and below it, the fewer go
-    too. A file without a final newline stays without one."""
+    """Return the splice that deletes a whole line; a file without a final newline stays without
+    one."""
     index = context.index
     start = context.line_start(context.span(line).start)
     row = index.position(context.after_line(line)).row
     first = index.position(start).row
     if row < len(index):
-        above, below = _blanks(context, first - 1, -1), _blanks(context, row + 1, 1)
-        spare = start == index.starts[first - 1] and min(above, below) > 0
-        if spare and above <= below:
-            start = index.starts[first - 1 - above]
-        elif spare and row + below < len(index):
-            row += below
         return Splice(Span(start, index.starts[row]), "")
     if first > 1 and start == index.starts[first - 1]:
         start = index.line_end(first - 1)
     return Splice(Span(start, len(context.text)), "")
+
+
+def _closed_up(splices: Sequence[Splice], context: EditContext) -> list[Splice]:
+    """Return the splices, where lines that go take along what is between them if that is blank, and
+    the fewer of the blank lines above and below them."""
+    starts = set(context.index.starts)
+    found: list[Splice] = []
+    for splice in splices:
+        last = found[-1] if found else None
+        if last is not None and _goes(last, starts) and _goes(splice, starts):
+            between = context.text[last.span.end : splice.span.start]
+            if not between.strip():
+                found[-1] = Splice(Span(last.span.start, splice.span.end), "")
+                continue
+        found.append(splice)
+    return [_between_blanks(each, context) if _goes(each, starts) else each for each in found]
+
+
+def _goes(splice: Splice, starts: Set[int]) -> bool:
+    """Say whether a splice deletes whole lines, and not the last."""
+    return not splice.text and splice.span.start in starts and splice.span.end in starts
+
+
+def _between_blanks(splice: Splice, context: EditContext) -> Splice:
+    index, span = context.index, splice.span
+    if span.end == len(context.text):
+        return splice
+    first, behind = index.position(span.start).row, index.position(span.end).row
+    above, below = _blanks(context, first - 1, -1), _blanks(context, behind, 1)
+    if above <= below:
+        return Splice(Span(index.starts[first - 1 - above], span.end), "")
+    if behind - 1 + below < len(index):
+        return Splice(Span(span.start, index.starts[behind - 1 + below]), "")
+    return splice
 
 
 def _blanks(context: EditContext, row: int, step: int) -> int:
