@@ -288,6 +288,7 @@ def test_a_file_that_imports_from_an_unchanged_one_counts_for_it(project: Projec
         "      return x\n"
     )
     project.write("steps.py", amp)
+    project.write("requirements.txt", "torch>=2.4\n")
     arguments = ("steps.py", "--output-format", "json")
     alone = project.check(*arguments)
     assert '"applicability": "safe"' in alone.out
