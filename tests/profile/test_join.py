@@ -99,7 +99,17 @@ def costs(
     whole: Whole | None = None,
     in_workers: Callable[[Finding], bool] = lambda finding: False,
 ) -> Costs:
-    trace = read(written(path / "t.json", machine.events))
+    written_to = written(path / "t.json", machine.events)
+    return joined_of(written_to, *asked, whole=whole, in_workers=in_workers)
+
+
+def joined_of(
+    path: str,
+    *asked: tuple[str, Finding],
+    whole: Whole | None = None,
+    in_workers: Callable[[Finding], bool] = lambda finding: False,
+) -> Costs:
+    trace = read(path)
     replay, places = Replay(trace), Places(trace, SOURCES)
     effects = {one.code: (effect, True) for effect, one in asked}
     lines = Lines(places, replay).each
@@ -136,6 +146,28 @@ def test_a_line_that_is_only_probable_is_said_to_be(tmp_path: Path) -> None:
 def test_what_did_not_run_was_not_seen(tmp_path: Path) -> None:
     cost = only(tmp_path, "wait", finding(15))
     assert (cost.bound, cost.seen, cost.why) == (None, False, join.NOT_SEEN)
+
+
+@pytest.mark.parametrize(
+    ("row", "seen"),
+    [
+        (8, True),
+        (7, False),  # would have left a mark
+        (10, None),  # the head of a loop
+        (15, False),  # its function did not run
+    ],
+)
+def test_a_statement_without_its_mark_was_not_seen(
+    tmp_path: Path, row: int, seen: bool | None
+) -> None:
+    machine = Program()
+    with machine.operator("tl#1"), machine.operator("aten::relu"):
+        machine.launch(20_000)
+    marks = {"1": ["/p/train.py", 8, 8, "train"]}
+    path = written(tmp_path / "t.json", machine.events, torchlint_marks=marks)
+    (cost,) = joined_of(path, ("gpu", finding(row))).each
+    assert cost.seen is seen
+    assert (cost.why == join.NOT_SEEN) is (seen is False)
 
 
 def test_calls_of_two_like_lines_belong_to_neither(tmp_path: Path) -> None:
@@ -227,6 +259,9 @@ def test_bounds_of_a_run_are_parts_of_its_steps_without_the_profiler(tmp_path: P
     under = f", {100 * alone.alone_ns / run.span:.1f} % of a step under the profiler"
     assert under in basis(run.each[0], run)
     assert "under the profiler" not in basis(trace.each[0], trace)
+    # Disturbed steps without the profiler: the others are compared with, and these are told of.
+    disturbed = Whole(trace.span, 4, trace.span / 2)
+    assert part(trace.span // 10, disturbed) == f"{span(trace.span / 20)} (10.0 %)"
     # No part is more than the whole.
     assert Whole(1_000, 4).share(5_000) == 1
     assert part(5_000, Whole(1_000, 4)) == "250 ns (100.0 %)"

@@ -50,15 +50,24 @@ class Whole:
 
     What a trace shows of a run's steps took longer than it does without the profiler, and how much
     longer is another matter for each line: so what a line takes out there is more than it is worth
-    in a step without the profiler, never less, and such steps are what it is compared with.
+    in a step without the profiler, never less, and such steps are what it is compared with. Where
+    the steps under the profiler took less, as those without it were disturbed, it is they.
 
     Args:
-        ns: nanoseconds of all that was recorded; of a run, of as many steps without the profiler.
+        ns: nanoseconds of all that was recorded; of a run, of as many steps without the profiler,
+            or with it where these took less.
         steps: how many; None where a trace was read, of which nothing else is known.
+        step: what a step takes that parts are told of, in nanoseconds; None for that of `ns`.
     """
 
     ns: int
     steps: int | None = None
+    step: float | None = None
+
+    @property
+    def told(self) -> float:
+        """Return the nanoseconds that parts are told of: of a run, those of one step."""
+        return self.ns / (self.steps or 1) if self.step is None else self.step
 
     def share(self, time: int) -> float:
         """Return which part of the whole a time of the trace is, all of it at most."""

@@ -14,6 +14,7 @@ from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.profile.waits import Wait, Waits
 from torchlint.trace.columns import CALL_CATS, OPERATOR, Ints
+from torchlint.trace.marks import recorded
 
 _PLAYED = 40
 """Findings of which the trace is played alone; what others save is bounded more coarsely."""
@@ -187,6 +188,7 @@ class _Statements:
             self._by_file.setdefault(site.file, []).append(number)
         self._device = bool(len(found.replay.work))
         trace = places.trace
+        self._marks = recorded(trace)
         self._calls = trace.of_cat(OPERATOR, *CALL_CATS)
         self._called = _called(places)
 
@@ -272,14 +274,18 @@ class _Statements:
 
     def _ran(self, finding: Finding) -> bool | None:
         """Say of a finding in whose statement nothing was measured whether it ran: not where its
-        function did not, and lines are known."""
+        function did not, and lines are known, nor where it would have left a mark."""
         function = self._function(finding)
         sites = self._found.places.sites
         ran = any(
             function is not None and sites[number].function == function[0]
             for number in self._by_file.get(finding.filename, ())
         )
-        return False if self._named and not ran and function is not None else None
+        if not self._named or function is None:
+            return None
+        source = self._found.places.sources.named(finding.filename)
+        marked = self._marks and source is not None and source.marked(finding.statement)
+        return None if ran and not marked else False
 
     def _function(self, finding: Finding) -> tuple[str, int] | None:
         """Return name and first line of the innermost function around a finding."""

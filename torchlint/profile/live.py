@@ -229,7 +229,8 @@ class Steps:
         """
         if self.pace is None or self.division is None:
             return Whole(span)
-        return Whole(round(self.pace.step * self.division.steps), self.division.steps)
+        step, steps = self.pace.step, self.division.steps
+        return Whole(round(min(step * steps, span)), steps, step)
 
 
 def steps_of(
@@ -268,9 +269,12 @@ def doubts(of: Steps, device: str) -> tuple[str, ...]:
         return ()
     asked = any("OMP_NUM_THREADS" in word for word in of.options)
     threads = "--env OMP_NUM_THREADS=1, " if device == "cpu" and not asked else ""
+    workers = of.workers is not None and of.workers.slower > _DIFFERS
     because = (
-        "recording makes none faster, so those without it held more, as an evaluation, or were "
-        "disturbed"
+        "timing the lines of DataLoaders' workers makes batches longer"
+        if slower > 1 and workers
+        else "recording makes none faster, so those without it held more, as an evaluation, or "
+        "were disturbed"
         if slower < 1
         else "many small operators make recording dear, those under it held more, as an "
         "evaluation, or were disturbed"

@@ -22,6 +22,8 @@ FRAME = re.compile(r"(.+)\((\d+)\): (.+)")
 _MODULE = "<module>"
 _KNOWN = frozenset({"marked", "unique", "aligned"})
 """Certainties of sites whose line is known."""
+_MARKED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
+_UNMARKED = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
 _INNER = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -99,6 +101,19 @@ class Source:
         ]
         first, name = max(around, default=(0, ""))
         return (name, first) if name else None
+
+    def marked(self, line: int) -> bool:
+        """Say whether a statement begins in a line that is certain to have a mark of its own in a
+        trace that torchlint recorded, wherever it runs: one that calls something, and neither
+        suspends its function nor binds a name in an expression."""
+        found = [
+            node
+            for node in ast.walk(self._tree or ast.Module([], []))
+            if isinstance(node, _MARKED) and node.lineno == line
+        ]
+        inside = [part for node in found for part in ast.walk(node)]
+        calls = any(isinstance(part, ast.Call) for part in inside)
+        return calls and not any(isinstance(part, _UNMARKED) for part in inside)
 
     def holds(self, name: str, first: int) -> bool:
         """Say whether there is a function of a name and a first line."""

@@ -179,7 +179,7 @@ class _Together:
     def __init__(self, costs: Costs, of: Loading, ran: dict[int, float]) -> None:
         self._costs = costs
         self._of = of
-        self._steps = costs.whole.steps or costs.span / of.step
+        self._scale = costs.whole.ns / of.step
         each = enumerate(costs.each)
         self._inside = {at for at, cost in each if ran[at] and self._counts(cost)}
         self._loading = {
@@ -243,7 +243,7 @@ class _Together:
         return self._in_trace(self._of.without(inside)) if inside else 0
 
     def _in_trace(self, time: float) -> int:
-        return round(time * self._steps)
+        return round(time * self._scale)
 
 
 def _alone(cost: FindingCost) -> int:

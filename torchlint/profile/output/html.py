@@ -104,7 +104,7 @@ def _predicted(content: Content) -> dict[str, Any]:
         return {}
     words = forecast.headline(found)
     return {
-        "title": f"{words[0].upper()}{words[1:]}",
+        "words": f"{words[0].upper()}{words[1:]}",
         "head": forecast.HEAD,
         "rows": forecast.rows(found, content.top),
     }

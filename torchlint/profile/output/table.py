@@ -40,13 +40,13 @@ def part(time: int | None, whole: Whole) -> str:
     """Return a time, and which part of a whole it is: of a run, that of one step."""
     if not time:
         return span(time)
-    told = min(time, whole.ns)
-    return f"{span(told / (whole.steps or 1))} ({share(told, whole.ns)})"
+    known = whole.share(time)
+    return f"{span(known * whole.told)} ({share(known, 1)})"
 
 
 def measure(whole: Whole) -> str:
     """Return what parts are of: ``31.6 ms``, or ``a step of 6.3 ms``."""
-    return span(whole.ns) if whole.steps is None else f"a step of {span(whole.ns / whole.steps)}"
+    return f"{'' if whole.steps is None else 'a step of '}{span(whole.told)}"
 
 
 def recorded(whole: Whole) -> str:
