@@ -72,6 +72,7 @@ PLAIN = {
         out = s.softmax(-1) @ v
         return out
     """,
+    "queries scaled in the product": "return F.softmax((q * self.scale) @ k.mT, -1) @ v",
     "masked where equal to zero": """
         s = q @ k.transpose(-2, -1) / self.width**0.5
         if mask is not None:
@@ -160,6 +161,9 @@ STAYS = {
     "tensors that lie the other way round": """
         s = q.transpose(-2, -1) @ k * self.scale
         return v @ s.softmax(-1).mT
+    """,
+    "axes that are the last two for some ranks only": """
+        return F.softmax(q @ k.transpose(2, 3) * self.scale, -1) @ v
     """,
     "dropout that is always on": """
         w = nn.Dropout(0.5)((q @ k.mT * self.scale).softmax(-1))

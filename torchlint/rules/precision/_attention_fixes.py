@@ -428,18 +428,33 @@ def _product(module: Module, found: Operation, parts: _Parts) -> bool:
     if len(found.operands) != 2:
         return False
     query, turned = found.operands
+    query = _unscaled(module, query, parts)
     parts.query = query
     parts.moved += [query, turned]
     if _last_swapped(module, query, found.name) is not None:
         return False  # Tensors that lie the other way round, which the fused kernels copy.
     parts.key = _last_swapped(module, turned, found.name)
     if parts.key is None:
+        made = operation_of(module, turned)
+        if made is not None and made.name in _TURNS:
+            return False  # Which axes are the last two is not known.
         last = [cst.Arg(cst.parse_expression(each)) for each in ("-2", "-1")]
         parts.key = method_call(turned, "transpose").with_changes(args=last)
     tensors = {dotted_text(query), dotted_text(parts.key)} - {None}
     if parts.scale is not None and _is_usual(module, parts.scale, tensors):
         parts.scale = None
     return True
+
+
+def _unscaled(module: Module, query: cst.BaseExpression, parts: _Parts) -> cst.BaseExpression:
+    """Return the queries without the scale that they are multiplied by where they meet the keys,
+    which is taken."""
+    found = operation_of(module, query)
+    if found is None or found.name not in ("mul", "div") or len(found.operands) != 2:
+        return query
+    inner, factor = found.operands
+    taken = isinstance(query, cst.BinaryOperation) and _scaled(module, found, factor, parts)
+    return inner if taken else query
 
 
 def _summed(module: Module, found: Operation, parts: _Parts) -> bool:
