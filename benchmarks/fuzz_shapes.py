@@ -2463,10 +2463,118 @@ def masked_copies(c: Choices) -> Core:
     return Core([], lines, {"s": "tensor"}, modes=("cuda",))
 
 
+def forward_constants(c: Choices) -> Core:
+    """A constant that each forward pass builds on the host and moves (TL106)."""
+    numbers = c.pick(
+        "numbers",
+        [
+            "[7]",
+            "[1, 1]",
+            "[-0.25, -0.25]",
+            "[0]",
+            "[0.0]",
+            "[0.1]",
+            "[True, True]",
+            "[1e-8]",
+            "[300, 300]",
+            "[float('nan')]",
+            "[-0.0]",
+            "[1, 1.0]",
+            "[2**40]",
+            "[1e300]",
+            "[]",
+            "[[5, 5], [5, 5]]",
+            "[1, 2]",
+            "[n]",
+            "[7] * 2",
+        ],
+        0.7,
+    )
+    made = c.pick(
+        "made",
+        [
+            "torch.tensor({n})",
+            "torch.FloatTensor({n})",
+            "torch.LongTensor({n})",
+            "torch.Tensor({n})",
+            "torch.tensor({n}, dtype=torch.float64)",
+            "torch.tensor({n}, dtype=torch.uint8)",
+            "torch.tensor({n}, dtype=None)",
+            "torch.tensor({n}, requires_grad=True)",
+            "torch.as_tensor({n})",
+            "torch.BoolTensor({n})",
+            "torch.HalfTensor({n})",
+            "torch.tensor(({n}))",
+            "torch.tensor(data={n})",
+        ],
+        0.6,
+    ).format(n=numbers)
+    move = c.pick(
+        "move",
+        [
+            ".to(q.device)",
+            ".cuda()",
+            ".to(q)",
+            ".type_as(q)",
+            ".to(q.device, torch.float64)",
+            ".to(q.device).requires_grad_()",
+            ".to(q.device).float()",
+            ".to(self.weight.device)",
+            ".to(device=q.device, non_blocking=True)",
+            ".to(q.device, copy=True)",
+            ".float().to(q.device)",
+        ],
+        0.5,
+    )
+    use = c.pick(
+        "use",
+        [
+            "y = k",
+            "k += 1; y = k",
+            "self.kept = k; y = k",
+            "y = k.clone(); print(k.dtype, tuple(k.shape), k.requires_grad)",
+            "seen.append(k); y = k",
+            "y = (lambda: k)()",
+            "print(k.stride(), k.is_leaf, k.is_contiguous()); y = k",
+            "y = k if self.training else -k",
+        ],
+        0.5,
+    )
+    head = [
+        "seen = []",
+        "",
+        "",
+        "class Shift(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.weight = nn.Parameter(torch.ones(1))",
+        "",
+        "    def forward(self, x, n):",
+        "        q = x * self.weight",
+        f"        k = {made}{move}",
+        f"        {use}",
+        "        return q.sum() * y.double().sum()",
+        "",
+        "",
+        "shift = Shift().to(device)",
+    ]
+    lines = [
+        "for x, y in loader:",
+        "    s = shift(x.to(device), 3)",
+        "    #in",
+        "    s.backward()",
+        "    print(s.dtype, s.item(), shift.weight.grad.item(), len(shift.state_dict()))",
+        "    s = s.detach()",
+        "#end",
+    ]
+    return Core(head, lines, {"s": "tensor"}, modes=("cuda",))
+
+
 SHAPES: dict[str, Callable[[Choices], Core]] = {
     "TL101": running_value,
     "TL102": made_then_moved,
     "TL103": batch_copies,
+    "TL106": forward_constants,
     "TL107": masked_copies,
     "TL108": pinned_then_moved,
     "TL109": pinned_then_moved,
