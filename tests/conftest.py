@@ -118,3 +118,17 @@ def torch_switches() -> Iterator[None]:
     for (value, write), (read, _) in zip(before, switches(torch), strict=True):
         if read() != value:
             write(value)
+
+
+@pytest.fixture(autouse=True)
+def torch_modes() -> Iterator[None]:
+    """Fail a test that leaves a mode of torch's on, which each later test of the process would
+    run under."""
+    yield
+    torch = sys.modules.get("torch")
+    left = []
+    while torch is not None and torch._C._len_torch_function_stack():
+        left.append(torch._C._pop_torch_function_stack())
+    while torch is not None and torch._C._len_torch_dispatch_stack():
+        left.append(torch._C._pop_torch_dispatch_stack(None))
+    assert not left, f"modes left on: {left}"

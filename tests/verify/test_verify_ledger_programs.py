@@ -495,6 +495,8 @@ def test_stopping_in_the_middle_of_a_torch_function(tmp_path: Path) -> None:
             torch.ones(3, device="cuda")
     finally:
         torch._C._pop_torch_function_stack()
+        while torch._C._len_torch_dispatch_stack():
+            torch._C._pop_torch_dispatch_stack(None)
     assert ledger.summary(0)["unavailable"] == ""
 
 
