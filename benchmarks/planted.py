@@ -3,8 +3,8 @@
     python benchmarks/planted.py [--keep NAME] [PROGRAM ...]
 
 Runs the programs of ``fixtures/planted``, each of which has one bottleneck, its lines marked
-``# PLANTED``, and says at which place the first of these stands among the lines that cost most, and
-among the findings with a bound. Prints both; --keep writes them to
+``# PLANTED``, and says at which place the first of these stands among the lines, in the order of the
+report, and among the findings with a bound. Prints both; --keep writes them to
 ``benchmarks/results/NAME.json``.
 
 Without a GPU these are ranks of a CPU's times: what a read costs that waits for a device, or a
@@ -57,7 +57,7 @@ def judged(program: Path) -> dict[str, Any]:
     text = program.read_text(encoding="utf-8").splitlines()
     planted = {number for number, line in enumerate(text, 1) if line.endswith(WORD)}
     found = profiled(program)
-    lines = sorted(found["lines"], key=cost, reverse=True)
+    lines = found["lines"]
     bounded = [each for each in found["findings"] if each["bound"] is not None]
     first = lines[0]
     whole = sum(map(cost, lines))
