@@ -3,8 +3,8 @@
     python benchmarks/planted.py [--keep NAME] [PROGRAM ...]
 
 Runs the programs of ``fixtures/planted``, each of which has one bottleneck, its lines marked
-``# PLANTED``, and says at which place the first of these stands among the lines, in the order of the
-report, and among the findings with a bound. Prints both; --keep writes them to
+``# PLANTED``, and says at which place the first of these stands among the lines, in the order of
+the report, and among the findings with a bound. Prints both; --keep writes them to
 ``benchmarks/results/NAME.json``.
 
 Without a GPU these are ranks of a CPU's times: what a read costs that waits for a device, or a
