@@ -243,7 +243,7 @@ def test_a_second_file_that_changed_meanwhile_keeps_both_as_they_are(project: Pr
     (told,) = (line for line in done.stderr.splitlines() if "not written" in line)
     assert told == (
         "data.py: not written: changed while fixing, not written; so train.py not either, which "
-        "one fix changes with it"
+        "is fixed with it"
     )
 
 
@@ -304,6 +304,63 @@ def test_the_second_files_own_fixes_go_on_top(project: Project) -> None:
     assert data.count("pin_memory=torch.cuda.is_available()") >= 1
     assert MOVED in project.read("train.py")
     assert project("fix", "--unsafe-fixes", code=0).stdout == ""
+
+
+LOADERS = """\
+from torch.utils.data import DataLoader
+
+
+class AudioDataLoader(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+"""
+MAIN = """\
+import torch
+
+from loaders import AudioDataLoader
+from train import evaluate
+
+
+def main(dataset, model):
+    use_cuda = torch.cuda.is_available()
+    device = torch.device("cuda" if use_cuda else "cpu")
+    loader = AudioDataLoader(dataset, batch_size=8, num_workers=2)
+    evaluate(model.to(device), loader, device)
+"""
+EVALUATION = """\
+import torch
+
+
+def evaluate(model, loader, device):
+    with torch.no_grad():
+        for x, y in loader:
+            x = x.to(device)
+            y = y.to(device)
+            print((model(x).argmax(1) == y).sum())
+"""
+CHAIN = {"loaders.py": LOADERS, "main.py": MAIN, "train.py": EVALUATION}
+BOTH = ("--unsafe-fixes", "--select", "TL103,TL202")
+
+
+def test_what_one_files_fixes_make_of_another_is_fixed_in_the_same_run(project: Project) -> None:
+    """The loader's memory is pinned in the one file; so copies in the other need not wait."""
+    project.write(CHAIN)
+    shown = project("fix", *BOTH, "main.py", "train.py", code=1)
+    told = project("fix", *BOTH, "main.py", "train.py", "--apply", code=0)
+    assert "num_workers=2, pin_memory=use_cuda)" in project.read("main.py")
+    assert project.read("train.py").count("non_blocking=True") == 2
+    assert project("fix", *BOTH, "main.py", "train.py", code=0).stdout == ""
+    assert shown.stdout.count("\n+++ ") == 2
+    assert shown.stdout.count("non_blocking=True") == 2
+    assert "Fixed 2 findings in 2 files" in told.stderr, told.stderr
+
+
+def test_what_rests_on_a_file_that_is_not_written_is_not_written_either(project: Project) -> None:
+    project.write(CHAIN)
+    before = FAILING.replace("train.py", "main.py")
+    done = project("fix", *BOTH, "main.py", "train.py", "--apply", code=1, before=before)
+    assert (project.read("main.py"), project.read("train.py")) == (MAIN, EVALUATION)
+    assert "so train.py not either, which is fixed with it" in done.stderr
 
 
 def test_standard_input_is_one_file(project: Project) -> None:

@@ -154,8 +154,9 @@ class Session:
     def _settle(
         self, reports: Iterable[tuple[FileReport, Document, Target]], options: RunOptions
     ) -> None:
-        """Take the reports of a fix run when all are there, as one file's fix may change others."""
-        from torchlint.cli.joint import Analysed, Joint
+        """Take the reports of a fix run when all are there, as one file's fix may change others, or
+        what there is to fix in them."""
+        from torchlint.cli.settling import Analysed, Settling
         from torchlint.run.run import run
         from torchlint.run.worker import analyse_among
 
@@ -163,8 +164,8 @@ class Session:
         for report, document, target in reports:
             kept = report.joint or report.before != report.after or not document.path
             files.append(Analysed(report, target, document if kept else None))
-        if any(file.report.joint for file in files):
-            joint = Joint(
+        if any(file.report.joint or file.report.before != file.report.after for file in files):
+            settling = Settling(
                 self.scope,
                 files,
                 self.catalog,
@@ -172,8 +173,8 @@ class Session:
                 self._job,
                 lambda jobs: run(jobs, options, analyse_among),
             )
-            joint.settle()
-            self.joint += joint.told
+            settling.settle()
+            self.joint += settling.told
         for file in files:
             self._done(file.report, file.document, file.target, file.together)
 
@@ -225,7 +226,7 @@ class Session:
             job_for(document, target.relative, target.settings, self.catalog),
             fix=self.fix,
             show_source=bool(self.formats & WITH_SOURCE) or self.cache is not None,
-            traced=self.cache is not None,
+            traced=self.cache is not None or bool(self.fix),
             silence=self.silences.get(target.found.filename),
             identity=target.identity,
         )
@@ -326,7 +327,7 @@ class Session:
         said = words.removeprefix(f"{names[at]}: ")
         others = [names[index] for index in group if index != at]
         if others:
-            said += f"; so {' and '.join(others)} not either, which one fix changes with it"
+            said += f"; so {' and '.join(others)} not either, which is fixed with it"
         for index in group:
             report = self.files[index]
             report = dataclasses.replace(report, applied=0, unsafe=0, later=0, before="", after="")

@@ -1,10 +1,12 @@
-"""Fixes that change several files: chosen for all files of a run at once, in the order of their
-findings, and applied before each file's own fixes.
+"""The files of a run that fixes them, until nothing is left to fix in any of them.
 
-A worker knows one file, so that it cannot apply such a fix; it reports what it found in the text as
-it was read (`FileReport.joint`). Here those are chosen that do not meet, the same however many
-workers there were; then all files are analysed again as they will be, which applies the fixes of
-each one alone on top. That goes on until no such fix is left.
+A worker knows one file, so that it cannot apply a fix that changes several; it reports what it
+found in the text as it was read (`FileReport.joint`). Here those are chosen that do not meet, in
+the order of their findings and the same however many workers there were; then the files that rest
+on a changed one are analysed again as they will be, which applies the fixes of each one alone on
+top. Once there is no such fix, what each file's own fixes changed counts for the others in the same
+way: where a loader got pinned memory, a copy in another file need not wait any more. That goes on
+until a second run would find nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from torchlint.base.finding import (
     NoteKind,
     Safety,
 )
+from torchlint.base.trail import ASKED
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.scope import Scope, Target, read_target
 from torchlint.engine.job import Job
@@ -50,8 +53,8 @@ class Analysed:
 
 
 @dataclass(slots=True)
-class Joint:
-    """The fixes of a run that change several files.
+class Settling:
+    """The files of a run that fixes them.
 
     Args:
         scope: the files of the run.
@@ -61,7 +64,7 @@ class Joint:
         job: gives the job of a file with a text.
         run: runs jobs, in order.
 
-    `told` says in a line what each fix that is applied changes.
+    `told` says in a line what each fix that changes several files changes.
     """
 
     scope: Scope
@@ -75,19 +78,22 @@ class Joint:
     _documents: dict[str, Document] = field(init=False, default_factory=dict)
     _texts: dict[str, str] = field(init=False, default_factory=dict)
     _applied: dict[int, list[Finding]] = field(init=False, default_factory=dict)
+    _own: dict[int, list[FileReport]] = field(init=False, default_factory=dict)
+    _because: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
     _groups: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
     _notes: dict[tuple[int, str, str], Note] = field(init=False, default_factory=dict)
 
     def settle(self) -> None:
-        """Apply these fixes to the reports, and say of those that are not why."""
+        """Fix until nothing is left, and say of fixes of several files that are not applied why."""
         before = [file.report for file in self.files]
         self._at = {file.target.found.path: at for at, file in enumerate(self.files)}
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen()
-            if not chosen:
+            changed = self._apply(chosen) if chosen else self._take_own()
+            affected = self._affected(changed, moved=not chosen)
+            if not affected:
                 break
-            self._apply(chosen)
-            if not self._analysed_again():
+            if not self._analysed_again(affected) and chosen:
                 self._take_back(before, chosen)
                 break
         for path in sorted(self._texts):
@@ -177,27 +183,67 @@ class Joint:
     def _text(self, path: str) -> str:
         return self._texts.get(path, self._documents[path].text)
 
-    def _apply(self, chosen: Sequence[tuple[int, Finding]]) -> None:
-        """Change the texts by the chosen fixes."""
+    def _apply(self, chosen: Sequence[tuple[int, Finding]]) -> frozenset[str]:
+        """Change the texts by the chosen fixes; return the files that they change."""
         edits: dict[str, set[Edit]] = {}
         for at, finding in chosen:
             self._applied.setdefault(at, []).append(finding)
             parts = _parts(self.files[at].target.found.path, finding)
-            paths = frozenset(path for path, _ in parts)
-            joined = paths.union(*(self._groups.get(path, ()) for path in paths))
-            self._groups.update(dict.fromkeys(joined, joined))
+            self._join(path for path, _ in parts)
             for path, each in parts:
                 edits.setdefault(path, set()).update(each)
         for path, changes in edits.items():
             ordered = sorted({(edit.span, edit.text): edit for edit in changes}.items())
             self._texts[path] = spliced(self._text(path), (edit for _, edit in ordered))
+        return frozenset(edits)
 
-    def _analysed_again(self) -> bool:
-        """Analyse all files as they are by now, since any may rest on what was changed; say whether
-        those that were are still Python."""
+    def _take_own(self) -> frozenset[str]:
+        """Make the texts what each file's own fixes made of them; return the files that they
+        change. What is read from standard input is no file, and no file imports a notebook."""
+        changed = set()
+        for at, file in enumerate(self.files):
+            path, report = file.target.found.path, file.report
+            if report.before == report.after or report.cells or not path:
+                continue
+            if self._document(path) is None:
+                continue
+            self._texts[path] = report.after
+            self._own.setdefault(at, []).append(report)
+            file.report = replace(report, applied=0, unsafe=0, later=0, before="", after="")
+            self._join(self._because.pop(path, frozenset()) | {path})
+            changed.add(path)
+        return frozenset(changed)
+
+    def _join(self, paths: Iterable[str]) -> None:
+        """Have files written together: all or none."""
+        paths = frozenset(paths)
+        joined = paths.union(*(self._groups.get(path, ()) for path in paths))
+        self._groups.update(dict.fromkeys(joined, joined))
+
+    def _affected(self, changed: frozenset[str], moved: bool) -> list[Analysed]:
+        """Return the files whose reports may be others by now, and remember what they rest on.
+
+        Of what their own fixes changed, which have come to rest, only files where fixes of several
+        files have `moved` with the text.
+        """
+        found = []
+        for file in self.files if changed else ():
+            path, rests = file.target.found.path, file.report.rests_on
+            if rests is None or any(state.startswith(ASKED) for _, state in rests):
+                because = changed
+            else:
+                because = changed & {other for other, _ in rests}
+            if because or (path in changed and (file.report.joint or not moved)):
+                found.append(file)
+                self._because[path] = self._because.get(path, frozenset()) | because
+        return found
+
+    def _analysed_again(self, affected: Iterable[Analysed]) -> bool:
+        """Analyse files as they are by now; say whether those that were changed are still
+        Python."""
         unsaved = tuple(sorted(self._texts.items()))
         jobs, files = [], []
-        for file in self.files:
+        for file in affected:
             path = file.target.found.path
             document = self._document(path)
             if document is None or document.left_out:
@@ -229,18 +275,19 @@ class Joint:
             words += "files, would break a file; please report this"
             note = Note(NoteKind.FAILED, finding.filename, words, finding.start.row)
             self._notes[at, finding.fingerprint, words] = note
-        for state in (self._texts, self._applied, self._groups):
+        for state in (self._texts, self._applied, self._own, self._groups):
             state.clear()
         self.told.clear()
 
     def _finish(self, at: int) -> None:
-        """Put these fixes into the report on a file that they change."""
+        """Put all that was fixed into the report on a file."""
         file = self.files[at]
         path = file.target.found.path
         mine = self._applied.get(at, [])
         file.document = self._documents[path]
         file.together = self._groups[path]
         report = file.report
+        own = [*self._own.get(at, ()), report]
         unsafe = sum(
             found.fix is not None and found.fix.safety is not Safety.SAFE for found in mine
         )
@@ -248,8 +295,9 @@ class Joint:
             report,
             before=file.document.text,
             after=report.after or self._texts[path],
-            applied=report.applied + len(mine),
-            unsafe=report.unsafe + unsafe,
+            applied=sum(each.applied for each in own) + len(mine),
+            unsafe=sum(each.unsafe for each in own) + unsafe,
+            later=sum(each.later for each in own),
         )
         self.told += _told(mine)
 
