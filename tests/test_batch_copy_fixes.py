@@ -129,3 +129,65 @@ def test_a_safe_fix_leaves_the_loader_alone() -> None:
     before = program(LOOPS["by key"]).replace(", collate_fn=stacked", "")
     after = fixed(before, "safe", codes=frozenset({"TL103"}), line_length=200).after
     assert after.replace(", non_blocking=True", "") == before
+
+
+TWO_WAYS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def train(samples, model, optimizer, epochs):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    loader = DataLoader(samples, num_workers=2)
+    for epoch in range(epochs):
+        if epoch > 0:
+            loader = DataLoader(samples, shuffle=True, num_workers=2)
+        for data in loader:
+            step(data, model, optimizer, device)
+
+
+def step(data, model, optimizer, device):
+    for at in range(4):
+        part, wanted = cut(data, at, device)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(part), wanted).backward()
+        optimizer.step()
+
+
+def cut(data, at, device):
+    part = data[at : at + 4]
+    wanted = data[at + 1 : at + 5].view(-1)
+    part = part.to(device)
+    wanted = wanted.to(device)
+    return part, wanted
+"""
+
+
+def test_a_loader_that_is_found_in_two_ways_is_pinned_once() -> None:
+    after = fixed(TWO_WAYS, "unsafe", codes=frozenset({"TL103"}), line_length=200).after
+    assert after.count("pin_memory=torch.cuda.is_available()") == 2
+    assert after.count("non_blocking=True") == 2
+    compile(after, "", "exec")
+
+
+UNSURE = """\
+import torch
+
+
+def gathered(x, z, device, model):
+    batch = {"x": x.to(device), "z": z.to(device)}
+    return model(batch) + x.size(0)
+
+
+def train(pairs, device, model):
+    loader = torch.utils.data.DataLoader(pairs, pin_memory=True)
+    for batch in loader:
+        gathered(torch.cat(batch[:2]), *batch[2:], device, model).backward()
+"""
+
+
+def test_of_moves_in_one_statement_all_change_or_none() -> None:
+    found = check(UNSURE, codes=frozenset({"TL103"})).findings
+    assert found
+    assert {each.fix.safety.value for each in found if each.fix is not None} == {"suggestion"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.checking import check
-from torchlint.base.finding import Finding, Safety
+from torchlint.base.finding import Finding, Safety, Severity
 
 PROGRAM = """\
 import torch
@@ -135,3 +135,74 @@ def test_a_while_that_asks_the_device_gets_no_copies(test: str, waits: bool) -> 
     fixes = [each.fix for each in tests if each.start.row == 16]
     assert len(fixes) == 1
     assert (fixes[0] is None) is waits
+
+
+COPIED = """\
+import numpy as np
+import torch
+from torch import nn
+
+device = "cuda"
+model = nn.Linear(4, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(5, 4), torch.randint(3, (5,))) for _ in range(7)]
+
+
+def run(verbose):
+    total, hits = 0.0, 0
+    for data, target in loader:
+        x, y = data.to(device), target.to(device)
+        out = model(x)
+        loss = criterion(out, y)
+        {before}
+        sgd.zero_grad()
+        loss.backward()
+        sgd.step()
+        {behind}
+    return total, hits
+
+
+print(run(True))
+"""
+ARRAY = "hits += (np.argmax(out.detach().cpu().numpy(), 1) == target.numpy()).sum()"
+
+
+def judged(before: str, behind: str, code: str = "TL101") -> Finding:
+    source = COPIED.format(before=before, behind=behind)
+    all_of_it = check(source, codes=frozenset({code})).findings
+    return next(each for each in all_of_it if "loss" in each.message)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (SUM, "TL101"),
+        ("total += loss.detach().item()", "TL101"),
+        ("print(loss.item())", "TL105"),
+    ],
+)
+def test_what_is_read_behind_a_copy_waits_for_nothing_more(line: str, code: str) -> None:
+    found = judged(f"{ARRAY}\n        {line}", "pass", code)
+    assert found.severity is Severity.INFO
+    assert found.fix is not None
+    assert found.fix.safety is Safety.SUGGESTION
+    assert "waits for nothing more" in found.fix.note
+
+
+WAITS_AGAIN = {
+    "read before it": (f"{SUM}; {ARRAY}", "pass"),
+    "more work between": (ARRAY, SUM),
+    "made behind it": (f"{ARRAY}; loss = criterion(out + 1, y); {SUM}", "pass"),
+    "an operation of its own": (f"{ARRAY}; total += (loss * 2).item()", "pass"),
+    "other work between": (f"{ARRAY}; out = out.exp(); {SUM}", "pass"),
+    "on a branch": (f"if verbose:\n            {ARRAY}\n        {SUM}", "pass"),
+    "in a loop of its own": (f"for _ in range(2):\n            {ARRAY}\n        {SUM}", "pass"),
+    "nothing is copied": (f"hits += len(out.detach().unbind()); {SUM}", "pass"),
+    "the number of a copy": (f"hits += out.detach().cpu().sum(); {SUM}", "pass"),
+}
+
+
+@pytest.mark.parametrize("name", WAITS_AGAIN)
+def test_other_reads_wait(name: str) -> None:
+    assert judged(*WAITS_AGAIN[name]).severity is Severity.WARNING

@@ -54,7 +54,7 @@ from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
 from torchlint.semantic.uses.observers import hooks_operations, replaced, speaks_of_mps
 from torchlint.semantic.uses.reads_together import reads_together
-from torchlint.semantic.uses.standing_waits import waits_beside
+from torchlint.semantic.uses.standing_waits import waited_before, waits_beside
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -604,10 +604,20 @@ _MANY = 2
 _IN_VAIN = "Other calls in the step read the device as well: this alone saves next to nothing."
 
 
-def shown_if_in_vain(module: Module, node: cst.BaseExpression, fix: Fix | None) -> Fix | None:
-    """Return the fix of one read, which is only shown where several calls in the same turn of the
-    loop read the device as well, in functions that hand back numbers."""
-    if fix is None or len(waits_beside(module, node)) < _MANY:
+_WAITED = "The step has waited for the device just before: this read waits for nothing more."
+
+
+def shown_if_in_vain(
+    module: Module, node: cst.BaseExpression, tensor: cst.BaseExpression, fix: Fix | None
+) -> Fix | None:
+    """Return the fix of one read of a tensor, which is only shown where several calls in the same
+    turn of the loop read the device as well, in functions that hand back numbers, or where a copy
+    just before has waited for it."""
+    if fix is None:
+        return None
+    if waited_before(module, tensor) is not None:
+        return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
+    if len(waits_beside(module, node)) < _MANY:
         return fix
     return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
 

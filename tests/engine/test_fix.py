@@ -292,3 +292,22 @@ def test_where_fixes_are_taken_back_all_that_is_said_speaks_of_the_first_text() 
         lambda _: True,
     )
     assert (changed.checked.text, changed.count, changed.checked.notes[0].message) == ("x", 0, "x")
+
+
+def test_what_only_the_compiler_refuses_does_not_hold() -> None:
+    text = "f(a=1)\n"
+    at = text.index(")")
+    assert not Validator(text).holds(text, [edit(text, at, at, ", a=2")], "f(a=1, a=2)\n")
+    assert Validator(text).holds(text, [edit(text, at, at, ", b=2")], "f(a=1, b=2)\n")
+
+
+def test_a_cell_that_awaits_is_fixed() -> None:
+    text = "await f(a=1)\n"
+    at = text.index(")")
+    assert Validator(text).holds(text, [edit(text, at, at, ", b=2")], "await f(a=1, b=2)\n")
+
+
+def test_of_what_the_compiler_refused_before_it_is_not_asked() -> None:
+    text = "return f(a=1)\n"
+    at = text.index(")")
+    assert Validator(text).holds(text, [edit(text, at, at, ", b=2")], "return f(a=1, b=2)\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import bisect
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -27,6 +28,7 @@ class Validator:
     def __init__(self, original: str) -> None:
         self._known = original
         self._tree = parsed(original)
+        self._compiled = self._tree is not None and _compiles(self._tree)
 
     @property
     def by_python(self) -> bool:
@@ -34,7 +36,8 @@ class Validator:
         return self._tree is not None
 
     def holds(self, before: str, edits: Sequence[Edit], after: str) -> bool:
-        """Say whether `after` parses, and holds the statements of `before` that no edit touched."""
+        """Say whether `after` is Python, as the original is, and holds the statements of `before`
+        that no edit touched."""
         try:
             cst.parse_module(after)
         except (cst.ParserSyntaxError, RecursionError):
@@ -44,10 +47,24 @@ class Validator:
         if before != self._known:
             self._known, self._tree = before, parsed(before)
         new = parsed(after)
-        if new is None or self._tree is None:
+        if new is None or self._tree is None or (self._compiled and not _compiles(new)):
             return False
         ours, theirs = _touched(before, edits, after)
         return list(_untouched(self._tree, ours)) == list(_untouched(new, theirs))
+
+
+def _compiles(tree: ast.Module) -> bool:
+    """Say whether CPython's compiler has nothing against a tree, such as an argument that is given
+    twice; a notebook may await in its cells."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(tree, "", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    except (MemoryError, RecursionError):
+        pass
+    return True
 
 
 def _touched(before: str, edits: Sequence[Edit], after: str) -> tuple[Rows, Rows]:

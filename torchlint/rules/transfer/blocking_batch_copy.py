@@ -9,9 +9,10 @@ as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
-project does, the finding is an `info`. Silent: what the step joins of the batch's parts, as
-`torch.stack` does: no loader pins that memory; what is made of tensors that are on the device; and
-what the host reads in the same expression, `x.to(device).tolist()`, as it then waits all the same.
+project does, the finding is an `info`. Silent: what the step makes or joins on the host itself, as
+`torch.stack` does, and samples that a loop takes from a dataset without a loader: nothing pins that
+memory; what is made of tensors that are on the device; and what the host reads in the same
+expression, `x.to(device).tolist()`, as it then waits all the same.
 
 ## Setup
 ```python
@@ -85,10 +86,10 @@ on; where the call casts as well, as the cast then runs on the device; where the
 be written again, or goes to code that could; and for elements that may be other objects (of a
 loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
 batch it is only a suggestion, and where no loader pins its memory, as the copy would wait all the
-same. Moves that stand side by side are one fix, as safe as the least safe
-of them; where their loader, wherever in the project it is made, has workers and does not pin, an
-unsafe fix pins its memory too. A fix that changes several files is written as a whole or not at
-all.
+same. Moves that stand side by side are one fix, as safe as the least safe of them, and only shown
+where one of the same statement may be no tensor; where their loader, wherever in the project it is
+made, has workers and does not pin, an unsafe fix pins its memory too. A fix that changes several
+files is written as a whole or not at all.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. On a CPU no gain is
@@ -128,7 +129,7 @@ from torchlint.rules.transfer._overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.data.datasets import cuda_samples
+from torchlint.semantic.data.datasets import cuda_samples, takes_samples
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import feeding_loaders, nobody_pins, pins_memory
@@ -137,9 +138,11 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import CPU
 
 _COPIES = frozenset(("copy", "memory_format"))
 _JOINS = ops.dotted("join")
+_VIEWS = ops.having("view")
 _WAITS = ops.having("waits", "method")
 _Pins = dict[Module, list[NodeEdit]]
 """The edits that pin the memory of loaders, by the file that they are in."""
@@ -177,7 +180,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if transfer is None:
         return
     loaders = [(module, loader) for loader in feeding_loaders(module, node)]
-    loaders = loaders or loaders_behind(module, transfer.source)
+    loaders = list(dict.fromkeys(loaders or loaders_behind(module, transfer.source)))
     unpinned = (
         all(pins_memory(where, loader) is False for where, loader in loaders)
         if loaders
@@ -202,6 +205,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or "non_blocking" in transfer.given
         or transfer.like
         or not _from_loader(module, transfer)
+        or _from_dataset(module, transfer.source)
         or _joined(module, transfer.source)
         or _waited_for(module, node)
     ):
@@ -213,11 +217,13 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
     """Say whether what is moved is a batch that a loader or a caller hands to this step, or a part
     of one."""
     value = inferred(module, transfer.source)
-    if value.device not in (None, "cpu") or in_lightning(module, transfer.call):
+    if value.device not in (None, CPU) or in_lightning(module, transfer.call):
         return False
     if value.origin == "batch":
         return value.kind in ("tensor", "batch")
-    if value.origin is not None or value.kind not in ("?", "tensor"):
+    # What the program makes on the host itself no loader pins.
+    made_here = value.device == CPU
+    if made_here or value.origin is not None or value.kind not in ("?", "tensor"):
         return False
     # A loss gets what the model made, which is on the device; ``.to(other.device)`` lines two
     # tensors up.
@@ -229,6 +235,18 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
     if aligned or (function is not None and "loss" in function.name.value):
         return False
     return _handed_in(module, transfer.source)
+
+
+def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether a loop takes what is moved from a dataset itself: no loader pins that memory."""
+    while isinstance(source, cst.Subscript):
+        source = source.value
+    return isinstance(source, cst.Name) and any(
+        isinstance(loop, cst.For)
+        and any(name.value == source.value for name in module.within(loop.target, cst.Name))
+        and takes_samples(module, loop)
+        for loop in module.loops(source)
+    )
 
 
 def _waited_for(module: Module, call: cst.Call) -> bool:
@@ -287,6 +305,8 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                 if _made_there(module, call):
                     continue
                 parts: list[cst.CSTNode] = list(args)
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value in _VIEWS:
+                    parts.append(call.func.value)
             case cst.Subscript(value=holder):
                 parts = [holder]
             case _:
@@ -306,34 +326,36 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     of them, and for its loaders."""
     if transfer.given & _COPIES:
         return None
-    note = _note(module, transfer)
+    whys = _whys(module, transfer)
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
-    if note is None:
+    if whys is None:
         return Fix((edit,), Safety.SUGGESTION, _TITLE, _NOTES["object"])
     edits: list[NodeEdit] = [edit]
-    notes = [note]
+    alike = True
     for other in _beside(module, transfer):
-        its = _note(module, other)
+        its = _whys(module, other)
         if its is not None and not other.given & _COPIES:
             new = with_keyword(other.call, "non_blocking", cst.Name("True"))
             edits.append(Replace(other.call, new))
-            notes.append(its)
+            whys |= its
+        elif module.statement(other.call) is module.statement(transfer.call):
+            alike = False
     elsewhere: tuple[InFile, ...] = ()
-    if pins and any(notes):
+    if pins and whys:
         edits.extend(pins.get(module, ()))
         elsewhere = tuple(
             InFile(where, tuple(its)) for where, its in pins.items() if where is not module
         )
-        notes.append(_NOTES["pinned"])
-    parts = [part for each in notes for part in each.split("; ")]
-    said = one_sentence(_sentence(each) for each in parts)
+        whys.add("pinned")
+    said = one_sentence(note for why, note in _NOTES.items() if why in whys)
     safety = Safety.UNSAFE if said else Safety.SAFE
-    return Fix(tuple(edits), safety, _TITLE, said, elsewhere)
+    # Of moves in one statement, all change or none.
+    return Fix(tuple(edits), safety if alike else Safety.SUGGESTION, _TITLE, said, elsewhere)
 
 
-def _note(module: Module, transfer: Transfer) -> str | None:
-    """Return what a copy without waiting may change; None where what is moved may well be no
-    tensor."""
+def _whys(module: Module, transfer: Transfer) -> set[str] | None:
+    """Return the keys of what a copy without waiting may change; None where what is moved may well
+    be no tensor."""
     tensor = inferred(module, transfer.source).kind == "tensor"
     if not tensor and not _is_part(module, transfer.source):
         return None
@@ -344,7 +366,7 @@ def _note(module: Module, transfer: Transfer) -> str | None:
         "device": transfer.device != "cuda",
         "written": not overlap,
     }
-    return one_sentence(_NOTES[why] for why, holds in reasons.items() if holds)
+    return {why for why, holds in reasons.items() if holds}
 
 
 def _is_part(module: Module, source: cst.BaseExpression) -> bool:
@@ -439,7 +461,3 @@ def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
     asks = isinstance(value, cst.Call)
     torch = name_for_module(module, "torch", "torch")
     return [edit, NeedImport("torch", torch)] if asks else [edit]
-
-
-def _sentence(part: str) -> str:
-    return part[:1].upper() + part[1:]

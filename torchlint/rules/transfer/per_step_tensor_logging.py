@@ -124,6 +124,7 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import made_in_turn, uses_of_number
+from torchlint.semantic.uses.standing_waits import waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -187,8 +188,9 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
-            severity = Severity.INFO if sink.kind == "debug" else None
-            fix = shown_if_in_vain(module, tensor, _throttled(module, node))
+            spared = sink.kind == "debug" or waited_before(module, tensor) is not None
+            severity = Severity.INFO if spared else None
+            fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.code(node.func)}
             yield Hit(tensor, words, fix, severity)
 
@@ -206,8 +208,9 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
-    fix = shown_if_in_vain(module, read.node, fix or read_at_once(module, read))
-    return Hit(read.node, words, fix, message=message, why_hot=read.inside)
+    fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
+    severity = Severity.INFO if waited_before(module, read.tensor) is not None else None
+    return Hit(read.node, words, fix, severity, message=message, why_hot=read.inside)
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:

@@ -119,7 +119,8 @@ is handed the tensor where its class does no more than average, and all that loo
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 Only shown where several functions that hand back numbers read the device in the same turn of the
-loop: the step waits for them anyway. A `while` that asks the device in each turn whether to go on
+loop: the step waits for them anyway. What is read right behind a copy that NumPy works on waits for
+nothing more; it is an `info`. A `while` that asks the device in each turn whether to go on
 gets no copies on the host.
 
 ## Measure
@@ -166,6 +167,7 @@ from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.uses.host_elements import host_elements
+from torchlint.semantic.uses.standing_waits import waited_before
 
 rule = Rule(
     __name__,
@@ -193,12 +195,12 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if for_environment(module, read.node):
             continue
-        severity = Severity.INFO if _decides(module, node) else None
+        spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
             {"expr": module.code(read.node)},
-            fix=shown_if_in_vain(module, read.node, _fix(module, read)),
-            severity=severity,
+            fix=shown_if_in_vain(module, read.node, read.tensor, _fix(module, read)),
+            severity=Severity.INFO if spared else None,
             why_hot=read.inside,
         )
 

@@ -15,6 +15,7 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import bases_behind
 from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import relatives
@@ -32,6 +33,9 @@ _WRAPPERS = frozenset(
     for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
 )
 _ITERABLE = "torch.utils.data.IterableDataset"
+_DATASETS = frozenset(
+    "torch.utils.data." + name for name in ("Dataset", "dataset.Dataset", "TensorDataset")
+)
 _IO = re.compile(
     r"^(PIL\.Image\.open|cv2\.\w+|imageio\.\w+(\.\w+)?|skimage\.io\.\w+|torchvision\.io\.\w+|torchaudio\.load|librosa\.\w+|"
     r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load"
@@ -94,6 +98,31 @@ def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
     made = [dataset, *assigned_to(module, dataset)]
     names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
     return any(_ITERABLE in bases_behind(module, name) for name in names)
+
+
+@question(
+    yes="the loop takes the samples of a dataset one by one, without a loader",
+    no="the loop goes over no dataset itself, by what is known",
+)
+def takes_samples(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop goes over a dataset itself: its samples lie in memory that no loader
+    pins."""
+    return any(_is_dataset(module, goes.iterated) for goes in goes_over(module, loop))
+
+
+def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
+    value = inferred(module, node)
+    own = base_names(module, value.node) if isinstance(value.node, cst.ClassDef) else []
+    if _DATASETS & {*own, *module.outside.bases(value)}:
+        return True
+    made = [node, *assigned_to(module, node)]
+    names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
+    return any(
+        name in _WRAPPERS
+        or name.startswith(_COSTLY_PACKAGES)
+        or _DATASETS & {name, *bases_behind(module, name)}
+        for name in names
+    )
 
 
 def work(module: Module, function: cst.CSTNode) -> bool | None:

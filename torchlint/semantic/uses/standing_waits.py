@@ -6,13 +6,17 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS
+from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
+_STARTS_WORK = frozenset(("backward", "step"))
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 
@@ -53,6 +57,78 @@ def _in_each_turn(module: Module, call: cst.Call, loop: cst.CSTNode) -> bool:
         if isinstance(above, (*_BRANCHES, *FUNCTIONS)):
             return False
     return False
+
+
+@question(
+    yes="the same turn of the loop has just waited for `{answer}`",
+    no="the turn of the loop is not known to have waited for the device before it",
+)
+def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
+    """Return the copy for other code than torch's that a turn of the loop has waited for behind the
+    making of a tensor, without work for the device since: to read the tensor then waits for nothing
+    more. None where no such copy is known."""
+    name, loops = _name_behind(tensor), module.loops(tensor)
+    if name is None or not loops or not isinstance(loops[0], cst.For):
+        return None
+    loop = loops[0]
+    made = definitions_of(module, name)
+    if not made or not all(
+        isinstance(each, cst.Assign) and module.is_within(each, loop.body) for each in made
+    ):
+        return None
+    calls = [
+        call
+        for call in module.within(loop.body, cst.Call)
+        if all(module.before(each, call) for each in made) and module.before(call, tensor)
+    ]
+    copies = [
+        call
+        for call in calls
+        if module.loops(call)[0] is loop
+        and _in_each_turn(module, call, loop)
+        and _goes_on_elsewhere(module, call)
+    ]
+    since = [call for call in calls if copies and module.before(copies[-1], call)]
+    return copies[-1] if copies and not any(_gives_work(module, call) for call in since) else None
+
+
+def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
+    """Return the name of which a tensor is the value itself: ``loss``, ``loss.detach()``."""
+    while True:
+        match tensor:
+            case cst.Name():
+                return tensor
+            case cst.Call(
+                func=cst.Attribute(value=inner, attr=cst.Name(value=method)), args=[]
+            ) if method in ops.SAME_VALUES:
+                tensor = inner
+            case cst.Attribute(value=inner, attr=cst.Name(value="data")):
+                tensor = inner
+            case _:
+                return None
+
+
+def _goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
+    """Say whether a call copies a tensor to the host for other code than torch's: as an array or a
+    list."""
+    whole: cst.CSTNode = call
+    while isinstance(above := module.parent(whole), (cst.Attribute, cst.Call)):
+        whole = above
+    return host_copy(module, call) is not None and inferred(module, whole).kind in (
+        "ndarray",
+        "list",
+    )
+
+
+def _gives_work(module: Module, call: cst.Call) -> bool:
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if method in _STARTS_WORK:
+        return True
+    return (
+        method not in ops.SAME_VALUES
+        and on_device(module, call) is not False
+        and (inferred(module, call).tensor)
+    )
 
 
 @question(yes="the condition of the loop waits in each turn", no="no condition waits in each turn")
