@@ -158,7 +158,7 @@ class Session:
         what there is to fix in them."""
         from torchlint.cli.settling import Analysed, Settling
         from torchlint.run.run import run
-        from torchlint.run.worker import analyse_among
+        from torchlint.run.worker import analyse_among, confirm_job
 
         files = []
         for report, document, target in reports:
@@ -172,6 +172,7 @@ class Session:
                 self.apply,
                 self._job,
                 lambda jobs: run(jobs, options, analyse_among),
+                lambda jobs: run(jobs, options, confirm_job),
             )
             settling.settle()
             self.joint += settling.told

@@ -37,6 +37,8 @@ from torchlint.source.write import refused
 
 MAX_ROUNDS = 10
 Run = Callable[[Iterable[Job]], Generator[FileReport, None, None]]
+Fact = tuple[str, str]
+"""What a report rests on, see `torchlint.base.trail`."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class Settling:
         writing: whether the fixes will be written, so that a file must be writable now.
         job: gives the job of a file with a text.
         run: runs jobs, in order.
+        confirm: says of jobs which of their facts still hold, in order.
 
     `told` says in a line what each fix that changes several files changes.
     """
@@ -73,6 +76,7 @@ class Settling:
     writing: bool
     job: Callable[[Document, Target], Job]
     run: Run
+    confirm: Run
     told: list[str] = field(init=False, default_factory=list)
     _at: dict[str, int] = field(init=False, default_factory=dict)
     _documents: dict[str, Document] = field(init=False, default_factory=dict)
@@ -227,9 +231,10 @@ class Settling:
         files have `moved` with the text.
         """
         found = []
+        held = self._held() if changed else frozenset()
         for file in self.files if changed else ():
             path, rests = file.target.found.path, file.report.rests_on
-            if rests is None or any(state.startswith(ASKED) for _, state in rests):
+            if rests is None or not held.issuperset(_asked(file)):
                 because = changed
             else:
                 because = changed & {other for other, _ in rests}
@@ -237,6 +242,21 @@ class Settling:
                 found.append(file)
                 self._because[path] = self._because.get(path, frozenset()) | because
         return found
+
+    def _held(self) -> frozenset[Fact]:
+        """Return the answers to questions about all files that are still right, now that some files
+        say something else."""
+        asked: dict[str, dict[Fact, None]] = {}
+        for file in self.files:
+            asked.setdefault(file.target.settings.root, {}).update(dict.fromkeys(_asked(file)))
+        unsaved = tuple(sorted(self._texts.items()))
+        jobs = []
+        for root, facts in asked.items():
+            document = Document(root, "", "", "utf-8", bom=False, data=b"")
+            job = Job(document, "", frozenset(), root=root, facts=tuple(facts), unsaved=unsaved)
+            jobs.append(job)
+        with closing(self.confirm(job for job in jobs if job.facts)) as reports:
+            return frozenset(fact for report in reports for fact in report.rests_on or ())
 
     def _analysed_again(self, affected: Iterable[Analysed]) -> bool:
         """Analyse files as they are by now; say whether those that were changed are still
@@ -300,6 +320,11 @@ class Settling:
             later=sum(each.later for each in own),
         )
         self.told += _told(mine)
+
+
+def _asked(file: Analysed) -> Iterator[Fact]:
+    """Yield the answers to questions about all files that a report rests on."""
+    return (fact for fact in file.report.rests_on or () if fact[1].startswith(ASKED))
 
 
 def _parts(own: str, finding: Finding) -> list[tuple[str, tuple[Edit, ...]]]:

@@ -85,9 +85,11 @@ def analyse_among(job: Job) -> FileReport:
 
 
 def confirm_job(job: Job) -> FileReport:
-    """Say which of a job's facts still hold, see `projects.confirmed`."""
-    from torchlint.run.projects import confirmed
+    """Say which of a job's facts still hold among files that say what its `unsaved` says, see
+    `projects.confirmed`."""
+    from torchlint.run.projects import confirmed, refresh
 
+    refresh(job.unsaved)
     return FileReport(job.document.filename, rests_on=confirmed(job))
 
 
