@@ -153,11 +153,21 @@ class Iterations:
             value.item.origin == "param" or value.item.name == PARAM_GROUP
         ):
             return True
-        for part in self.tree.within(node, cst.Name, cst.Attribute):
-            word = part.value if isinstance(part, cst.Name) else getattr(part, "attr").value  # noqa: B009
-            if _STRUCTURE.search(word):
-                return True
-        return False
+        words = self._words(node)
+        if isinstance(node, cst.Call) and len(node.args) == 3 and self._is_range(node):
+            # ``range(hop, end, hop)`` goes over positions, so many apart: of no network.
+            words -= self._words(node.args[2].value)
+        return any(_STRUCTURE.search(word) for word in words)
+
+    def _is_range(self, call: cst.Call) -> bool:
+        return self.names.name(call.func) == "builtins.range"
+
+    def _words(self, node: cst.CSTNode) -> set[str]:
+        return {
+            part.value if isinstance(part, cst.Name) else part.attr.value
+            for part in self.tree.within(node, cst.Name, cst.Attribute)
+            if isinstance(part, (cst.Name, cst.Attribute))
+        }
 
     # -- what is handed on -------------------------------------------------------------------------
 
