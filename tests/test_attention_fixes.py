@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from tests.checking import fixed
+from tests.checking import check, fixed
 
 HEAD = """
 import math
@@ -106,6 +106,118 @@ PLAIN = {
     """,
 }
 """Bodies of a forward that are fused."""
+
+HEADS = """
+class Heads(Net):
+    def __init__(self, dim=8, heads=2):
+        super().__init__(dim, heads)
+        self.heads, self.other = heads, dim // heads
+        self.size = dim // heads
+        self.factor = self.size**-0.5
+        self.root = math.sqrt(self.size)
+        self.one = nn.Linear(4, 4)
+        self.two = nn.Linear(dim // heads, self.size)
+
+    def forward(self, q, k, v, mask=None):
+        b, h, n, c = q.shape
+        q, k, v = (each.transpose(1, 2).flatten(2) for each in (q, k, v))
+        size = c
+"""
+"""Behind it queries, keys and values have three axes."""
+SPLIT = "q, k, v = (each.view(b, each.size(1), h, {}).transpose(1, 2) for each in (q, k, v))"
+ATTEND = "return F.softmax(q @ k.transpose(-2, -1) {}, -1) @ v"
+USUAL = {
+    "views of an attribute": (SPLIT.format("self.size"), ATTEND.format("* self.size**-0.5")),
+    "a factor of the constructor": (SPLIT.format("self.size"), ATTEND.format("* self.factor")),
+    "a root of the constructor": (SPLIT.format("self.size"), ATTEND.format("/ self.root")),
+    "views of a name": (SPLIT.format("size"), ATTEND.format("/ np.sqrt(size)")),
+    "the size of a shape": (SPLIT.format("c"), ATTEND.format("/ math.sqrt(c)")),
+    "a number": (SPLIT.format("4"), ATTEND.format("/ 4**0.5")),
+    "computed twice alike": (
+        SPLIT.format("8 // self.heads"),
+        ATTEND.format("* (8 // self.heads) ** -0.5"),
+    ),
+    "asked of the queries": (
+        SPLIT.format("-1"),
+        "width = q.size(-1)",
+        "scale = 1.0 / math.sqrt(float(width))",
+        ATTEND.format("* scale"),
+    ),
+    "asked of the keys": (SPLIT.format("-1"), ATTEND.format("* k.shape[-1] ** (-1 / 2)")),
+    "asked before they are turned": (
+        "q, k, v = [each.reshape((b, -1, h, c)) for each in (q, k, v)]",
+        "width = k.shape[-1]",
+        "q, k, v = q.permute(0, 2, 1, 3), k.transpose(-3, -2), v.transpose(1, 2)",
+        "k = k.contiguous()",
+        ATTEND.format("/ width**0.5"),
+    ),
+    "one tensor for all": (
+        "x = torch.stack((q[:, :5], k[:, :5], v[:, :5]), 2).view(b, 5, 3, h, self.size)",
+        "q, k, v = x.unbind(2)",
+        "q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)",
+        ATTEND.format("* self.factor"),
+    ),
+    "parts of one tensor": (
+        "x = torch.stack((q[:, :5], k[:, :5], v[:, :5])).view(3, b, 5, h, self.size)",
+        "x = x.permute(0, 1, 3, 2, 4)",
+        "q, k, v = x[0], x[1], x[2]",
+        ATTEND.format("* self.factor"),
+    ),
+    "layers": (
+        "q, k, v = map(lambda each: each.view(b, -1, h, c).transpose(1, 2), (q, k, v))",
+        "q, k = self.two(q), self.two(k)",
+        ATTEND.format("/ self.root"),
+    ),
+    "einsum": (
+        SPLIT.format("self.size"),
+        "s = torch.einsum('bhid,bhjd->bhij', q, k) * self.factor",
+        "return torch.einsum('bhij,bhjd->bhid', s.softmax(-1), v)",
+    ),
+}
+"""Lines of a forward whose scale is the one that the fused call takes by itself."""
+
+UNUSUAL = {
+    "of another width": (SPLIT.format("-1"), ATTEND.format("/ math.sqrt(v.size(-2))")),
+    "a size that is worked out": (SPLIT.format("-1"), ATTEND.format("* self.factor")),
+    "of the whole width": (SPLIT.format("c"), ATTEND.format("/ math.sqrt(h * c)")),
+    "a root that is multiplied by": (SPLIT.format("c"), ATTEND.format("* math.sqrt(c)")),
+    "two over the root": (SPLIT.format("c"), ATTEND.format("* (2 / math.sqrt(c))")),
+    "another power": (SPLIT.format("c"), ATTEND.format("* c**-0.25")),
+    "another attribute": (SPLIT.format("self.size"), ATTEND.format("/ math.sqrt(self.other)")),
+    "another layer": (
+        SPLIT.format("c"),
+        "q, k = self.one(q), self.one(k)",
+        ATTEND.format("/ math.sqrt(c)"),
+    ),
+    "a name that is bound again": (
+        SPLIT.format("size"),
+        "size = 2 * size",
+        ATTEND.format("/ math.sqrt(size)"),
+    ),
+    "a size of before": (
+        "width = q.size(-1)",
+        SPLIT.format("-1"),
+        ATTEND.format("/ math.sqrt(width)"),
+    ),
+    "the last axis is another one": (
+        "width = q.view(b, -1, h, c).size(-1)",
+        "q, k, v = (x.view(b, -1, h, c).permute(0, 1, 3, 2) for x in (q, k[:, :5], v[:, :5]))",
+        ATTEND.format("/ math.sqrt(width)"),
+    ),
+    "a tensor that is turned in place": (
+        "width = q.size(-1)",
+        "q.unsqueeze_(1)",
+        "k, v = k[:, None], v[:, None]",
+        ATTEND.format("/ math.sqrt(width)"),
+    ),
+    "bound in a loop": (
+        SPLIT.format("c"),
+        "for number in (c, 2):",
+        "    width = number",
+        ATTEND.format("/ math.sqrt(width)"),
+    ),
+}
+"""Lines of a forward whose scale may be another one."""
 
 STAYS = {
     "the weights are returned, too": """
@@ -219,3 +331,53 @@ def test_results_and_gradients_are_the_same(name: str, training: bool) -> None:
 def test_what_is_no_plain_attention_stays(name: str) -> None:
     before = program(STAYS[name])
     assert repaired(before) == before
+
+
+def heads(lines: tuple[str, ...]) -> str:
+    text = HEAD + "        return q\n\n" + HEADS + "".join(f"        {line}\n" for line in lines)
+    return f"{text}\n\nNet = Heads\n"
+
+
+@pytest.mark.parametrize("name", [*USUAL, *UNUSUAL])
+def test_the_usual_scale_is_left_to_the_call(name: str) -> None:
+    lines = USUAL.get(name) or UNUSUAL[name]
+    before = heads(lines)
+    after = repaired(before)
+    assert "scaled_dot_product_attention" in after
+    assert ("scale=" in after.rpartition("scaled_dot_product")[2]) is (name in UNUSUAL)
+    old, new = (run(text, training=True, seed=0) for text in (before, after))
+    for one, other in zip(old, new, strict=True):
+        torch.testing.assert_close(other, one)
+
+
+def test_what_only_the_scale_was_computed_for_goes_with_it() -> None:
+    assert "width" not in repaired(heads(USUAL["asked of the queries"])).rpartition("size = c")[2]
+    assert "size = c" in repaired(heads(USUAL["views of a name"]))
+    lines = ("width = q.size(-1)", "if self.training:", "    scale = 1 / math.sqrt(width)")
+    inner = (*lines, f"    {ATTEND.format('* scale')}", "return v")
+    after = repaired(heads(inner)).rpartition("size = c")[2]
+    assert "width = q.size(-1)" in after
+    assert "scale" not in after.replace("scaled_dot", "")
+    both = (lines[0], "scale = 1 / math.sqrt(width)", "print(width)", ATTEND.format("* scale"))
+    after = repaired(heads(both)).rpartition("size = c")[2]
+    assert "width = q.size(-1)\n" in after
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"), [("one statement", "2.0"), ("one scale of another width", "2.1")]
+)
+def test_the_note_says_which_torch_it_needs(name: str, needs: str) -> None:
+    for declared in (True, False):
+        report = check(program(PLAIN[name]), codes=frozenset({"TL405"}), torch_declared=declared)
+        fix = report.findings[0].fix
+        assert fix is not None
+        said = f"it needs torch {needs} or newer, and nothing in the project says which torch"
+        assert (said in fix.note) is not declared
+
+
+@pytest.mark.parametrize(("target", "count"), [((2, 0), 1), ((2, 1), 2)])
+def test_a_scale_asks_for_a_torch_that_takes_one(target: tuple[int, int], count: int) -> None:
+    names = ("one statement", "one scale of another width")
+    codes = frozenset({"TL405"})
+    found = [check(program(PLAIN[each]), codes=codes, target_torch=target) for each in names]
+    assert sum(each.findings[0].fix is not None for each in found) == count

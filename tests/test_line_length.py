@@ -113,10 +113,24 @@ def test_the_limit_is_that_of_the_project(limit: int) -> None:
     assert lines[-1].endswith("  # mean")
 
 
-def test_without_a_formatter_the_longest_line_of_the_file_is_the_limit() -> None:
+@pytest.mark.parametrize(
+    ("longest", "limit"),
+    [(5, 88), (88, 88), (89, 100), (100, 100), (101, 120), (103, 120), (120, 120), (160, 120)],
+)
+def test_without_a_formatter_the_limit_is_the_lowest_usual_one_that_holds_the_code(
+    longest: int, limit: int
+) -> None:
+    code = f"x = {'1' * (longest - 4)}"
+    assert limit_of(f"{code}\n", 0) == limit
+    assert limit_of(f"{code}  # {'long ' * 40}\ny = '''\n{'long' * 40}\n'''\n", 0) == limit
+    assert limit_of(code, 77) == 77
+
+
+def test_a_line_longer_than_all_code_of_its_file_stays_one_within_the_limit() -> None:
     step = "            loss = criterion(model(images.float().to(device)), labels, weights)"
-    long = f"            names = [{', '.join(repr(name * 9) for name in 'abcdefghi')}]\n"
+    long = f"            names = [{', '.join(repr(name * 8) for name in 'abcdef')}]\n"
     comment = f"            # {'long ' * 30}\n"
+    assert width(step) < 88 < width(long) < width(added(step=long + step)) <= 100
     assert added(step=step).count("\n") == 2
     assert added(step=long + step).count("\n") == 0
     assert added(step=comment + step).count("\n") == 2

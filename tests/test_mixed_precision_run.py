@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.checking import job
-from torchlint.base.finding import FileReport
+from torchlint.base.finding import FileReport, Safety
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -91,6 +91,14 @@ WRITTEN_OUT: dict[str, Mapping[str, str]] = {
         "torch.set_autocast_cache_enabled(False)\nsteps.run()",
         "steps.py": HEAD + RUN,
     },
+    "an old autocast with other defaults": {
+        "main.py": (
+            f"{HEAD}{RUN}\nwith torch.cpu.amp.autocast(True, torch.float16, False):\n    run()"
+        )
+    },
+}
+# What may set others is no file of the project, by what its text says.
+LEFT_OUT: dict[str, Mapping[str, str]] = {
     "a setter found by name": {
         "main.py": (
             f"{HEAD}{RUN}\nset_it = getattr(torch, 'set_auto' + "
@@ -111,11 +119,6 @@ WRITTEN_OUT: dict[str, Mapping[str, str]] = {
     "a library whose context is entered": {
         "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import context\n"
         "with context():\n    run()",
-    },
-    "an old autocast with other defaults": {
-        "main.py": (
-            f"{HEAD}{RUN}\nwith torch.cpu.amp.autocast(True, torch.float16, False):\n    run()"
-        )
     },
 }
 NOT_SAFE: dict[str, Mapping[str, str]] = {
@@ -321,6 +324,53 @@ def test_defaults_are_written_out_where_something_may_set_others(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert runs_alike(tmp_path, WRITTEN_OUT[name], monkeypatch)
+
+
+def unsafe(folder: Path, name: str, **settings: object) -> tuple[str, str]:
+    """Return a file of a project with its unsafe fix applied, and the note of that."""
+    forget()
+    text, more = (folder / name).read_text(), {"root": str(folder), "codes": CODES, **settings}
+    found = [each.fix for each in analyse_job(job(text, name=name, **more)).findings]
+    assert len(found) == 1
+    assert found[0] is not None
+    assert found[0].safety is Safety.UNSAFE
+    return analyse_job(job(text, name=name, fix="unsafe", **more)).after, found[0].note
+
+
+TAKES_OVER = "takes over the dtype and the cache that a library, or an autocast around it, has set"
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_where_no_file_speaks_of_defaults_they_are_left_out_and_the_note_says_so(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not runs_alike(tmp_path, LEFT_OUT[name], monkeypatch)
+    after, note = unsafe(tmp_path / "before", "main.py")
+    assert 'with torch.amp.autocast("cpu", cache_enabled=True):' in after  # The file asks for it.
+    assert TAKES_OVER in note
+    both = unsafe(tmp_path / "before", "main.py", torch_declared=False)
+    assert both[0] == after
+    assert both[1].startswith("It needs torch 1.12 or newer")
+    assert TAKES_OVER in both[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("an outer autocast of the caller", '("cpu", cache_enabled=True)'),
+        ("an outer alias", '("cpu", cache_enabled=True)'),
+        ("a default set in another file", '("cpu", dtype=torch.bfloat16, cache_enabled=True)'),
+    ],
+)
+def test_a_fix_that_is_unsafe_anyway_writes_out_what_a_file_sets_for_all(
+    name: str, call: str, tmp_path: Path
+) -> None:
+    fixes(tmp_path, WRITTEN_OUT[name])
+    file = "steps.py" if "steps.py" in WRITTEN_OUT[name] else "main.py"
+    after, note = unsafe(tmp_path, file, torch_declared=False)
+    assert f"with torch.amp.autocast{call}:" in after
+    assert note.startswith("It needs torch 1.12 or newer")
+    assert (TAKES_OVER in note) is ("dtype" not in call)
 
 
 @pytest.mark.parametrize("name", NOT_SAFE)

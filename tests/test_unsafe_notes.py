@@ -99,6 +99,7 @@ NOTES = [
     ("TL405", "draws other random numbers"),
     ("TL406", "kernels are not deterministic"),
     ("TL408", "no longer an instance of the old class"),
+    ("TL408", "takes over the dtype and the cache"),
     ("TL409", "no longer load strictly"),
     ("TL501", "lose their grad_fn"),
     ("TL502", "no longer require gradients"),

@@ -49,6 +49,7 @@ from torchlint.semantic.uses.accumulators import (
     made_in_turn,
     read_in_blocks,
 )
+from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
@@ -344,8 +345,11 @@ def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix |
     )
 
 
-def detached(tensor: cst.BaseExpression) -> cst.BaseExpression:
-    """Return ``tensor.detach()``; behind ``.detach()`` or ``.data`` it is left out."""
+def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
+    """Return ``tensor.detach()``; behind ``.detach()`` or ``.data``, and of what was computed with
+    autograd off, it is left out."""
+    if graphless(module, tensor):
+        return tensor
     match tensor:
         case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
             return tensor
@@ -434,7 +438,7 @@ def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) 
     logs = logged_seldom(module, count, kinds)
     if logs is None:
         return None
-    kept: cst.BaseExpression = detached(read.tensor)
+    kept: cst.BaseExpression = detached(module, read.tensor)
     if not speaks_of_mps(module):
         kept = method_call(kept, "double")
     elif not made_in_turn(module, read.tensor):

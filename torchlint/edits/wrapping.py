@@ -21,10 +21,8 @@ from keyword import iskeyword
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.splice import EditContext, Splice
 
-BLACK = 88
-"""The limit where neither the project nor the file has a longer one: black's default."""
-WIDEST = 120
-"""What one line that is longer yet does not make the limit of its file."""
+USUAL = (88, 100, 120)
+"""The limits that projects choose: that of a file whose project says none is one of them."""
 _TAB = 4
 _MOST = 40
 """How many lines of one fix are wrapped at most."""
@@ -97,15 +95,16 @@ def code_width(line: str) -> int:
 
 
 def limit_of(text: str, line_length: int) -> int:
-    """Return how wide fixes may make the lines of a file: as wide as the project says, else as its
-    longest line of code, within reason."""
-    return line_length or min(max(BLACK, style_of(text).longest), WIDEST)
+    """Return how wide fixes may make the lines of a file: as wide as the project says, else the
+    lowest usual limit that its longest line of code is within, and the highest where none is."""
+    longest = style_of(text).longest
+    return line_length or next((each for each in USUAL if longest <= each), USUAL[-1])
 
 
 def wrapped(splices: Sequence[Splice], context: EditContext) -> list[Splice]:
     """Return the splices of a fix, in text order, so that no line they touch passes the limit that
     was within it before."""
-    if not _may_be_long(splices, context, context.limit or BLACK):
+    if not _may_be_long(splices, context, context.limit or USUAL[0]):
         return list(splices)
     limit = limit_of(context.text, context.limit)
     ceiling = max(limit, style_of(context.text).longest)

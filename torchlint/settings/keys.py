@@ -317,8 +317,9 @@ class Settings:
         place=95,
         more="That is what the tables of ruff, black, yapf or autopep8 in `pyproject.toml`, "
         "`ruff.toml`, flake8 or pycodestyle in `setup.cfg`, `tox.ini` or `.flake8`, or "
-        "`.editorconfig` say in the project's root. Where none does, it is the longest line of "
-        "code that the file has, from 88 to 120. Longer lines of fixes are wrapped.",
+        "`.editorconfig` say in the project's root. Where none does, it is 88, 100 or 120: the "
+        "lowest that no line of the file's code passes, else 120. Longer lines of fixes are "
+        "wrapped.",
         unset="that of your formatter, else of the file",
     )
     fail_on: Severity = _key(  # noqa: RUF009  # a member of an enumeration can be shared

@@ -20,9 +20,11 @@ from torchlint.rule import (
     method_call,
     one_sentence,
 )
+from torchlint.rules.precision._attention_widths import computed_for_nothing, is_default_scale
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
+from torchlint.semantic.code.versions import torch_unsaid
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.attention import axes_of, is_scale, softmax_dim
 from torchlint.semantic.values.classes import is_network
@@ -30,7 +32,7 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.operations import Operation, operation_of
 
-_SCALE_SINCE = (2, 1)
+_SINCE, _SCALE_SINCE = (2, 0), (2, 1)
 _PRODUCTS = ops.having("product", "batched")
 _TURNS = ops.having("turns")
 _DEPTH = 8
@@ -54,6 +56,8 @@ class _Parts:
     key: cst.BaseExpression | None = None
     mask: cst.BaseExpression | None = None
     scale: cst.BaseExpression | None = None
+    factor: cst.BaseExpression | None = None
+    """The number of `scale`, as it is written."""
     scaled: bool = False
     hidden: bool = False
     """The mask says which keys are left out, so that a query may have none."""
@@ -79,8 +83,13 @@ def fused_attention(module: Module, softmax: cst.Call) -> Fix | None:
         return None
     if not _over_last(module, softmax, found.operands[0], parts.product):
         return None
-    usual = parts.scaled and parts.scale is None
-    if not usual and module.target_torch < _SCALE_SINCE:
+    wide = (parts.query, parts.key)
+    spare: list[cst.CSTNode] = []
+    if parts.scale and parts.factor and is_default_scale(module, parts.scale, wide):
+        parts.scale = None
+        spare = computed_for_nothing(module, parts.factor, module.statement(parts.end))
+    since = _SINCE if parts.scaled and parts.scale is None else _SCALE_SINCE
+    if module.target_torch < since:
         return None
     function, imports = _function(module, softmax)
     call = cst.parse_expression(f"{function}.scaled_dot_product_attention()")
@@ -94,13 +103,14 @@ def fused_attention(module: Module, softmax: cst.Call) -> Fix | None:
         for keyword, value in given.items()
         if value is not None
     ]
-    edits: list[NodeEdit] = [Remove(each) for each in parts.needless]
+    edits: list[NodeEdit] = [Remove(each) for each in (*parts.needless, *spare)]
     edits += _put(module, parts.end, call.with_changes(args=args))
     edits += imports
     notes = (
         _ROUNDING,
         _DROPOUT if parts.dropout is not None else "",
         _MASKED if parts.hidden else "",
+        torch_unsaid(module, since),
     )
     return Fix(tuple(edits), Safety.UNSAFE, "Fuse the attention", one_sentence(notes))
 
@@ -372,7 +382,7 @@ def _scaled(module: Module, found: Operation, factor: cst.BaseExpression, parts:
     """Take a scale; False where there was one, or where it may be a tensor."""
     if parts.scaled or not _is_number(module, factor, _DEPTH):
         return False
-    parts.scaled = True
+    parts.scaled, parts.factor = True, factor
     if found.name == "mul":
         parts.scale = factor
     else:
@@ -440,9 +450,6 @@ def _product(module: Module, found: Operation, parts: _Parts) -> bool:
             return False  # Which axes are the last two is not known.
         last = [cst.Arg(cst.parse_expression(each)) for each in ("-2", "-1")]
         parts.key = method_call(turned, "transpose").with_changes(args=last)
-    tensors = {dotted_text(query), dotted_text(parts.key)} - {None}
-    if parts.scale is not None and _is_usual(module, parts.scale, tensors):
-        parts.scale = None
     return True
 
 
@@ -486,36 +493,6 @@ def _last_swapped(
     rank = 3 if product == "bmm" else inferred(module, inner).rank
     last = {3: {"1", "2"}, 4: {"2", "3"}}.get(rank or 0)
     return inner if set(at) in ({"-1", "-2"}, last) else None
-
-
-def _is_usual(module: Module, scale: cst.BaseExpression, tensors: set[str | None]) -> bool:
-    """Say whether a scale is ``1 / sqrt(width)`` of one of these tensors, which the fused call
-    takes by itself."""
-    match scale:
-        case cst.BinaryOperation(left=cst.Integer("1"), operator=cst.Divide(), right=root):
-            width = _under_root(module, root)
-        case _:
-            return False
-    match width:
-        case cst.Call(
-            func=cst.Attribute(value=tensor, attr=cst.Name("size")), args=[cst.Arg(value=last)]
-        ):
-            return module.code(last) == "-1" and dotted_text(tensor) in tensors
-        case cst.Subscript(
-            value=cst.Attribute(value=tensor, attr=cst.Name("shape")),
-            slice=[cst.SubscriptElement(slice=cst.Index(value=last))],
-        ):
-            return module.code(last) == "-1" and dotted_text(tensor) in tensors
-    return False
-
-
-def _under_root(module: Module, root: cst.BaseExpression) -> cst.BaseExpression | None:
-    match root:
-        case cst.Call(func=func, args=[cst.Arg(value=width)]):
-            return width if module.name(func) in ("math.sqrt", "numpy.sqrt") else None
-        case cst.BinaryOperation(left=width, operator=cst.Power(), right=cst.Float("0.5")):
-            return width
-    return None
 
 
 # -- one piece of code -----------------------------------------------------------------------------

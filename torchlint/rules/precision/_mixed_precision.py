@@ -53,6 +53,7 @@ _CALLS_US = re.compile(
     r"|ultralytics)\b",
     re.MULTILINE,
 )
+_SETS_DTYPE = re.compile(r"set_autocast_\w*dtype")
 _BY_NAME = re.compile(
     r"\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\("
 )
@@ -79,23 +80,40 @@ _TAKES_SCALER = re.compile(
 )
 
 
-def overrides_dtype(text: str) -> bool:
-    """Say whether a file may give an autocast another dtype or cache than the old defaults; only
-    plain uses do not."""
-    if _CALLS_US.search(text) is not None or _BY_NAME.search(text) is not None:
-        return True
-    return "autocast" in _PLAIN.sub("", _without_imports(text))
+def sets_dtype(text: str) -> bool:
+    """Say whether a file sets the dtype that autocast has by default."""
+    return _SETS_DTYPE.search(text) is not None
 
 
-def overrides_cache(text: str) -> bool:
-    """Say whether a file may switch the cache of casts off, or ask for it.
+def names_cache(text: str) -> bool:
+    """Say whether a file switches the cache of casts on or off, or asks for it.
 
     A library does so for a program that says `cache_enabled` only (`accelerate.AutocastKwargs`);
     the values are the same with and without.
     """
-    rest = _TYPED.sub("", _without_imports(text))
-    named = "cache_enabled" in text or _BY_NAME.search(text) is not None
-    return named or "autocast" in rest
+    return "cache_enabled" in text
+
+
+def has_other_dtypes(text: str) -> bool:
+    """Say whether a file may give an autocast another dtype than the old default; only plain uses
+    do not."""
+    return "autocast" in _PLAIN.sub("", _without_imports(text))
+
+
+def has_other_caches(text: str) -> bool:
+    """Say whether a file may give an autocast another cache than the old default."""
+    return "autocast" in _TYPED.sub("", _without_imports(text))
+
+
+def is_run_by_library(text: str) -> bool:
+    """Say whether a file imports a library that may run the project's code in an autocast of its
+    own."""
+    return _CALLS_US.search(text) is not None
+
+
+def calls_by_name(text: str) -> bool:
+    """Say whether a file calls what its text does not name."""
+    return _BY_NAME.search(text) is not None
 
 
 def replaces_names(text: str) -> bool:

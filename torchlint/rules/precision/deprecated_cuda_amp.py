@@ -56,13 +56,14 @@ scaler = torch.amp.GradScaler("cuda") if TORCH_2_4 else torch.cuda.amp.GradScale
 
 ## Fix safety
 Safe from torch 2.4 on: same arguments, same values. The new `autocast` takes its defaults from an
-outer one or from `torch.set_autocast_dtype`; where a file of the project may set them, the old ones
-are written out (`dtype=`, `cache_enabled=`). Where nothing in the project says which torch it
-needs, the fix is unsafe, for `torch.amp.autocast` came with torch 1.12, `GradScaler` with 2.3 and
-the decorators with 2.4. It is unsafe also where other code may notice that the class is another
-one: a scaler or context that is handed on, an import that another file uses or
-binds anew, a name that is patched, code that collects warnings. The old classes are subclasses of
-the new ones. An import is only changed together with all places that use it.
+outer one or from `torch.set_autocast_dtype`; where a file of the project sets them, the old ones
+are written out (`dtype=`, `cache_enabled=`). Where a library alone may set them, the fix is unsafe
+and leaves them out. Where nothing in the project says which torch it needs, the fix is unsafe, for
+`torch.amp.autocast` came with torch 1.12, `GradScaler` with 2.3 and the decorators with 2.4. It is
+unsafe also where other code may notice that the class is another one: a scaler or context that is
+handed on, an import that another file uses or binds anew, a name that is patched, code that
+collects warnings. The old classes are subclasses of the new ones. An import is only changed
+together with all places that use it.
 
 ## Measure
 Not timed: nothing gets faster, as the new names do the same.
@@ -88,7 +89,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
-from torchlint.semantic.code.versions import version_guarded
+from torchlint.semantic.code.versions import torch_unsaid, version_guarded
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
 
@@ -131,7 +132,10 @@ _NEW = {
     "custom_fwd": 'custom_fwd(device_type="{device}")',
     "custom_bwd": 'custom_bwd(device_type="{device}")',
 }
-_NEEDS = "It needs torch {} or newer, and nothing in the project says which torch it has."
+_TAKES_OVER = (
+    "The new autocast takes over the dtype and the cache that a library, or an autocast around it, "
+    "has set; the old one did not."
+)
 _SINCE = {"autocast": (1, 12), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
 """The versions of torch that brought the new names (docs and release notes of PyTorch)."""
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -199,16 +203,19 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
         doubts += _doubts_of_import(module, home)
     else:
         return None
-    changes = [_change(module, each, new) for each in uses]
-    if module.target_torch < (2, 4) or not all(changes):
+    if module.target_torch < (2, 4) or not all(_has_successor(module, each) for each in uses):
         return None
     doubts += [words for each in uses for words in _doubts(module, each)]
-    if not module.torch_declared:
-        since = max(_SINCE[_name(module, each)] for each in uses)
-        doubts.append(_NEEDS.format(".".join(map(str, since))))
+    doubts.append(torch_unsaid(module, max(_SINCE[_name(module, each)] for each in uses)))
+    casts = [each for each in uses if _name(module, each) == "autocast"]
+    if any(_may_take_over(module, each) for each in casts):
+        doubts.append(_TAKES_OVER)
+    unsafe = any(doubts)
+    if unsafe and any(_is_around(module, each) for each in casts):
+        doubts.append(_TAKES_OVER)
     doubt = one_sentence(doubts)
-    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
-    edits += [edit for change in changes for edit in change]
+    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if unsafe else Safety.SAFE
+    edits += [edit for each in uses for edit in _change(module, each, new, unsafe=unsafe)]
     return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt)
 
 
@@ -264,19 +271,16 @@ def _name(module: Module, use: cst.BaseExpression) -> str:
     return (module.name(_callee(use)) or "").rpartition(".")[2]
 
 
-def _change(module: Module, use: cst.BaseExpression, new: str) -> list[NodeEdit]:
-    """Return the edits of one call or decorator; none where its arguments are not understood."""
+def _change(module: Module, use: cst.BaseExpression, new: str, *, unsafe: bool) -> list[NodeEdit]:
+    """Return the edits of one call or decorator that has a successor."""
     found = _old(module, use)
-    if found is None or not _understood(use, found[2]):
-        return []
+    assert found is not None
     device, name = found.groups()
-    if device == "cpu" and name.startswith("custom"):  # There is none.
-        return []
     given = list(use.args) if isinstance(use, cst.Call) else []
     plain = [arg for arg in given if arg.keyword is None]
     more: dict[str, str] = {}
     if name == "autocast":
-        more = _inherited(module, given, device)
+        more = _written_out(module, use, device, unsafe=unsafe)
         names = zip(plain, _PARAMETERS[name], strict=False)
         given = [a.with_changes(keyword=cst.Name(n), equal=_EQUAL) for a, n in names] + given[
             len(plain) :
@@ -290,6 +294,15 @@ def _change(module: Module, use: cst.BaseExpression, new: str) -> list[NodeEdit]
     call = use if isinstance(use, cst.Call) else cst.Call(func)
     needs: list[NodeEdit] = [NeedImport("torch")] if "dtype" in more else []
     return [Replace(use, call.with_changes(func=func, args=given)), *needs]
+
+
+def _has_successor(module: Module, use: cst.BaseExpression) -> bool:
+    """Say whether a use is an old call or decorator whose arguments are understood; of those for
+    the CPU, the decorators have no old form."""
+    found = _old(module, use)
+    if found is None or not _understood(use, found[2]):
+        return False
+    return not (found[1] == "cpu" and found[2].startswith("custom"))
 
 
 def _understood(use: cst.BaseExpression, name: str) -> bool:
@@ -316,23 +329,55 @@ def _argument(key: str, value: str) -> cst.Arg:
     return cst.Arg(expression, cst.Name(key), _EQUAL) if key else cst.Arg(expression)
 
 
-def _inherited(module: Module, given: list[cst.Arg], device: str) -> dict[str, str]:
-    """Return the old defaults that the new class may take over from elsewhere instead.
-
-    Also where it is switched off: an autocast inside of it would take them over in turn.
-    """
+def _left_out(use: cst.BaseExpression) -> set[str]:
+    """Return the arguments of autocast that have their defaults, and may have others in the new
+    class: also where it is switched off, as an autocast inside of it would take them over."""
+    given = use.args if isinstance(use, cst.Call) else ()
     plain = sum(arg.keyword is None for arg in given)
-    words = {
-        *_PARAMETERS["autocast"][:plain],
-        *(arg.keyword.value for arg in given if arg.keyword is not None),
+    words = {arg.keyword.value for arg in given if arg.keyword is not None}
+    return {"dtype", "cache_enabled"} - {*_PARAMETERS["autocast"][:plain], *words}
+
+
+def _set_by_project(module: Module, key: str) -> bool:
+    """Say whether a file of the project speaks of a default of autocast."""
+    return said_somewhere(module, amp.sets_dtype if key == "dtype" else amp.names_cache)
+
+
+def _may_be_around(module: Module, key: str) -> bool:
+    """Say whether an autocast of the project, which may be around others, has no default there."""
+    return said_somewhere(module, amp.has_other_dtypes if key == "dtype" else amp.has_other_caches)
+
+
+def _is_around(module: Module, use: cst.BaseExpression) -> bool:
+    """Say whether an autocast of the project may be around a use, that sets what the use leaves
+    out and no file sets for all."""
+    return any(
+        _may_be_around(module, key) and not _set_by_project(module, key) for key in _left_out(use)
+    )
+
+
+def _may_take_over(module: Module, use: cst.BaseExpression) -> bool:
+    """Say whether it is a library alone, or what is called by name, that may set what a use leaves
+    out."""
+    out = {key for key in _left_out(use) if not _set_by_project(module, key)}
+    out = {key for key in out if not _may_be_around(module, key)}
+    library = said_somewhere(module, amp.is_run_by_library) or not amp.only_known_callers(module)
+    return bool(out) and (said_somewhere(module, amp.calls_by_name) or ("dtype" in out and library))
+
+
+def _written_out(
+    module: Module, use: cst.BaseExpression, device: str, *, unsafe: bool
+) -> dict[str, str]:
+    """Return the old defaults that are written out: those of which a file of the project speaks,
+    and those of an autocast that may be around this one where that keeps the fix safe."""
+    old = {"dtype": _DTYPES[device], "cache_enabled": "True"}
+    out = _left_out(use)
+    return {
+        key: value
+        for key, value in old.items()
+        if key in out
+        and (_set_by_project(module, key) or (not unsafe and _may_be_around(module, key)))
     }
-    known = amp.only_known_callers(module)
-    out = {}
-    if "dtype" not in words and not (known and not said_somewhere(module, amp.overrides_dtype)):
-        out["dtype"] = _DTYPES[device]
-    if "cache_enabled" not in words and said_somewhere(module, amp.overrides_cache):
-        out["cache_enabled"] = "True"
-    return out
 
 
 def _tested(module: Module) -> bool:

@@ -305,7 +305,7 @@ def _added(module: Module, read: HostRead, method: str | None) -> cst.BaseExpres
         return read.tensor
     held = read.tensor
     if read.node is not read.tensor and not counted:
-        held = detached(held)
+        held = detached(module, held)
     return method_call(held, method) if method is not None else held
 
 
@@ -329,7 +329,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
         return None
     if not detachable(module, read.tensor):
         return None
-    kept: cst.BaseExpression = detached(read.tensor)
+    kept: cst.BaseExpression = detached(module, read.tensor)
     if not made_in_turn(module, read.tensor):
         kept = method_call(kept, "clone")
     way = _Way(module)
@@ -378,7 +378,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     found, kind = gathering_loop(module, append), number_kind(module, read)
     if found is None or (found.again and kind is None):
         return None
-    kept: cst.BaseExpression = detached(read.tensor)
+    kept: cst.BaseExpression = detached(module, read.tensor)
     if not (made_in_turn(module, read.tensor) or keeps_its_values(module, kept, append)):
         kept = method_call(kept, "clone")
     number = "float(value)" if read.how == "float" else "value.item()"

@@ -85,8 +85,9 @@ number: it is taken on the device, and whole numbers add up alike. Safe where a 
 changes in place, and is only stacked or concatenated after the loop: the stack is copied instead of
 its parts, and what follows computes on the same values on the same device. Unsafe where the result
 is only stored or added up: the values then stay on the device, whose memory fills with the loop,
-and what reads them later gets device tensors, without a graph; of more than a number, which a list
-collects, that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does
+and what reads them later gets device tensors, without a graph: by `.detach()` where autograd is not
+certainly off, and as a copy (`.clone()`) where something may change them in place; of more than a
+number, which a list collects, that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does
 nothing else with it: the copy before the loop holds all parts, also those that the loop does not
 come to, and they share its memory. Otherwise there is no fix; nor is there one for what is also
 used as a mapping, and has no `detach()`.
@@ -291,8 +292,8 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     if whole is not copy.node or not _only_moves(copy) or used_as_mapping(module, copy.tensor):
         return None
-    kept: cst.BaseExpression = detached(copy.tensor)
-    graph = not _detached(copy) and inferred(module, copy.tensor).grad is not False
+    kept: cst.BaseExpression = detached(module, copy.tensor)
+    graph = kept is not copy.tensor and inferred(module, copy.tensor).grad is not False
     note = one_sentence([NOTE, _NO_GRAPH if graph else ""])
     if isinstance(above, cst.AugAssign):
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", note)

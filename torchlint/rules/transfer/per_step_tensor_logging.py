@@ -233,8 +233,9 @@ def _kept(module: Module, read: HostRead) -> Fix | None:
         return None
     if not detachable(module, read.tensor):
         return None
-    new = detached(read.tensor)
-    return Fix((Replace(read.node, new),), Safety.SUGGESTION, "Pass the detached tensor")
+    new = detached(module, read.tensor)
+    title = "Pass the tensor" if new is read.tensor else "Pass the detached tensor"
+    return Fix((Replace(read.node, new),), Safety.SUGGESTION, title)
 
 
 def _where_logged(module: Module, read: HostRead) -> Fix | None:
@@ -255,7 +256,7 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     logs = logged_seldom(module, _EVERY, dict.fromkeys(uses.each_step, kind))
     if logs is None:
         return None
-    kept: cst.BaseExpression = detached(read.tensor)
+    kept: cst.BaseExpression = detached(module, read.tensor)
     if not made_in_turn(module, read.tensor):
         kept = method_call(kept, "clone")
     reads = seldom_as_numbers(module, target, uses, kind)

@@ -1,5 +1,5 @@
-"""Code that runs only with some versions of a library: version tests, feature tests, fallbacks of
-failed imports."""
+"""Versions of a library: code that runs only with some (version tests, feature tests, fallbacks of
+failed imports), and those that the project does not promise."""
 
 from __future__ import annotations
 
@@ -14,6 +14,20 @@ from torchlint.semantic.question import question
 
 _VERSION = re.compile(r"version|hasattr|(torch|pytorch|_(ge|gt|le|lt|gte|lte))_?\d", re.IGNORECASE)
 _FALLBACK = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeError|Exception)\b")
+
+_NEEDS = "It needs torch {}.{} or newer, and nothing in the project says which torch it has."
+
+
+@question(
+    yes="nothing in the project says which torch it has",
+    no="the project says which torch it has",
+    ground=True,
+    remember=False,
+)
+def torch_unsaid(module: Module, since: tuple[int, int]) -> str:
+    """Return what the note of a fix says that needs this torch, where nothing in the project says
+    which torch it has; elsewhere nothing."""
+    return "" if module.torch_declared else _NEEDS.format(*since)
 
 
 @question(

@@ -14,6 +14,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
 from torchlint.semantic.code.guards import leaves, throttled
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, callee
@@ -39,6 +40,7 @@ from torchlint.semantic.values.inferred import inferred
 _FRAME_READERS = frozenset(
     "builtins." + name for name in ("locals", "globals", "vars", "eval", "exec", "dir")
 )
+_REDUCES = re.compile(r"reduce|broadcast")
 _BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
 _SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
 
@@ -171,16 +173,75 @@ def made_in_turn(module: Module, tensor: cst.BaseExpression) -> bool:
     turns = module.loops(tensor)
     match tensor:
         case cst.Name() if not turns:
-            return module.function(tensor) is not None and made_by_torch(module, tensor)
+            by_torch = module.function(tensor) is not None and made_by_torch(module, tensor)
+            return by_torch or _fresh_and_unchanged(module, tensor)
         case cst.Name(value=name):
             made = definitions_of(module, tensor)
             grown = any(_step_of(module, each) for each in writes_of(module, turns[0], name))
             uses = [module.parent(each) for each in reads_of(module, turns[0], name)]
             in_place = any(isinstance(u, cst.Attribute) and u.attr.value[-1] == "_" for u in uses)
             inside = all(module.is_within(each, turns[0]) for each in made)
+            in_place = in_place or _changed_behind(module, turns[0], name, made)
             return bool(made) and inside and not grown and not in_place
+        case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
+            return _fresh_and_unchanged(module, inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
             return method in ops.REDUCTIONS
+    return False
+
+
+def _changed_behind(module: Module, loop: cst.CSTNode, name: str, made: list[cst.CSTNode]) -> bool:
+    """Say whether a loop has a ``name *= …`` that changes in place what these have bound."""
+    return any(
+        isinstance(step.target, cst.Name)
+        and step.target.value == name
+        and not set(made).isdisjoint(definitions_of(module, step.target))
+        for step in module.within(loop, cst.AugAssign)
+    )
+
+
+def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
+    """Say whether torch makes a tensor of its own before each read of a name, in the turn or the
+    call, and nothing that is known changes it in place."""
+    made, turns = definitions_of(module, read), module.loops(read)
+    home = turns[0] if turns else module.function(read)
+    if home is None or is_compiled(module, read):
+        return False
+    return bool(made) and all(
+        module.is_within(each, home)
+        and _is_fresh(module, each)
+        and not any(
+            use.way in (Way.WRITTEN, Way.GROWN) or _is_reduced(module, use)
+            for use in binding_uses(module, each, read.value, "device")
+        )
+        for each in made
+    )
+
+
+def _is_reduced(module: Module, use: ObjectUse) -> bool:
+    """Say whether a call that is not known may put what all processes have together in a tensor's
+    place."""
+    name = dotted_text(use.node.func) if isinstance(use.node, cst.Call) else None
+    return use.way is Way.ESCAPES and _REDUCES.search(name or "") is not None
+
+
+def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
+    """Say whether an assignment binds what torch has just computed: a loss, a reduction, a sum."""
+    match made:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            pass
+        case _:
+            return False
+    match value:
+        case cst.BinaryOperation():
+            return inferred(module, value).kind == "tensor"
+        case cst.Call(func=func):
+            name, callee = module.name(func) or "", inferred(module, func)
+            layer = callee.kind == "module" and (callee.name or "").startswith("torch.nn.")
+            if name in ops.COMPUTING_FUNCTIONS or (layer and (callee.name or "").endswith("Loss")):
+                return True
+            method = func.attr.value if isinstance(func, cst.Attribute) and not name else ""
+            return inferred(module, value).kind == "tensor" and method in ops.COMPUTING_METHODS
     return False
 
 

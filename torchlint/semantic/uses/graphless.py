@@ -1,0 +1,126 @@
+"""Tensors that certainly have no graph: computed with autograd off, in the same function."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import names as torch_names
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.observers import says
+from torchlint.semantic.values.inferred import inferred
+
+_DEPTH = 6
+_ON = frozenset(("enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_", "Parameter"))
+_SWITCHED_ON = re.compile(
+    r"\benable_grad\b|\bset_grad_enabled\b|\binference_mode\(\s*(?:mode\s*=)?F"
+)
+_TENSORS = ("tensor", "batch")
+_CALLABLE = ("module", "function")
+_LATER = (cst.Lambda, cst.GeneratorExp, cst.ClassDef)
+
+
+@question(
+    yes="`{0}` has no graph: it was computed with autograd off, in the same function",
+    no="`{0}` may have a graph",
+)
+def graphless(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor, and all that it was last computed by, stands in one block of
+    ``no_grad`` or ``inference_mode``, or in a function that is decorated so."""
+    region = _region(module, tensor)
+    return region is not None and _computed(module, tensor, region, _DEPTH)
+
+
+def _region(module: Module, node: cst.CSTNode) -> cst.With | cst.FunctionDef | None:
+    """Return the block or function around a node that has autograd off, where nothing in it may
+    switch it on again."""
+    if scopes(module).conditional_grad(node):
+        return None
+    for above in module.ancestors(node):
+        if isinstance(above, _LATER):
+            return None
+        if isinstance(above, cst.With) and module.is_within(node, above.body):
+            if any(_switches_off(module, item.item) for item in above.items):
+                return None if _may_switch_on(module, above) else above
+        elif isinstance(above, cst.FunctionDef):
+            off = any(_switches_off(module, each.decorator) for each in above.decorators)
+            return above if off and not _may_switch_on(module, above) else None
+    return None
+
+
+def _switches_off(module: Module, expression: cst.BaseExpression) -> bool:
+    match expression:
+        case cst.Call(func=func, args=[]):
+            return module.name(func) in torch_names.NO_GRAD
+    return module.name(expression) in torch_names.NO_GRAD
+
+
+def _may_switch_on(module: Module, region: cst.CSTNode) -> bool:
+    """Say whether code in a block may ask for a graph, or lets other code run in between."""
+    names = module.within(region, cst.Name, nested=True)
+    return any(name.value in _ON for name in names) or any(
+        True for _ in module.within(region, cst.Yield, cst.Await, nested=True)
+    )
+
+
+def _computed(
+    module: Module, node: cst.BaseExpression, region: cst.With | cst.FunctionDef, depth: int
+) -> bool:
+    """Say whether an expression gives a tensor that an operation in a block has made."""
+    if depth == 0:
+        return False
+    match node:
+        case cst.Name(value=name):
+            found = definitions_of(module, node)
+            return bool(found) and all(_bound(module, each, name, region, depth) for each in found)
+        case cst.Call(func=func):
+            return _called(module, node, func, region, depth)
+        case cst.BinaryOperation() | cst.UnaryOperation(operator=cst.Minus()):
+            return inferred(module, node).kind in _TENSORS
+        case cst.Subscript(value=inner):
+            return _computed(module, inner, region, depth - 1)
+    return False
+
+
+def _bound(
+    module: Module,
+    made: cst.CSTNode,
+    name: str,
+    region: cst.With | cst.FunctionDef,
+    depth: int,
+) -> bool:
+    if not module.is_within(made, region.body):
+        return False
+    match made:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value):
+            return bound == name and _computed(module, value, region, depth - 1)
+        case cst.AugAssign(target=cst.Name() as target):
+            return _computed(module, target, region, depth - 1)
+    return False
+
+
+def _called(
+    module: Module,
+    call: cst.Call,
+    func: cst.BaseExpression,
+    region: cst.With | cst.FunctionDef,
+    depth: int,
+) -> bool:
+    name = module.name(func) or ""
+    if name in ops.COMPUTING_FUNCTIONS:
+        return True
+    if isinstance(func, cst.Attribute) and not name:
+        method, held = func.attr.value, inferred(module, func.value)
+        if held.kind in _TENSORS and method in ops.COMPUTING_METHODS:
+            return True
+        if held.kind in _TENSORS and method in ops.ALIASING_METHODS:
+            return _computed(module, func.value, region, depth - 1)
+    # A network may hand a parameter out, and a loss of one's own may take a gradient.
+    value, callee = inferred(module, call), inferred(module, func)
+    loss = value.kind in _TENSORS and value.origin == "loss" and callee.kind in _CALLABLE
+    return loss and bool(call.args) and not says(module, _SWITCHED_ON)
