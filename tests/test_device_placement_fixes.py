@@ -97,6 +97,12 @@ SHAPES = {
     "of a dtype": ("y = torch.eye(3).type(torch.float64).to(q.device)", "safe"),
     "a number that is cast": ("y = torch.full((3,), 0.3).to(torch.float16).to(q.device)", "unsafe"),
     "sizes": ("y = torch.LongTensor(3, 4).fill_(7).to(q.device)", "safe"),
+    "sizes, and nothing in them": ("y = torch.BoolTensor(q.size()).fill_(0).to(q.device)", "safe"),
+    "sizes, and ones": ("y = torch.Tensor(3, 4).fill_(1.0).view(4, 3).to(q.device)", "safe"),
+    "sizes that are zeroed": (
+        "y = torch.LongTensor(3).zero_()\nif q.is_cuda:\n    y = y.cuda()",
+        "safe",
+    ),
     "sizes of a float": ("y = torch.Tensor(3, 4).fill_(2).type_as(q)", "safe"),
     "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
     "a part that is moved": ("m = torch.zeros(6)[::2]\ny = m.to(q.device)", "unsafe"),
