@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix
+from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix, Uses
 from torchlint.base.span import LineIndex
 from torchlint.edits.validation import Validator
 from torchlint.edits.wrapping import width
@@ -109,6 +109,7 @@ class _Run:
         chosen = independent(self.fixable(findings))
         if patient and self.limit:
             chosen = _one_a_row(text, chosen, self.limit)
+        chosen = _but_the_last(chosen)
         kept = self._sound(text, [], chosen)
         taken = set(map(id, kept))
         for found in chosen:
@@ -198,6 +199,23 @@ def _one_a_row(text: str, chosen: Sequence[Finding], limit: int) -> list[Finding
             for row, more in longer.items():
                 widths[row] = widths.get(row, had[row]) + more
     return kept
+
+
+def _but_the_last(chosen: Sequence[Finding]) -> list[Finding]:
+    """Return the findings without the last of several that together take all uses of an import
+    away: in the next round it takes the import along."""
+    kept = list(chosen)
+    names = dict.fromkeys(each.name for found in chosen for each in _uses(found))
+    for name in names:
+        taking = [(found, each) for found in kept for each in _uses(found) if each.name == name]
+        gone = {place for _, each in taking for place in each.gone}
+        if taking and len(gone) == taking[0][1].every:
+            kept = [found for found in kept if found is not taking[-1][0]]
+    return kept
+
+
+def _uses(found: Finding) -> tuple[Uses, ...]:
+    return found.fix.uses if found.fix is not None else ()
 
 
 def _bug(found: Finding, words: str) -> Note:

@@ -39,6 +39,7 @@ from torchlint.edits.text_fix import EditContext, text_fix
 from torchlint.edits.validation import Validator
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
+from torchlint.engine.left_over import without_imports
 from torchlint.engine.overlaps import spliced
 from torchlint.rule import (
     Append,
@@ -355,7 +356,12 @@ class Placing:
 
     def _text_fix(self, fix: Fix) -> TextFix | str:
         """Return a fix as text edits, with those in other files; or why it cannot be had."""
-        made = text_fix(fix, self._context)
+        whole, uses = without_imports(self.module, fix)
+        made = text_fix(whole, self._context)
+        if whole is not fix and (isinstance(made, str) or made.withheld):
+            made = text_fix(fix, self._context)
+        if uses and isinstance(made, TextFix):
+            made = replace(made, uses=uses)
         for part in fix.elsewhere if isinstance(made, TextFix) else ():
             other = self._placing(part.module)
             found = text_fix(replace(fix, edits=part.edits), other._context)

@@ -404,7 +404,7 @@ def _maker(module: Module, factory: cst.Call) -> tuple[str, cst.Call | None]:
     behind it that fills the tensor, which then goes."""
     method = module.parent(factory)
     call = module.parent(method) if isinstance(method, cst.Attribute) else None
-    if not isinstance(call, cst.Call) or call.func is not method or method.value is not factory:
+    if not isinstance(call, cst.Call) or call.func is not method:
         return "empty", None
     match call:
         case cst.Call(func=cst.Attribute(attr=cst.Name("zero_")), args=[]):
