@@ -92,11 +92,13 @@ class Uses:
         name: stands for the import.
         gone: which of its uses go.
         every: how many there are.
+        edits: what takes the import away.
     """
 
     name: str
     gone: frozenset[int]
     every: int
+    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.base.finding import Uses
 from torchlint.rule import (
     Append,
     Fix,
@@ -26,21 +25,17 @@ from torchlint.semantic.uses.spare_imports import SpareImport, spare_imports
 _WORD = re.compile(r"\w+")
 
 
-def without_imports(module: Module, fix: Fix) -> tuple[Fix, tuple[Uses, ...]]:
-    """Return a fix that takes along the imports that it leaves without a use, and of which other
-    imports it takes some uses away."""
+def without_imports(module: Module, fix: Fix) -> tuple[Fix, list[SpareImport]]:
+    """Return a fix that takes along the imports that it leaves without a use, and other imports of
+    which it takes some uses away."""
     gone = [edit.node for edit in fix.edits if isinstance(edit, (Remove, Replace))]
     if not gone:
-        return fix, ()
+        return fix, []
     kept = {word for code in _new(module, fix) for word in _WORD.findall(code)}
     found = [each for each in spare_imports(module, gone) if each.name not in kept]
     spare = [each for each in found if each.is_spare]
-    some = tuple(
-        Uses(f"{each.name}:{module.tree.order[each.home]}", each.gone, each.uses)
-        for each in found
-        if not each.is_spare
-    )
-    return (replace(fix, edits=(*fix.edits, *_removals(spare))) if spare else fix), some
+    whole = replace(fix, edits=(*fix.edits, *removals(spare))) if spare else fix
+    return whole, [each for each in found if not each.is_spare]
 
 
 def _new(module: Module, fix: Fix) -> Iterator[str]:
@@ -57,7 +52,7 @@ def _new(module: Module, fix: Fix) -> Iterator[str]:
                 yield edit.alias or edit.module
 
 
-def _removals(spare: list[SpareImport]) -> Iterator[NodeEdit]:
+def removals(spare: list[SpareImport]) -> Iterator[NodeEdit]:
     """Yield the edits that take imports away, of a statement some or all that it imports."""
     for home in dict.fromkeys(each.home for each in spare):
         assert not isinstance(home.names, cst.ImportStar)
