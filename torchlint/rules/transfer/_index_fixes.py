@@ -22,6 +22,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.device.factories import factories_of
+from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.counts import counts_up
@@ -51,8 +52,8 @@ def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
     """Return the fix for a tensor on the device that is indexed by a list or a range of the host;
     where it is indexed by several things of the host, for all of them or none."""
     first = _of_index(module, node, index)
-    more = [each for each in beside(module, node, index) if _counted(module, each) is None]
-    if _counted(module, index) is None and len(more) < len(beside(module, node, index)):
+    more = [each for each in _beside(module, node, index) if _counted(module, each) is None]
+    if _counted(module, index) is None and len(more) < len(_beside(module, node, index)):
         more = [index, *more]
         first = _ranges(module, node)
     fixes = [first, *(_of_index(module, node, each) for each in more)]
@@ -67,7 +68,17 @@ def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
     return Fix(tuple(edits), safety, "Make the indices on the device", note)
 
 
-def beside(
+@question(
+    yes="the tensor is indexed by something else of the host besides",
+    no="nothing else that indexes the tensor is known to lie on the host",
+)
+def indexed_besides(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> bool:
+    """Say whether a tensor is indexed by more of the host than one index, which would be copied
+    after all."""
+    return bool(_beside(module, node, index))
+
+
+def _beside(
     module: Module, node: cst.Subscript, index: cst.BaseExpression
 ) -> list[cst.BaseExpression]:
     """Return what else of the host a tensor is indexed by than one index, where no fix of its own

@@ -119,7 +119,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.rules.transfer._host_indices import host_index
-from torchlint.rules.transfer._index_fixes import beside, index_fix
+from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._placement import Placement, placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
@@ -290,8 +290,7 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
                 words = {"factory": module.code(factory.func)}
-                # What else of the host is an index would be copied after all.
-                alone = there is not node.value or not beside(module, node, host)
+                alone = there is not node.value or not indexed_besides(module, node, host)
                 fix = _placed(module, factory) if alone else None
                 yield Hit(factory, words, fix, message=_MIXED)
 
