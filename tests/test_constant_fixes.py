@@ -57,6 +57,23 @@ SHAPES = {
     "a range of floats": ("y = torch.Tensor(list(range(3))).unsqueeze(1).cuda() * q", "unsafe"),
     "an attribute": ("y = torch.as_tensor(self.weight).to(q.device) * q", "unsafe"),
     "several numbers": ("row = torch.tensor([1.0, 0.0, 2.0]).to(q.device)\ny = q * row", "unsafe"),
+    "views": (
+        "row = torch.tensor([1.0, 0.0, 2.0]).unsqueeze(-1)[None][0].to(x.device)\ny = q * row",
+        "unsafe",
+    ),
+    "views in lines": (
+        "row = torch.tensor([1, 0, 2])\\\n    .view(1, -1)[None, 0].float()\\\n"
+        "    .cuda()\ny = q * row",
+        "unsafe",
+    ),
+    "a view of what differs": (
+        "row = torch.tensor([1.0, 0.0, 2.0]).view(-1, 1).view(len(q), 1).to(q.device)\ny = q * row",
+        "unsafe",
+    ),
+    "the device under a name": (
+        "device = x.device\nrow = torch.tensor([1.0, 0.0, 2.0]).view(1, 3).to(device)\ny = q * row",
+        "unsafe",
+    ),
     "an array": (
         "eye = Variable(torch.from_numpy(np.eye(self.width).flatten().astype(np.float32)))"
         ".view(1, 9).repeat(3, 1)\n"
@@ -116,6 +133,12 @@ def test_what_may_change_is_not_called_safe() -> None:
 
 NEAR = {
     "written in place": "row = torch.tensor([1.0, 2.0, 3.0]).to(q.device)\nrow += 1\ny = q * row",
+    "a cast of it written in place": (
+        "row = torch.tensor([1, 2, 3]).float().view(1, 3).to(q.device)\nrow += 1\ny = q * row"
+    ),
+    "a repetition written in place": (
+        "row = torch.tensor([1.0, 2.0]).repeat(3).to(q.device)\nrow[0] = 1\ny = q * row[:3]"
+    ),
     "kept elsewhere": (
         "row = torch.tensor([1.0, 2.0, 3.0]).to(q.device)\nself.row = row\ny = q * row"
     ),
@@ -133,6 +156,56 @@ def test_nothing_is_offered_where_more_would_change() -> None:
     pairs = zip(NEAR, nets(before), nets(repaired(before)), strict=True)
     assert not [name for name, old, new in pairs if old != new]
     assert check(before, codes=frozenset({"TL106"})).findings
+
+
+@pytest.mark.parametrize(
+    ("line", "buffer", "use"),
+    {
+        "views": (
+            "row = torch.tensor([1, 2, 3]).view(1, 3)[None].float().to(x.device)",
+            "torch.tensor([1, 2, 3]).view(1, 3)[None].float()",
+            "row = self._row\n",
+        ),
+        "what a layer gives": (
+            "row = torch.tensor([1, 2, 3]).to(q.device)",
+            "torch.tensor([1, 2, 3])",
+            "row = self._row\n",
+        ),
+        "another device": (
+            "row = torch.tensor([1, 2, 3]).view(1, 3).to(device)",
+            "torch.tensor([1, 2, 3]).view(1, 3)",
+            "row = self._row.to(device)\n",
+        ),
+        "a dtype besides": (
+            "row = torch.tensor([1, 2, 3]).view(1, 3).to(x.device, torch.float64)",
+            "torch.tensor([1, 2, 3]).view(1, 3)",
+            "row = self._row.to(x.device, torch.float64)\n",
+        ),
+        "an input that is bound anew": (
+            "x = x * 2\nrow = torch.tensor([1, 2, 3]).to(x.device)",
+            "torch.tensor([1, 2, 3])",
+            "row = self._row.to(x.device)\n",
+        ),
+    }.values(),
+)
+def test_what_becomes_of_views_and_moves(line: str, buffer: str, use: str) -> None:
+    after = repaired(program(f"{line}\ny = q * row"))
+    assert f'"_row", {buffer}, persistent=False' in after
+    assert use in after
+
+
+def test_the_line_of_a_buffer_is_broken_where_it_is_too_long_for_the_file() -> None:
+    before = program("row = torch.tensor([1, 2, 3]).view(1, 3).to(x.device)\ny = q * row")
+    line = 'self.register_buffer("_row", torch.tensor([1, 2, 3]).view(1, 3), persistent=False)'
+    assert f"\n        {line}\n" not in repaired(before)
+    wide = before + f"x = {[0] * 30}\n"
+    assert f"\n        {line}\n" in repaired(wide)
+
+
+def test_the_move_stays_in_a_class_without_layers() -> None:
+    before = program("row = torch.tensor([1, 2, 3]).view(1, 3).to(x.device)\ny = q * row")
+    before = before.replace("self.layer(x)", "x + 1").replace("self.layer = nn.Linear(3, 3)", "")
+    assert "row = self._row.to(x.device)\n" in repaired(before)
 
 
 def test_a_buffer_needs_a_constructor_of_its_own() -> None:

@@ -68,6 +68,14 @@ SHAPES = {
         "unsafe",
     ),
     "range written to": ("y = q * 1\ny[range(len(q)), range(len(q))] = 0", "safe"),
+    "range beside a list of the module": (
+        "y = q[range(len(self.columns_idx)), self.columns_idx]",
+        "unsafe",
+    ),
+    "list of the module beside a range": (
+        "p = q.t() * 1\ny = p[self.columns_idx, range(3)]",
+        "unsafe",
+    ),
     "range of a variable": ("n = int('2')\ny = q[range(n), 0]", "unsafe"),
     "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
     "elements far from each other": ("y = q[:, [2, 0]] * q[..., [3, 1]]", "unsafe"),
@@ -97,6 +105,12 @@ SHAPES = {
     "of a dtype": ("y = torch.eye(3).type(torch.float64).to(q.device)", "safe"),
     "a number that is cast": ("y = torch.full((3,), 0.3).to(torch.float16).to(q.device)", "unsafe"),
     "sizes": ("y = torch.LongTensor(3, 4).fill_(7).to(q.device)", "safe"),
+    "sizes, and nothing in them": ("y = torch.BoolTensor(q.size()).fill_(0).to(q.device)", "safe"),
+    "sizes, and ones": ("y = torch.Tensor(3, 4).fill_(1.0).view(4, 3).to(q.device)", "safe"),
+    "sizes that are zeroed": (
+        "y = torch.LongTensor(3).zero_()\nif q.is_cuda:\n    y = y.cuda()",
+        "safe",
+    ),
     "sizes of a float": ("y = torch.Tensor(3, 4).fill_(2).type_as(q)", "safe"),
     "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
     "a part that is moved": ("m = torch.zeros(6)[::2]\ny = m.to(q.device)", "unsafe"),
@@ -237,6 +251,14 @@ NEAR = {
     ),
     "a list of a range with steps": "y = q[list(range(0, 3, 2))]",
     "a list of more than a range": "y = q[list(map(int, range(3)))]",
+    "range beside a list": "at = [0, 2, 1]\ny = q[range(3), at]",
+    "range as a list beside a list that grows": (
+        "at = []\nfor k in range(3):\n    at.append(x.size(0) - 1)\ny = q[list(range(len(at))), at]"
+    ),
+    "range beside an array": ("import numpy as np\nat = np.arange(3)\ny = q[range(3), at]"),
+    "factory beside a list": "at = [0, 2, 1]\ny = q[torch.arange(3), at]",
+    "range beside a tensor of the host": "y = q[range(3), torch.tensor([0, 2, 1])]",
+    "list of the module beside a list": "at = [0, 2, 1]\ny = q.t()[self.columns_idx, at]",
     "a range with steps": "y = q[range(0, 3, 2)]",
 }
 

@@ -118,6 +118,50 @@ def test_neighbours_share_a_block() -> None:
     ) in after
 
 
+BETWEEN = """\
+made = generator(torch.randn(5, 3))
+fake = made * 2 + ones
+
+other = generator(torch.ones(5, 3))
+fake = torch.min(fake, other).detach()
+print(other.detach().sum())"""
+
+
+def test_what_nobody_uses_the_graph_of_may_stand_between() -> None:
+    source = HEAD + gan(BETWEEN)
+    after = changed(source)
+    assert (
+        "    with torch.no_grad():\n"
+        "        made = generator(torch.randn(5, 3))\n"
+        "        fake = made * 2 + ones\n"
+        "\n"
+        "        other = generator(torch.ones(5, 3))\n"
+        "    fake = torch.min(fake, other).detach()\n"
+    ) in after
+    assert output(after) == output(source)
+    assert changed(after) == after
+
+
+APART = {
+    "its graph is used": "fake = critic(real) * made.mean().detach()\nfake.sum().backward()",
+    "it changes something in place": "made = made.mul_(2)",
+    "it does more": "again = told(generator)",
+    "it draws of an optimizer": "first.zero_grad()",
+    "a comment above": "# twice\ndouble = made * 2",
+    "several names": "double, more = made * 2, made",
+    "an attribute": "net.kept = real * 2",
+}
+
+
+@pytest.mark.parametrize("between", APART.values(), ids=APART)
+def test_what_does_more_keeps_blocks_apart(between: str) -> None:
+    lines = BETWEEN.replace("fake = made * 2 + ones\n", f"{between}\nfake = made.detach()\n")
+    source = HEAD + gan(lines)
+    after = changed(source)
+    assert after.count("with torch.no_grad():\n") == 2, after
+    assert output(after) == output(source)
+
+
 @pytest.mark.parametrize("comment", ["", "  # no_grad() breaks torch.compile here"])
 def test_a_comment_on_no_grad_is_believed(comment: str) -> None:
     loop = f"""\

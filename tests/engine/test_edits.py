@@ -324,6 +324,19 @@ def test_remove(text: str, expected: str) -> None:
             "a\n\nhit(1)\n\n# b\n\nhit(2)\n\nb\n",
             "a\n\n# b\n\nb\n",
         ),
+        "first of a block": ("if a:\n    hit(1)\n\n    b\n", "if a:\n    b\n"),
+        "first two": ("if a:\n    hit(1)\n\n    hit(2)\n\n    b\n", "if a:\n    b\n"),
+        "first of an else": ("if a: c\nelse:\n  hit(1)\n\n\n  b\n", "if a: c\nelse:\n  b\n"),
+        "first of the file": ("hit(1)\n\nb\n", "b\n"),
+        "a block that starts with a blank line": (
+            "if a:\n\n    hit(1)\n\n    b\n",
+            "if a:\n\n    b\n",
+        ),
+        "a comment above the first": (
+            "if a:\n    # b\n    hit(1)\n\n    b\n",
+            "if a:\n    # b\n\n    b\n",
+        ),
+        "a comment at the head of the file": ("# b\nhit(1)\n\nb\n", "# b\n\nb\n"),
     }.values(),
 )
 def test_what_goes_leaves_no_blank_lines_behind(text: str, expected: str) -> None:
@@ -332,6 +345,13 @@ def test_what_goes_leaves_no_blank_lines_behind(text: str, expected: str) -> Non
         return [Remove(each) for each in lines if list(tree.within(each, cst.Call))]
 
     assert fixed(text, goes) == expected
+
+
+def test_blank_lines_stay_behind_what_takes_the_place_of_the_first_of_a_block() -> None:
+    def goes(tree: Tree) -> list[NodeEdit]:
+        return [InsertBefore(line(tree), "new"), Remove(line(tree))]
+
+    assert fixed("if a:\n    hit(1)\n\n    b\n", goes) == "if a:\n    new\n\n    b\n"
 
 
 def test_remove_takes_a_line_or_the_expression_of_a_statement() -> None:

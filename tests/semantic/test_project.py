@@ -27,6 +27,7 @@ from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.time import autograd
 from torchlint.semantic.time.heat import Grade, Link, heat_of, may_be_hot
+from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, Value
 from torchlint.source.python import parsed
@@ -205,6 +206,37 @@ def test_a_base_that_only_sounds_like_a_module(tmp_path: Path) -> None:
     }
     found = analysed(tmp_path, files, "train.py")
     assert heat_of(found, probe(found)).grade is Grade.COLD
+
+
+CUDA = "import torch\n\ndef place(net):\n    return net.cuda()\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "accelerated"),
+    [
+        ({"run.py": "import gae\nimport place\n", "place.py": CUDA}, True),
+        ({"gae.py": "import place\n", "place.py": CUDA}, True),
+        ({"run.py": "from lib import gae, place\n", "lib/place.py": CUDA}, True),
+        # A name that is taken from a module is no module, and a script's neighbour is nearer.
+        ({"ppo/run.py": "from tools import gae\n" + CUDA, "ppo/tools.py": ""}, False),
+        ({"ppo/run.py": "import model\n" + CUDA, "ppo/model.py": "", "model.py": ""}, False),
+        # What does not parse says what it imports all the same.
+        (
+            {"ppo/run.py": "from tools import gae\nx = (async=1)\n" + CUDA, "ppo/tools.py": ""},
+            False,
+        ),
+        # Where imports find nothing, names decide.
+        ({"ppo/run.py": "import sys\nfrom gae import train\n" + CUDA}, True),
+        ({"ppo/run.py": "from up.gae import train\n" + CUDA}, True),
+        ({"ppo/run.py": "import importlib\nimportlib.import_module(name)\n" + CUDA}, True),
+    ],
+)
+def test_an_accelerator_is_that_of_a_file_which_imports_find(
+    tmp_path: Path, files: dict[str, str], accelerated: bool
+) -> None:
+    name = "lib/gae.py" if "lib/place.py" in files else "gae.py"
+    own = {name: "import torch\nimport model\n" + files.pop(name, "")}
+    assert on_accelerator(analysed(tmp_path, {"model.py": "", **files, **own}, name)) is accelerated
 
 
 def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:

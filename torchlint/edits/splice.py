@@ -27,10 +27,12 @@ class WithheldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """Replace ``text[span.start:span.end]`` by `text`."""
+    """Replace ``text[span.start:span.end]`` by `text`; `leads` says that what goes is the first
+    statement of its block."""
 
     span: Span
     text: str
+    leads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

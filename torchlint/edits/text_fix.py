@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 
 import libcst as cst
 
@@ -213,15 +214,27 @@ def _cut_line(line: Line, context: EditContext) -> Splice:
     row = index.position(context.after_line(line)).row
     first = index.position(start).row
     if row < len(index):
-        return Splice(Span(start, index.starts[row]), "")
+        return Splice(Span(start, index.starts[row]), "", _leads(line, context))
     if first > 1 and start == index.starts[first - 1]:
         start = index.line_end(first - 1)
     return Splice(Span(start, len(context.text)), "")
 
 
+def _leads(line: Line, context: EditContext) -> bool:
+    """Say whether a statement is the first of a block, with no comment above it."""
+    block = context.parent(line)
+    lines = block.body if isinstance(block, cst.IndentedBlock | cst.Module) else ()
+    above = [*getattr(block, "header", ())] if isinstance(block, cst.Module) else []
+    return (
+        bool(lines)
+        and lines[0] is line
+        and not any(empty.comment for empty in (*above, *line.leading_lines))
+    )
+
+
 def _closed_up(splices: Sequence[Splice], context: EditContext) -> list[Splice]:
     """Return the splices, where lines that go take along what is between them if that is blank, and
-    the fewer of the blank lines above and below them."""
+    the fewer of the blank lines above and below them; at the start of a block, those below."""
     starts = set(context.index.starts)
     found: list[Splice] = []
     for splice in splices:
@@ -229,8 +242,10 @@ def _closed_up(splices: Sequence[Splice], context: EditContext) -> list[Splice]:
         if last is not None and _goes(last, starts) and _goes(splice, starts):
             between = context.text[last.span.end : splice.span.start]
             if not between.strip():
-                found[-1] = Splice(Span(last.span.start, splice.span.end), "")
+                found[-1] = Splice(Span(last.span.start, splice.span.end), "", last.leads)
                 continue
+        if last is not None and last.span.end == splice.span.start and splice.leads:
+            splice = replace(splice, leads=False)  # Something else is put in front.
         found.append(splice)
     return [_between_blanks(each, context) if _goes(each, starts) else each for each in found]
 
@@ -246,6 +261,8 @@ def _between_blanks(splice: Splice, context: EditContext) -> Splice:
         return splice
     first, behind = index.position(span.start).row, index.position(span.end).row
     above, below = _blanks(context, first - 1, -1), _blanks(context, behind, 1)
+    if splice.leads and behind - 1 + below < len(index):
+        return Splice(Span(span.start, index.starts[behind - 1 + below]), "")
     if above <= below:
         return Splice(Span(index.starts[first - 1 - above], span.end), "")
     if behind - 1 + below < len(index):

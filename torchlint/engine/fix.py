@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from torchlint.base.finding import Finding, Note, NoteKind, Safety, TextFix
+from torchlint.base.finding import Edit, Finding, Note, NoteKind, Safety, TextFix, Uses
 from torchlint.base.span import LineIndex
 from torchlint.edits.validation import Validator
 from torchlint.edits.wrapping import width
 from torchlint.engine.checked import Changed, Check, Checked
-from torchlint.engine.overlaps import edits_of, independent, spliced
+from torchlint.engine.overlaps import edits_of, independent, spliced, touch
 
 MAX_ROUNDS = 10
 _PATIENT_ROUNDS = 4
@@ -120,7 +120,11 @@ class _Run:
         self.unsafe += sum(
             found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept
         )
-        return spliced(text, edits_of(kept))
+        edits = _imports(kept)
+        after = spliced(text, edits)
+        if len(edits) > len(edits_of(kept)) and not self.verdict.holds(text, edits, after):
+            return spliced(text, edits_of(kept))
+        return after
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
         """Return `kept` with those of `more` that can be added, by halving."""
@@ -198,6 +202,24 @@ def _one_a_row(text: str, chosen: Sequence[Finding], limit: int) -> list[Finding
             for row, more in longer.items():
                 widths[row] = widths.get(row, had[row]) + more
     return kept
+
+
+def _imports(kept: Sequence[Finding]) -> list[Edit]:
+    """Return the edits that take away the imports of which fixes take all uses away together, as
+    far as they touch no others."""
+    edits = edits_of(kept)
+    every = [each for found in kept for each in _uses(found)]
+    for name in dict.fromkeys(each.name for each in every):
+        taking = [each for each in every if each.name == name]
+        gone = {place for each in taking for place in each.gone}
+        more = taking[0].edits
+        if len(gone) == taking[0].every and not any(touch(a, b) for a in more for b in edits):
+            edits = sorted((*edits, *more), key=lambda edit: edit.span)
+    return edits
+
+
+def _uses(found: Finding) -> tuple[Uses, ...]:
+    return found.fix.uses if found.fix is not None else ()
 
 
 def _bug(found: Finding, words: str) -> Note:

@@ -29,6 +29,7 @@ from torchlint.base.finding import (
     Reason,
     Severity,
     TextFix,
+    Uses,
 )
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rule_file import OURS
@@ -39,6 +40,7 @@ from torchlint.edits.text_fix import EditContext, text_fix
 from torchlint.edits.validation import Validator
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
+from torchlint.engine.left_over import removals, without_imports
 from torchlint.engine.overlaps import spliced
 from torchlint.rule import (
     Append,
@@ -56,6 +58,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of
+from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
 
@@ -355,7 +358,12 @@ class Placing:
 
     def _text_fix(self, fix: Fix) -> TextFix | str:
         """Return a fix as text edits, with those in other files; or why it cannot be had."""
-        made = text_fix(fix, self._context)
+        whole, some = without_imports(self.module, fix)
+        made = text_fix(whole, self._context)
+        if whole is not fix and (isinstance(made, str) or made.withheld):
+            made = text_fix(fix, self._context)
+        if some and isinstance(made, TextFix):
+            made = replace(made, uses=tuple(self._uses(fix, some)))
         for part in fix.elsewhere if isinstance(made, TextFix) else ():
             other = self._placing(part.module)
             found = text_fix(replace(fix, edits=part.edits), other._context)
@@ -365,6 +373,13 @@ class Placing:
             assert isinstance(made, TextFix)
             made = replace(made, elsewhere=(*made.elsewhere, other._file_edits(found.edits)))
         return made
+
+    def _uses(self, fix: Fix, some: Iterable[SpareImport]) -> Iterator[Uses]:
+        for each in some:
+            removal = text_fix(replace(fix, edits=tuple(removals([each]))), self._context)
+            if isinstance(removal, TextFix) and not removal.withheld:
+                name = f"{each.name}:{self.module.tree.order[each.home]}"
+                yield Uses(name, each.gone, each.uses, removal.edits)
 
     def _file_edits(self, edits: tuple[Edit, ...]) -> FileEdits:
         text, index = self.module.text, self.index

@@ -39,13 +39,13 @@ def independent(findings: Sequence[Finding]) -> list[Finding]:
 def _touches_one_of(edit: Edit, edits: Sequence[Edit]) -> bool:
     at = bisect_left(edits, edit.span.start, key=lambda other: other.span.end)
     while at < len(edits) and edits[at].span.start <= edit.span.end:
-        if _touch(edit, edits[at]):
+        if touch(edit, edits[at]):
             return True
         at += 1
     return False
 
 
-def _touch(one: Edit, other: Edit) -> bool:
+def touch(one: Edit, other: Edit) -> bool:
     """Say whether two edits meet; the same import from two fixes is written once and does not
     count, nor do lines that two fixes put behind one statement: they stand in the order of the
     findings. A line that is put behind one of which the other changes the end does not count

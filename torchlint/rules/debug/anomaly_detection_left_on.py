@@ -82,7 +82,6 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.time.upkeep import on_demand, runs_training
-from torchlint.semantic.uses.observers import imports_left_over
 
 _SWITCH = frozenset(
     ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
@@ -197,8 +196,7 @@ def _removal(module: Module, node: cst.Call) -> Fix | None:
     statement = module.small_statement(node)
     if not isinstance(statement, cst.Expr) or statement.value is not node:
         return None
-    gone = [Remove(each) for each in imports_left_over(module, [statement])]
-    return Fix((Remove(statement), *gone), Safety.UNSAFE, "Delete the call", _NOTE)
+    return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)
 
 
 def _unwrapped(module: Module, around: cst.With) -> Fix | None:
@@ -208,5 +206,4 @@ def _unwrapped(module: Module, around: cst.With) -> Fix | None:
     if len(around.items) != 1 or not isinstance(inner, cst.BaseStatement):
         return None
     edit = Replace(around, inner.with_changes(leading_lines=around.leading_lines))
-    gone = [Remove(each) for each in imports_left_over(module, around.items)]
-    return Fix((edit, *gone), Safety.UNSAFE, "Take the training out of the context", _NOTE)
+    return Fix((edit,), Safety.UNSAFE, "Take the training out of the context", _NOTE)

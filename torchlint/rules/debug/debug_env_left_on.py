@@ -17,13 +17,13 @@ beside it explains why it is there: then it is only an info.
 
 ## Setup
 ```python
-import os
-
 import torch
 ```
 
 ## Bad
 ```python
+import os
+
 os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
 model = torch.nn.Linear(8, 4)
 ```
@@ -36,6 +36,9 @@ model = torch.nn.Linear(8, 4)
 ## Leave alone
 A flag decides.
 ```python
+import os
+
+
 def main(args):
     if args.debug:
         os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
@@ -45,6 +48,8 @@ def main(args):
 
 A value that switches it off, or that costs nothing.
 ```python
+import os
+
 os.environ["CUDA_LAUNCH_BLOCKING"] = "0"
 os.environ["PYTORCH_JIT"] = "1"
 os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
@@ -52,7 +57,7 @@ os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
 
 ## Fix safety
 Unsafe: errors of kernels are reported later and at another line, and a machine that needs the
-work-around fails again.
+work-around fails again. An import of `os` that nothing uses any more goes too.
 
 ## Measure
 Not timed: the variables are read when CUDA or a library starts, not once more in a running process.

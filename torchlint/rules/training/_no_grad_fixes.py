@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.graph_use import Fate, graph_fate
 from torchlint.semantic.values.inferred import inferred
 
 NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
@@ -19,6 +20,10 @@ _PLAIN = frozenset(
 _KEEPS = ("append", "extend")
 _ARRAYS = frozenset(("astype", "copy", "tobytes"))
 _LEAVES = (cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda)
+_KINDS = ("pointwise", "reduce", "compare", "view", "join", "cast", "same")
+_METHODS = frozenset().union(*(ops.having("method", kind) for kind in _KINDS))
+_METHODS -= ops.having("in-place") | ops.having("move")
+_FUNCTIONS = frozenset().union(*(ops.dotted(kind) for kind in _KINDS)) - ops.dotted("in-place")
 _Test = Callable[[cst.Call], bool]
 
 
@@ -31,30 +36,68 @@ def around(module: Module, node: cst.Call, in_vain: _Test) -> Fix | None:
     lines = [line, *_followers(module, line, in_vain)]
     torch = name_for_module(module, "torch", "torch")
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
-    block = cst.With([item], cst.IndentedBlock([line.with_changes(leading_lines=[]), *lines[1:]]))
+    rest = [each.with_changes(leading_lines=_blank(each)) for each in lines[1:]]
+    block = cst.With([item], cst.IndentedBlock([line.with_changes(leading_lines=[]), *rest]))
     edits: list[NodeEdit] = [Replace(line, block), *map(Remove, lines[1:])]
     return Fix(
         (*edits, NeedImport("torch", torch)), Safety.UNSAFE, "Run it under torch.no_grad()", NOTE
     )
 
 
+def _blank(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
+    """Return the blank lines above a line, without white space in them."""
+    return [each.with_changes(indent=False) for each in line.leading_lines]
+
+
 def _followers(
     module: Module, line: cst.SimpleStatementLine, in_vain: _Test
 ) -> list[cst.SimpleStatementLine]:
-    """Return the lines right behind a line that can go into its block for the same reason."""
+    """Return the lines behind a line that can go into its block for the same reason, with those
+    between them whose graph nobody uses either."""
     block = module.parent(line)
     found: list[cst.SimpleStatementLine] = []
     if not isinstance(block, (cst.IndentedBlock, cst.Module)):
         return found
     at = next(number for number, each in enumerate(block.body) if each is line)
+    between: list[cst.SimpleStatementLine] = []
     for each in block.body[at + 1 :]:
-        if not isinstance(each, cst.SimpleStatementLine) or each.leading_lines:
+        if not isinstance(each, cst.SimpleStatementLine):
+            break
+        if any(empty.comment for empty in each.leading_lines):
             break
         calls = [call for call in module.within(each, cst.Call) if in_vain(call)]
-        if not calls or not all(_goes_into_block(module, call, each) for call in calls):
+        if calls and all(_goes_into_block(module, call, each) for call in calls):
+            found += [*between, each]
+            between = []
+        elif not calls and _wants_no_graph(module, each):
+            between.append(each)
+        else:
             break
-        found.append(each)
     return found
+
+
+def _wants_no_graph(module: Module, line: cst.SimpleStatementLine) -> bool:
+    """Say whether a statement does no more than compute what it binds, of which nobody uses a
+    graph."""
+    match line.body:
+        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]:
+            pass
+        case _:
+            return False
+    if any(True for _ in module.within(value, *_LEAVES)):
+        return False
+    if not all(_computes(module, call) for call in module.within(value, cst.Call)):
+        return False
+    return graph_fate(module, value) <= Fate.DROPPED
+
+
+def _computes(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is one of torch's that gives a new tensor, or a part of one, and does no
+    more."""
+    name = module.name(call.func)
+    if name is not None:
+        return name in _FUNCTIONS
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS
 
 
 def _goes_into_block(module: Module, node: cst.Call, line: cst.SimpleStatementLine) -> bool:

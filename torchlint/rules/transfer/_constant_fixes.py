@@ -22,6 +22,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.object_uses import Way, object_uses
@@ -34,14 +35,14 @@ from torchlint.semantic.uses.observers import (
 )
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.counts import counts_up
-from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.inferred import class_attribute, inferred
 from torchlint.semantic.values.kept import made_once
 
-_INDENT, _WIDTH = 8, 88
 _LARGEST = 65504.0
 """The largest number that all floating dtypes but the 8-bit ones hold."""
 _SHAPES = ops.having("view", "keeps-whole") | ops.having("repeats") | ops.having("cast")
 _SHAPES -= ops.having("move") | ops.having("spreads") | ops.having("part")
+_STATELESS = ops.dotted("layer", "stateless")
 _KEPT = frozenset(("device", "dtype"))
 _LEGACY = {f"torch.{name}": dtype for name, dtype in dtypes.LEGACY.items()}
 _FLOATING = frozenset(dtype.name for dtype in dtypes.of_kind("half", "float", "double"))
@@ -56,6 +57,7 @@ _NOTES = {
         "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts it "
         "at each forward."
     ),
+    "input": "The input is taken to lie on the module's device, whose layers it meets.",
 }
 
 
@@ -255,21 +257,134 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     taken = module.tree.named(name) or f'"{name}"' in module.text or f"'{name}'" in module.text
     if taken or keyword_argument(module, maker, "device") is not None:
         return None
-    if any(use.way in _CHANGES for use in object_uses(module, maker)):
+    steps = _steps(module, _wrapped(module, maker))
+    made, whys = steps[-1], ["buffer"]
+    moved = _step_of(module, made)
+    move: cst.Call | None = None
+    if isinstance(moved, cst.Call) and (found := transfer_of(module, moved)) is not None:
+        move = moved if _plain(found) and _is_own_device(module, cls, found) else None
+    held: list[cst.BaseExpression] = [maker, *steps, *([move] if move is not None else ())]
+    if any(use.way in _CHANGES for each in held for use in object_uses(module, each)):
         return None
     behind = _constructed(module, cls, maker)
     if behind is None:
         return None
-    code = " ".join(module.root.code_for_node(maker).split())
+    kept = _chained(maker, steps[1:])
+    code = " ".join(module.root.code_for_node(kept).split())
     line = f'self.register_buffer("{name}", {code}, persistent=False)'
-    if len(line) + _INDENT > _WIDTH:
-        parts = (f'"{name}"', code, "persistent=False")
-        line = "self.register_buffer(\n" + "".join(f"    {each},\n" for each in parts) + ")"
     new = cst.Attribute(cst.Name("self"), cst.Name(name))
-    edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(_wrapped(module, maker), new)]
-    if (move := _moved_behind(module, statement, target.value)) is not None:
-        edits.append(Remove(move))
-    return _fix(["buffer"], edits, "Keep it as a buffer")
+    edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(move or made, new)]
+    if move is not None:
+        whys.append("input")
+    if (behind := _moved_behind(module, statement, target.value)) is not None:
+        edits.append(Remove(behind))
+    return _fix(whys, edits, "Keep it as a buffer")
+
+
+def _steps(module: Module, maker: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return a constant and the views, copies and casts of it that follow, one behind the other, as
+    far as they are the same in each call."""
+    steps = [maker]
+    while (above := _step_of(module, steps[-1])) is not None and _is_fixed(above):
+        steps.append(above)
+    return steps
+
+
+def _step_of(module: Module, node: cst.BaseExpression) -> cst.Call | cst.Subscript | None:
+    """Return the call of a method of what an expression gives, or the part of it that is taken."""
+    above = module.parent(node)
+    if isinstance(above, cst.Subscript) and above.value is node:
+        return above
+    call = module.parent(above) if isinstance(above, cst.Attribute) else None
+    return call if isinstance(call, cst.Call) and call.func is above else None
+
+
+def _is_fixed(step: cst.Call | cst.Subscript) -> bool:
+    """Say whether a step changes shape or dtype alone, by what is written out."""
+    if isinstance(step, cst.Subscript):
+        return all(
+            bound is None or _is_literal(bound)
+            for part in step.slice
+            for bound in _bounds(part.slice)
+        )
+    method = step.func.attr.value if isinstance(step.func, cst.Attribute) else ""
+    literal = all(not arg.star and _is_literal(arg.value) for arg in step.args)
+    return literal and method in _SHAPES
+
+
+def _bounds(part: cst.BaseSlice) -> tuple[cst.BaseExpression | None, ...]:
+    if isinstance(part, cst.Slice):
+        return part.lower, part.upper, part.step
+    return (part.value,) if isinstance(part, cst.Index) else ()
+
+
+def _is_literal(node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Integer() | cst.Ellipsis() | cst.Name("None"):
+            return True
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer()):
+            return True
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            return all(_is_literal(each.value) for each in elements)
+    return False
+
+
+def _chained(maker: cst.Call, steps: list[cst.BaseExpression]) -> cst.BaseExpression:
+    """Return a constant with the steps behind it, in one line."""
+    at: cst.BaseExpression = maker
+    for step in steps:
+        if isinstance(step, cst.Subscript):
+            at = cst.Subscript(at, step.slice)
+        elif isinstance(step, cst.Call) and isinstance(step.func, cst.Attribute):
+            at = cst.Call(cst.Attribute(at, step.func.attr), step.args)
+    return at
+
+
+def _is_own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> bool:
+    """Say whether a move goes to where a module's layers lie: the device of what they give, or of
+    what the method is given, in a class that runs layers."""
+    target = move.target
+    if isinstance(target, cst.Name):
+        match definitions_of(module, target):
+            case [cst.Assign(targets=[_], value=value)]:
+                target = value
+    match target:
+        case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name("device")):
+            pass
+        case _:
+            return False
+    found = definitions_of(module, tensor)
+    if not found or not any(_runs_layer(module, cls, call) for call in _calls(module, cls)):
+        return False
+    return all(
+        each is module.function(tensor)
+        or (
+            isinstance(each, cst.Assign)
+            and isinstance(each.value, cst.Call)
+            and _runs_layer(module, cls, each.value)
+        )
+        for each in found
+    )
+
+
+def _calls(module: Module, cls: cst.ClassDef) -> Iterable[cst.Call]:
+    return module.within(cls.body, cst.Call, nested=True)
+
+
+def _runs_layer(module: Module, cls: cst.ClassDef, call: cst.Call) -> bool:
+    """Say whether a call is one of what the class keeps under an attribute, of which nothing says
+    that it is no layer."""
+    match call.func:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            value = class_attribute(module, cls, name)
+            if value.kind not in ("module", "?") or value.name in _STATELESS:
+                return False
+            return any(
+                isinstance(target.target, cst.Attribute)
+                and dotted_text(target.target) == f"self.{name}"
+                for target in module.within(cls.body, cst.AssignTarget, nested=True)
+            )
+    return False
 
 
 def _wrapped(module: Module, maker: cst.Call) -> cst.Call:

@@ -21,12 +21,15 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.device.factories import factories_of
+from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import class_attribute, inferred
 from torchlint.semantic.values.kept import made_in_constructor, made_once, refilled
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import CPU
 
 _EMPTY = "A range whose end is below its start is empty, and torch.arange raises there."
 _VIEW = (
@@ -46,8 +49,53 @@ _PATCHED = "The code replaces functions of torch, or looks at each of its operat
 
 
 def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
-    """Return the fix for a tensor on the device that is indexed by a list or a range of the
-    host."""
+    """Return the fix for a tensor on the device that is indexed by a list or a range of the host;
+    where it is indexed by several things of the host, for all of them or none."""
+    first = _of_index(module, node, index)
+    more = [each for each in _beside(module, node, index) if _counted(module, each) is None]
+    if _counted(module, index) is None and len(more) < len(_beside(module, node, index)):
+        more = [index, *more]
+        first = _ranges(module, node)
+    fixes = [first, *(_of_index(module, node, each) for each in more)]
+    known = [each for each in fixes if each is not None]
+    if first is None or len(known) < len(fixes):
+        return None
+    if len(known) == 1:
+        return first
+    edits = dict.fromkeys(edit for each in known for edit in each.edits)
+    note = one_sentence(each.note for each in known)
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix(tuple(edits), safety, "Make the indices on the device", note)
+
+
+@question(
+    yes="the tensor is indexed by something else of the host besides",
+    no="nothing else that indexes the tensor is known to lie on the host",
+)
+def indexed_besides(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> bool:
+    """Say whether a tensor is indexed by more of the host than one index, which would be copied
+    after all."""
+    return bool(_beside(module, node, index))
+
+
+def _beside(
+    module: Module, node: cst.Subscript, index: cst.BaseExpression
+) -> list[cst.BaseExpression]:
+    """Return what else of the host a tensor is indexed by than one index, where no fix of its own
+    makes that on the device."""
+    parts = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
+    return [each for each in parts if each is not index and _of_host(module, each)]
+
+
+def _of_host(module: Module, index: cst.BaseExpression) -> bool:
+    value = inferred(module, index)
+    if value.kind in ("list", "ndarray", "iterator") or isinstance(index, cst.List):
+        return True
+    copied = value.tensor and value.device == CPU and value.rank != 0
+    return copied and not factories_of(module, index, filled=True)
+
+
+def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
     match index:
         case cst.Call() if _counted(module, index) is not None:
             return _ranges(module, node)

@@ -86,7 +86,9 @@ A list that repeats one number, and a range that counts up from 0 with a dtype, 
 device instead: safe, as the bits and the dtype are the same. Unsafe for other ranges, which
 `torch.arange` refuses where their end is below their start, and where what is kept may be no
 number. A constant that a method builds and binds to a name becomes a buffer where nothing writes
-into it or hands it on.
+into it or hands it on, with the views and casts behind it that are the same in each call. The move
+goes with them where it is to the device of what a layer gives, or of what the method is given in a
+class that runs layers of its own.
 
 ## Measure
 One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the

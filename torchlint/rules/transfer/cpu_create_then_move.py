@@ -119,7 +119,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.rules.transfer._host_indices import host_index
-from torchlint.rules.transfer._index_fixes import index_fix
+from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._placement import Placement, placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
@@ -151,6 +151,11 @@ _CASTS = frozenset(("long", "float", "bool"))
 _STEPS = (
     _CASTS | {"repeat"} | ops.having("method", "view") - ops.having("part") - ops.having("spreads")
 )
+_ZERO_ONE = {
+    **dict.fromkeys(("0", "0.0", "0.", "False"), "zeros"),
+    **dict.fromkeys(("1", "1.0", "1.", "True"), "ones"),
+}
+"""What makes a tensor of these numbers, as they are written."""
 _REAL_DTYPES = dtypes.spelled(dtypes.FULL)
 _EYE_DTYPES = _REAL_DTYPES | dtypes.spelled(dtypes.of_kind("complex"))
 """Dtypes for which every factory of zeros and ones exists; torch.eye has no others."""
@@ -161,7 +166,7 @@ _MOVES = ops.having("move")
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
 _OLD = (
-    "{factory} of sizes builds on the CPU and is then copied; use torch.empty(…, device={dev}) "
+    "{factory} of sizes builds on the CPU and is then copied; use torch.{maker}(…, device={dev}) "
     "instead."
 )
 _HOIST = "`{expr}` is the same in every step and copied in each; move it to the device once."
@@ -237,6 +242,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         "expr": module.code(transfer.source),
         "factory": module.code(made[0].func),
         "dev": device,
+        "maker": _maker(module, made[0])[0],
     }
     if module.is_within(made[0], transfer.source):
         if heat.hot or not runs_once(module, node):
@@ -253,7 +259,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         for factory in hot:
             message = _OLD if is_sized_type(module, factory) else None
             here = module.function(factory) is module.function(node)
-            words = {"factory": module.code(factory.func), "dev": device if here else "…"}
+            words = {
+                "factory": module.code(factory.func),
+                "dev": device if here else "…",
+                "maker": _maker(module, factory)[0],
+            }
             yield Hit(factory, words, _placed(module, factory), message=message)
 
 
@@ -280,7 +290,9 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
                 words = {"factory": module.code(factory.func)}
-                yield Hit(factory, words, _placed(module, factory), message=_MIXED)
+                alone = there is not node.value or not indexed_besides(module, node, host)
+                fix = _placed(module, factory) if alone else None
+                yield Hit(factory, words, fix, message=_MIXED)
 
 
 @rule.on(cst.Subscript, runs="hot")
@@ -357,6 +369,9 @@ def _placed(module: Module, factory: cst.Call) -> Fix | None:
     rewrites: dict[cst.BaseExpression, Rewrite] = {}
     for each in placement.factories:
         rewrites[each] = partial(_on, module, each, placement.device)
+        filled = _maker(module, each)[1] if is_sized_type(module, each) else None
+        if filled is not None:
+            rewrites[filled] = partial(_unmoved, False)
     removed: list[NodeEdit] = []
     for move in placement.moves:
         line = spare_move(module, move)
@@ -380,16 +395,35 @@ def _on(
     module: Module, factory: cst.Call, device: cst.BaseExpression, new: cst.Call
 ) -> cst.BaseExpression:
     """Return a factory's call with ``device=``; an old type that is given sizes becomes
-    ``torch.empty``."""
+    ``torch.empty``, or what gives the number at once that it is filled with."""
     if is_sized_type(module, factory):
-        new = _empty(module, factory, new)
+        new = _of_sizes(new, _maker(module, factory)[0])
     return with_keyword(new, "device", device)
 
 
-def _empty(module: Module, factory: cst.Call, new: cst.Call) -> cst.Call:
+def _maker(module: Module, factory: cst.Call) -> tuple[str, cst.Call | None]:
+    """Return what torch calls the factory that takes the place of an old type, and the call right
+    behind it that fills the tensor, which then goes."""
+    method = module.parent(factory)
+    call = module.parent(method) if isinstance(method, cst.Attribute) else None
+    if not isinstance(call, cst.Call) or call.func is not method:
+        return "empty", None
+    match call:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("zero_")), args=[]):
+            return "zeros", call
+        case cst.Call(
+            func=cst.Attribute(attr=cst.Name("fill_")),
+            args=[cst.Arg(value=value, keyword=None, star="")],
+        ):
+            number = _ZERO_ONE.get(module.code(value))
+            return (number, call) if number is not None else ("empty", None)
+    return "empty", None
+
+
+def _of_sizes(new: cst.Call, maker: str) -> cst.Call:
     func = new.func
     assert isinstance(func, cst.Attribute)
-    called = new.with_changes(func=func.with_changes(attr=cst.Name("empty")))
+    called = new.with_changes(func=func.with_changes(attr=cst.Name(maker)))
     dtype = dtypes.LEGACY.get(func.attr.value)
     if dtype is None:
         return called

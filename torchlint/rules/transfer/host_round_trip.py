@@ -23,6 +23,7 @@ from torch import nn
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 images = torch.randn(2, 3, 8, 8)
+np.random.seed(0)
 ```
 
 ## Bad

@@ -119,7 +119,6 @@ from torchlint.semantic.code.text import explained
 from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.uses.observers import imports_left_over
 from torchlint.semantic.values.inferred import inferred
 
 _NOTE = (
@@ -155,9 +154,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if upload is None or is_cached(module, node) or host_data(module, upload.data) != "random":
         return
     fix = _fix(module, upload) or _floored(module, upload)
-    if fix is not None and isinstance(upload.data, cst.Call):
-        gone = [Remove(each) for each in imports_left_over(module, [upload.data.func])]
-        fix = Fix((*fix.edits, *gone), fix.safety, fix.title, fix.note)
     if fix is not None and any(_explained(module, at) for at in (upload.data, upload.node)):
         fix = Fix(fix.edits, Safety.SUGGESTION, fix.title, _REASON)
     yield Hit(upload.node, {"data": module.code(upload.data)}, fix)

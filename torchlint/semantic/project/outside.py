@@ -150,14 +150,17 @@ class Outside:
             )
         return self.project.reaches(path, text, path, name) or self.project.reached(path, name)
 
-    def others_say(self, test: Callable[[str], bool], *, near: bool) -> bool | None:
+    def others_say(
+        self, test: Callable[[str], bool], *, near: bool, by_place: bool = False
+    ) -> bool | None:
         """Say whether a test holds for the text of any other file of the project; None where that
         is too large.
 
-        `near` are those alone that hold the name of this file's module.
+        `near` are those alone that hold the name of this file's module, `by_place` those alone that
+        meet it by what imports find where they stand.
         """
         return (
-            self.project.others_say(self.path, test, near=near)
+            self.project.others_say(self.path, test, near=near, by_place=by_place)
             if self.project is not None
             else False
         )

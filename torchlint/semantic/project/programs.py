@@ -8,6 +8,7 @@ no way to find a module is missed.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.reach import stem_of
+from torchlint.source.python import parsed
 
 _KEYWORD = re.compile(r"(?:from|import)\b")
 _REST = re.compile(r"(?:[^;#\n()\\]|\\\r?\n|\\.|\([^)]*\))*")
@@ -64,8 +66,7 @@ def imports(path: str, text: str | None) -> Imports:
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Yield what follows the keyword of each import statement, also of one in a string or in a
-    notebook's JSON."""
+    """Yield each import statement, also one in a string or in a notebook's JSON."""
     end = 0
     for keyword in _KEYWORD.finditer(text):
         before = start = keyword.start()
@@ -75,7 +76,7 @@ def _statements(text: str) -> Iterator[str]:
             rest = _REST.match(text, keyword.end())
             if rest is not None:
                 end = rest.end()
-                yield rest.group()
+                yield keyword.group() + rest.group()
 
 
 def program(path: str, every: Iterable[str], read: Callable[[str], Imports]) -> frozenset[str]:
@@ -99,6 +100,38 @@ def program(path: str, every: Iterable[str], read: Callable[[str], Imports]) -> 
         return frozenset(made)
     start = above | {each for each in made if stem_of(each) in _AT_START}
     return frozenset(_closure(start, lambda each: _named(made[each].words, named)))
+
+
+def named_modules(text: str) -> tuple[list[tuple[str, tuple[str, ...]]], set[str]]:
+    """Return the modules that the import statements of a file name, relative ones with dots in
+    front, each with the names that are taken from it; and the words of what looks like such a
+    statement and is none."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    words: set[str] = set()
+    for statement in _statements(text):
+        tree = parsed(statement)
+        for node in tree.body if tree is not None else ():
+            if isinstance(node, ast.Import):
+                found += [(alias.name, ()) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                dotted = "." * node.level + (node.module or "")
+                found.append((dotted, tuple(alias.name for alias in node.names)))
+        words.update(_WORD.findall(statement) if tree is None else ())
+    return found, words
+
+
+def meeting(
+    path: str, among: Iterable[str], imported: Callable[[str], Iterable[str]]
+) -> frozenset[str]:
+    """Return those of some files that meet the file `path`, itself among them, where `imported`
+    gives the files that a file imports."""
+    down = {each: set(imported(each)) for each in {*among, path}}
+    up: defaultdict[str, set[str]] = defaultdict(set)
+    for each, found in down.items():
+        for other in found:
+            up[other].add(each)
+    above = _closure({path}, lambda each: up[each])
+    return frozenset(_closure(above, lambda each: down.get(each, ())))
 
 
 def _named(words: Iterable[str], named: Mapping[str, set[str]]) -> set[str]:

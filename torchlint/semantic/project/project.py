@@ -13,7 +13,7 @@ import copy
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.trail import UNNAMED, Asked, Trail, closed, highest
@@ -39,7 +39,7 @@ from torchlint.semantic.project.calls import (
     written,
 )
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
-from torchlint.semantic.project.programs import Imports, imports, program
+from torchlint.semantic.project.programs import Imports, imports, meeting, named_modules, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import names as torch_names
@@ -111,6 +111,7 @@ class Project:
         ] = {}  # by test: files tested, and those that hold it
         self._imports: dict[str, Imports] = {}
         self._programs: dict[str, frozenset[str]] = {}
+        self._met: dict[str, frozenset[str]] = {}
         self._lexicon: dict[str, set[str]] = {}
         self._defined: dict[str, dict[str, int]] = {}
         self._calls: dict[str, Calls] = {}
@@ -215,28 +216,32 @@ class Project:
 
     # -- from other files --------------------------------------------------------------------------
 
-    def others_say(self, path: str, test: Test, *, near: bool) -> bool | None:
+    def others_say(
+        self, path: str, test: Test, *, near: bool, by_place: bool = False
+    ) -> bool | None:
         """Say whether a test holds for the text of any other file that may run with this one; None
         for too many files.
 
-        `near` are those alone that hold the name of the file's module.
+        `near` are those alone that hold the name of the file's module; `by_place` are those alone
+        that meet it by the files which imports find where they stand, not by names.
         """
+        which = "near" if near else "place" if by_place else ""
         name = name_of(test)
         if name is None:
             self._trail.asked.add(UNNAMED)
-            return self._unnoted()._others_say(path, test, test, near=near)
-        found: bool | None = self.ask(("says", path, "near" if near else "", *name))
+            return self._unnoted()._others_say(path, test, test, which)
+        found: bool | None = self.ask(("says", path, which, *name))
         return found
 
-    def _says(self, path: str, near: str, *name: str) -> bool | None:
+    def _says(self, path: str, which: str, *name: str) -> bool | None:
         test = named(name)
-        return self._others_say(path, test, name, near=bool(near)) if test is not None else None
+        return self._others_say(path, test, name, which) if test is not None else None
 
-    def _others_say(self, path: str, test: Test, key: object, *, near: bool) -> bool | None:
+    def _others_say(self, path: str, test: Test, key: object, which: str) -> bool | None:
         every = self._every()
         if every is None:
             return None
-        others = self._program(path, every) - {path}
+        others = (self._meeting if which == "place" else self._program)(path, every) - {path}
         tested, saying = self._said.setdefault(key, (set(), set()))
         for other in others - tested:
             text = self._text(other)
@@ -245,13 +250,44 @@ class Project:
                 saying.add(other)
         found = others & saying
         return any(
-            not near or stem_of(path) in (self._text(other) or stem_of(path)) for other in found
+            which != "near" or stem_of(path) in (self._text(other) or stem_of(path))
+            for other in found
         )
 
     def _program(self, path: str, every: Iterable[str]) -> frozenset[str]:
         if path not in self._programs:
             self._programs[path] = program(path, every, self._imported_by)
         return self._programs[path]
+
+    def _meeting(self, path: str, every: Iterable[str]) -> frozenset[str]:
+        """Return the files that meet one, itself among them, where imports find them."""
+        if path not in self._met:
+            named = self._program(path, every)
+            self._met[path] = meeting(path, named, lambda each: self._imported_from(each, named))
+        return self._met[path]
+
+    def _imported_from(self, path: str, others: Collection[str]) -> set[str]:
+        """Return the files that a file imports, found where its imports look for them; by their
+        names where these find none."""
+        words = self._imported_by(path)
+        if words.any:
+            return set(others)
+        modules, named = named_modules(self._text(path) or "")
+        named |= {"conftest"} & words.words
+        found: set[str] = set()
+        for dotted, names in modules:
+            home = self.search.module(path, dotted)
+            if home is None:
+                named |= {*dotted.split("."), *names}
+                continue
+            above = dotted.split(".")[:-1] if not dotted.startswith(".") else []
+            near = [self.search.module(path, ".".join(above[: n + 1])) for n in range(len(above))]
+            found |= {home, *(each for each in near if each is not None)}
+            if home.endswith("__init__.py"):
+                below = dotted if dotted.endswith(".") else f"{dotted}."
+                inner = [self.search.module(path, f"{below}{name}") for name in names]
+                found |= {each for each in inner if each is not None}
+        return found | {each for each in others if stem_of(each) in named}
 
     def _imported_by(self, path: str) -> Imports:
         if path not in self._imports:

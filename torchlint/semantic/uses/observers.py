@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
 
 import libcst as cst
 
 from torchlint.semantic.code.bindings import meaning_of, top_level
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.imports import Import, import_of, is_exported, keeper
+from torchlint.semantic.code.imports import keeper
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
@@ -240,51 +239,6 @@ def sees_itself(module: Module) -> bool:
 
 
 @question(remember=False)
-def imports_left_over(module: Module, gone: Sequence[cst.CSTNode]) -> list[Import]:
-    """Return the imports of libraries that nothing reads any more once some code has gone: one name
-    each, in lines of their own without comments, at the top of a file in which nobody else looks
-    for it."""
-    names = {each.value for node in gone for each in module.within(node, cst.Name)}
-    return [
-        home
-        for line in module.root.body
-        if isinstance(line, cst.SimpleStatementLine)
-        and len(line.body) == 1
-        and isinstance(home := line.body[0], (cst.Import, cst.ImportFrom))
-        and not any(above.comment for above in line.leading_lines)
-        and line.trailing_whitespace.comment is None
-        and (name := _imported_name(home)) in names
-        and name is not None
-        and not module.outside.is_ours(_imported_module(home))
-        and _read_only_in(module, home, name, gone)
-        and not is_exported(module, home)
-        and reached_elsewhere(module, name) is False
-    ]
-
-
-def _imported_name(home: Import) -> str | None:
-    """Return the one plain name that an import binds."""
-    if isinstance(home.names, cst.ImportStar) or len(home.names) != 1:
-        return None
-    alias = home.names[0]
-    found = dotted_text(alias.asname.name if alias.asname is not None else alias.name)
-    return None if found is None or "." in found else found
-
-
-def _imported_module(home: Import) -> str:
-    if isinstance(home, cst.ImportFrom):
-        return "." * len(home.relative) + (dotted_text(home.module) or "")
-    return dotted_text(home.names[0].name) or ""
-
-
-def _read_only_in(module: Module, home: Import, name: str, gone: Sequence[cst.CSTNode]) -> bool:
-    reads = reads_of(module, module.root, name)
-    return bool(reads) and all(
-        import_of(module, read) is home and any(module.is_within(read, node) for node in gone)
-        for read in reads
-    )
-
-
 def sees_globals(module: Module, name: str) -> bool:
     """Say whether anything but plain code of this file may see the top-level name `name` while the
     file runs.

@@ -60,7 +60,7 @@ def on_accelerator(module: Module) -> bool:
     return (
         any(scopes(module).is_module(c) or scopes(module).is_optimizer(c) for c in classes)
         or _ACCEL.search(module.text.lower()) is not None
-        or module.outside.others_say(_uses_cuda, near=False) is True
+        or module.outside.others_say(_uses_cuda, near=False, by_place=True) is True
     )
 
 
