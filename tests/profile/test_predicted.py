@@ -90,7 +90,7 @@ def test_a_finding_has_what_its_statement_does(line: int, effect: str, words: st
         ({**SUMMARY, "unavailable": "no stub"}, "it failed", "no stub"),
         (None, "", "ended before a step"),
         ({**SUMMARY, "steps": 0}, "", "ended before a step"),
-        ({**SUMMARY, "used": False}, "", "by something else than torch.cuda"),
+        ({**SUMMARY, "used": False}, "", "the program stayed on the CPU though a CUDA device was"),
     ],
 )
 def test_where_nothing_is_predicted_no_number_is_told(
@@ -103,6 +103,15 @@ def test_where_nothing_is_predicted_no_number_is_told(
     document = forecast.document(found)
     assert document is not None
     assert (document["per_step"], document["lines"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("device = 'cuda'", True), ("device = 'cpu'", False), ("cudart = 1", False)]
+)
+def test_how_a_device_is_chosen_matters_where_a_file_names_one(text: str, told: bool) -> None:
+    sources = Sources([Source("/home/me/train.py", "train.py", text)])
+    found = predicted(Counted({**SUMMARY, "used": False}, ""), sources)
+    assert ("chooses its device by something else" in found.unavailable) == told
 
 
 def test_every_form_of_the_report_tells_both(tmp_path: Path) -> None:
