@@ -13,6 +13,7 @@ from torchlint.profile.output.findings import (
     basis,
     batches,
     count,
+    memory,
     parts,
     saves,
     together,
@@ -49,7 +50,10 @@ def render(content: Content) -> str:
     if content.predicted is not None:
         lines += ["", "### Predicted for a GPU", "", *_predicted(content.predicted, top)]
     if content.statements:
-        cells = [(time, _code(at), _code(text)) for time, at, text in inclusive.rows(content)]
+        cells = [
+            (time, _code(at), _code(text) if text else "")
+            for time, at, text in inclusive.rows(content)
+        ]
         words = inclusive.title(content)
         head = f"### {words[0].upper()}{words[1:]}"
         lines += ["", head, "", *table(inclusive.HEAD, cells)]
@@ -126,6 +130,10 @@ def _findings(content: Content, costs: Costs) -> Iterator[str]:
         yield ""
         counted = pluralise(count(found_), "finding")
         yield f"{counted} {plain(why)}: {', '.join(_places(found_, costs, predicted, top))}"
+    command = memory(content, costs)
+    if command:
+        yield ""
+        yield f"Whether memory grows from step to step: {_code(command)}"
 
 
 def _places(
