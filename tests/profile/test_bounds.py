@@ -9,7 +9,16 @@ import pytest
 
 from tests.trace.program import Machine, written
 from torchlint.base.declaration import EFFECTS
-from torchlint.profile.bounds import Bound, Effects, bounds, ceiling, saved, together
+from torchlint.profile.bounds import (
+    Bound,
+    Effects,
+    Recording,
+    Whole,
+    bounds,
+    ceiling,
+    saved,
+    together,
+)
 from torchlint.profile.replay import Replay
 from torchlint.trace.columns import Ints, Trace
 from torchlint.trace.stream import read
@@ -70,7 +79,8 @@ def test_what_is_taken_out_together_saves_no_less(played: tuple[Trace, Replay]) 
     names = ("aten::to", "aten::item", "aten::mul")
     each = [(effect, effects.without(effect, rows(trace, name)))
             for effect in EFFECTS for name in names]  # fmt: skip
-    whole, found = bounds(replay, each, range(len(each)))
+    nothing = Recording(trace, Whole(replay.span))
+    whole, found = bounds(replay, each, range(len(each)), nothing)
     assert whole == saved(replay, together(dropped for _, dropped in each))
     assert all(saved(replay, dropped) <= ceiling(replay, dropped) for _, dropped in each)
     assert all(0 <= bound.alone_ns <= whole for bound in found)
@@ -91,7 +101,48 @@ def test_of_two_that_hide_each_other_each_counts_once_the_other_is_mended(tmp_pa
     effects = Effects(trace, replay)
     each = [("wait", effects.without("wait", rows(trace, name)))
             for name in ("aten::first", "aten::second")]  # fmt: skip
-    for bound in bounds(replay, each, (0, 1))[1]:
+    for bound in bounds(replay, each, (0, 1), Recording(trace, Whole(replay.span)))[1]:
         assert isinstance(bound, Bound)
         assert bound.alone_ns <= 2_000
         assert bound.joint_ns == pytest.approx(300_000, abs=8_000)
+
+
+def looped(tmp_path: Path, *, device: bool = False) -> tuple[Trace, Replay]:
+    """Return a step with many small operators in one statement, and few in another."""
+    machine = Machine()
+    if device:
+        machine.launch(1_000)
+    for name, operators in (("aten::loop", 90), ("aten::rest", 10)):
+        with machine.operator(name):
+            for _ in range(operators):
+                with machine.operator("aten::add"):
+                    machine.host(900_000 // operators)
+    trace = read(written(tmp_path / "t.json", machine.events))
+    return trace, Replay(trace)
+
+
+def test_what_recording_took_is_no_part_of_a_bound(tmp_path: Path) -> None:
+    trace, replay = looped(tmp_path)
+    effects = Effects(trace, replay)
+    each = [("host", effects.without("host", rows(trace, name)))
+            for name in ("aten::loop", "aten::rest")]  # fmt: skip
+    # A step without the profiler takes half as long; 4 us an event are sure.
+    whole = Whole(replay.span // 2, 1, None, 4_000.0, 0.5)
+    joint, found = bounds(replay, each, (0, 1), Recording(trace, whole))
+    assert [bound.recorded_ns for bound in found] == [900_000] * 2
+    assert [bound.seen_ns for bound in found] == [900_000] * 2
+    assert found[0].alone_ns == 900_000 - 91 * 4_000
+    assert found[1].alone_ns == 900_000 - 11 * 4_000
+    assert found[0].joint_ns == found[0].alone_ns
+    assert joint == 1_800_000 - 102 * 4_000
+    # Never below what is left where all became longer alike.
+    dear = Whole(replay.span // 2, 1, None, 9_000.0, 0.5)
+    assert bounds(replay, each, (0,), Recording(trace, dear))[1][0].alone_ns == 450_000
+
+
+def test_of_a_device_nothing_is_taken_off(tmp_path: Path) -> None:
+    trace, replay = looped(tmp_path, device=True)
+    each = [("host", Effects(trace, replay).without("host", rows(trace, "aten::loop")))]
+    dear = Recording(trace, Whole(replay.span // 2, 1, None, 4_000.0, 0.5))
+    (bound,) = bounds(replay, each, (0,), dear)[1]
+    assert (bound.alone_ns, bound.recorded_ns) == (900_000, None)

@@ -17,12 +17,17 @@ from torchlint.profile import join
 from torchlint.profile.bounds import Whole
 from torchlint.profile.join import Costs, Found, joined
 from torchlint.profile.lines import Lines
-from torchlint.profile.output.findings import basis, bounded, parts, unbounded
+from torchlint.profile.live import Steps
+from torchlint.profile.output.content import Content
+from torchlint.profile.output.findings import basis, batches, bounded, parts, unbounded
 from torchlint.profile.output.table import part, span
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
+from torchlint.profile.report import Summary, report
 from torchlint.profile.sites import Source, Sources
+from torchlint.profile.statements import loading
 from torchlint.profile.waits import waits
+from torchlint.profile.workers import WorkerLine, Workers
 from torchlint.trace.stream import read
 
 PROGRAM = """import torch
@@ -115,6 +120,12 @@ def joined_of(
     lines = Lines(places, replay).each
     found = Found(replay, places, waits(replay, places, 20), lines, whole or Whole(replay.span))
     return joined([one for _, one in asked], effects, found, in_workers)
+
+
+def shown(found: Costs, top: int = 20, steps: Steps | None = None) -> Content:
+    """Return what a report shows of findings alone."""
+    nothing = report(Summary((), ()), ("profile",), "1")
+    return Content(report=nothing, rank=None, top=top, costs=found, steps=steps)
 
 
 def only(path: Path, effect: str, one: Finding, machine: Machine | None = None) -> join.FindingCost:
@@ -255,7 +266,7 @@ def test_bounds_of_a_run_are_parts_of_its_steps_without_the_profiler(tmp_path: P
     assert run.each[0].bound == alone
     assert run.share(run.each[0]) == pytest.approx(2 * trace.share(trace.each[0]), rel=1e-3)
     assert part(alone.alone_ns, whole).startswith(span(alone.alone_ns / 4))
-    assert " of a step of " in next(iter(list(bounded(run, 20, color=False))[1:]))
+    assert " of a step of " in next(iter(list(bounded(shown(run), run, color=False))[1:]))
     under = f", {100 * alone.alone_ns / run.span:.1f} % of a step under the profiler"
     assert under in basis(run.each[0], run)
     assert "under the profiler" not in basis(trace.each[0], trace)
@@ -300,7 +311,7 @@ def test_the_most_saving_stands_first(tmp_path: Path) -> None:
 def test_findings_of_one_line_that_say_the_same_are_told_once(tmp_path: Path) -> None:
     twice = finding(7, code="TL101"), finding(7, code="TL101")
     found = costs(tmp_path, trained(), *(("wait", one) for one in twice))
-    words = list(bounded(found, 20, color=False))
+    words = list(bounded(shown(found), found, color=False))
     assert [line for line in words if "TL101" in line] == [words[2]]
     assert words[2].endswith("(2 times)")
     assert "wait" in words[3]
@@ -309,7 +320,7 @@ def test_findings_of_one_line_that_say_the_same_are_told_once(tmp_path: Path) ->
 def test_a_line_without_a_bound_says_what_it_takes(tmp_path: Path) -> None:
     calls = [("none", finding(row, code="TL501")) for row in (7, 8, 15)]
     found = costs(tmp_path, trained(), *calls)
-    words = list(unbounded(found, 20))
+    words = list(unbounded(shown(found), found))
     told = parts(found)[2][join.ELSEWHERE]
     times = [each.cost.most_ns for each in told]
     assert times == sorted(times, reverse=True)
@@ -322,10 +333,11 @@ def test_a_line_without_a_bound_says_what_it_takes(tmp_path: Path) -> None:
 
 def test_of_findings_without_a_bound_few_are_listed(tmp_path: Path) -> None:
     calls = [("none", finding(15, code=f"TL{number}")) for number in range(100, 109)]
-    words = list(unbounded(costs(tmp_path, trained(), *calls), 20))
+    found = costs(tmp_path, trained(), *calls)
+    words = list(unbounded(shown(found), found))
     assert len(words) == 8
     assert words[-1] == "  and 4 more"
-    assert len(list(unbounded(costs(tmp_path, trained(), *calls), 2))) == 5
+    assert len(list(unbounded(shown(found, top=2), found))) == 5
 
 
 def test_what_is_not_played_is_bounded_more_coarsely(
@@ -337,3 +349,87 @@ def test_what_is_not_played_is_bounded_more_coarsely(
     assert exact is not None
     assert coarse is not None
     assert coarse.alone_ns >= exact.alone_ns
+
+
+MENDABLE = TextFix(Safety.UNSAFE, "t", ())
+PACE = Steps((".",), ("train.py",), "optimizer", None, None, options=("--env", "A=1"))
+
+
+def validated(steps: int = 4) -> Machine:
+    """Run a program whose evaluation, in line 7, calls a function that takes most of a step."""
+    machine = Machine()
+    for _ in range(steps):
+        with machine.operator("tl#1"):
+            machine.host(10_000)
+            with machine.operator("tl#2"), machine.operator("aten::mm"):
+                machine.host(700_000)
+        with machine.operator("tl#3"), machine.operator("aten::add"):
+            machine.host(290_000)
+    return machine
+
+
+MARKS = {
+    "1": ["/home/me/train.py", 7, 7, "train"],
+    "2": ["/home/me/train.py", 3, 3, "helper"],
+    "3": ["/home/me/train.py", 8, 8, "train"],
+}
+
+
+def test_a_finding_whose_statement_calls_what_is_dear_says_so_and_comes_first(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "t.json", validated().events, torchlint_marks=MARKS)
+    asked = (
+        ("none", finding(8, code="TL102")),
+        ("none", finding(7, code="TL501", fix=MENDABLE)),
+        ("wait", finding(15, code="TL101", fix=MENDABLE)),
+    )
+    found = joined_of(path, *asked)
+    by_code = {cost.finding.code: cost for cost in found.each}
+    assert by_code["TL501"].inclusive_ns == 4 * 710_000
+    assert by_code["TL501"].most_ns == 4 * 10_000
+    assert by_code["TL102"].inclusive_ns == by_code["TL102"].most_ns == 4 * 290_000
+    told = list(unbounded(shown(found, steps=PACE), found))
+    assert told[1].endswith(join.ELSEWHERE)
+    assert "TL501" in told[2]
+    assert told[2].endswith("; its line takes 40.0 us (1.0 %), with what it calls 2.84 ms (71.0 %)")
+    proof = "torchlint verify . --select TL501 --unsafe-fixes --env A=1 -- train.py"
+    assert told[3] == f"    prove its fix: {proof}"
+    assert told[4].endswith("; its line takes 1.16 ms (29.0 %)")
+    # What did not run proves nothing.
+    assert not [line for line in told if "--select TL101" in line]
+    again = "torchlint profile . --memory --env A=1 -- train.py"
+    assert told[-1] == f"whether memory grows from step to step: {again}"
+    assert "--memory" not in " ".join(unbounded(shown(found), found))
+    recorded = replace(shown(found, steps=PACE), growth=())
+    assert "--memory" not in " ".join(unbounded(recorded, found))
+
+
+def test_a_finding_about_the_wait_for_batches_names_what_they_go_into(tmp_path: Path) -> None:
+    machine = Machine()
+    for _ in range(4):
+        with (
+            machine.operator("tl#1"),
+            machine.operator("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+        ):
+            machine.host(100_000)
+            with machine.operator("tl#2"), machine.operator("aten::mm"):
+                machine.host(700_000)
+            with machine.operator("tl#3"):
+                machine.host(200_000)
+        machine.host(50_000)
+    path = written(tmp_path / "t.json", machine.events, torchlint_marks=MARKS)
+    found = joined_of(path, ("loader", finding(7, code="TL201")))
+    trace = read(path)
+    lines = Lines(Places(trace, SOURCES), Replay(trace))
+    content = replace(shown(found, steps=PACE), loading=loading(lines, trace))
+    goes = "a batch goes into train.py:3 (70.0 %), train.py:8 (20.0 %)"
+    asked = "torchlint profile . --sweep-workers --env A=1 -- train.py says whether workers help"
+    assert f"  {goes}; {asked}" in list(bounded(content, found, color=False))
+    read_only = replace(content, steps=None)
+    assert f"  {goes}" in list(bounded(read_only, found, color=False))
+    assert batches(content, replace(found.each[0], effect="host")) == ""
+    line = WorkerLine("data.py", 9, 9, "f", 600.0, 600.0, 1.0)
+    crew = Workers(2, 4, 900.0, 900, None, 2, 1000.0, (line,))
+    workers = replace(content, steps=replace(PACE, workers=crew))
+    assert batches(workers, found.each[0]).startswith("a batch goes into data.py:9 (60.0 %); ")

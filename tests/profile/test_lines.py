@@ -104,7 +104,7 @@ def test_a_line_costs_what_it_calls_without_functions_of_the_program(tmp_path: P
     lines, replay = measured(tmp_path, trained())
     _, copies = line(lines, 3)
     assert copies == LineCost(
-        Site("train.py", 3, "main", "unique"), 3, 3 * 6_000, 0, 30_000, 0, 12_000, None
+        Site("train.py", 3, "main", "unique"), 3, 3 * 6_000, 0, 30_000, 0, 12_000, None, 3 * 6_000
     )
     at, product = line(lines, 8)
     assert (product.calls, product.host_ns, product.backward_ns) == (3, 3 * 8_000, 3 * 7_000)
@@ -115,7 +115,7 @@ def test_a_line_costs_what_it_calls_without_functions_of_the_program(tmp_path: P
     own = next(cost for cost in lines.each if cost.site.function == "helper" and cost != product)
     assert (own.site.certainty, own.site.line, own.host_ns) == ("function", 7, 3 * 1_200)
     at, call = line(lines, 4)
-    assert (call.calls, call.host_ns) == (3, 0)
+    assert (call.calls, call.host_ns, call.inclusive_ns) == (3, 0, 3 * 9_200)
     assert set(lines.rows(at)) == set()
     assert len(lines.called(at)) == 3
     _, read_back = line(lines, 5)
@@ -204,6 +204,29 @@ def test_a_mark_names_its_statement(tmp_path: Path) -> None:
         Site("train.py", 3, "main", "marked"): 20_000,
         Site("/x/b.py", 9, "f", "marked"): 3_000,
     }
+
+
+def test_a_statement_has_what_it_calls_and_what_runs_within_itself_once(tmp_path: Path) -> None:
+    run = Run()
+    for _ in range(2):
+        with run.inside("cpu_op", "tl#17"), run.inside("cpu_op", "tl#18"):
+            for _ in range(5):
+                with run.inside("cpu_op", "aten::add"):
+                    run.now += 1_000
+            with run.inside("cpu_op", "tl#18"), run.inside("cpu_op", "aten::mm"):
+                run.now += 5_000
+        with run.inside("cpu_op", "aten::zeros"):
+            run.now += 1_000
+    marks = {"17": ["/home/me/train.py", 4, 4, "main"], "18": ["/home/me/train.py", 8, 8, "helper"]}
+    lines, _ = measured(tmp_path, run, torchlint_marks=marks)
+    inner = 5 * 3_000 + 2_000 + 2_000 + 5_000 + 2_000
+    (_, outer), (_, again) = line(lines, 4), line(lines, 8)
+    assert (outer.host_ns, outer.inclusive_ns) == (2 * 2_000, 2 * (2_000 + inner))
+    assert again.host_ns == again.inclusive_ns == 2 * inner
+    # How often a statement ran, whatever it called.
+    assert (outer.calls, again.calls) == (2, 4)
+    loose = next(cost for cost in lines.each if cost.site.function == "aten::zeros")
+    assert (loose.calls, loose.inclusive_ns) == (2, None)
 
 
 def test_a_call_stack_is_used_as_given(tmp_path: Path) -> None:

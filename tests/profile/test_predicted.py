@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.profile.test_growth import MARKS, program
@@ -15,12 +16,15 @@ from torchlint.base.span import Position
 from torchlint.profile.bounds import Whole
 from torchlint.profile.growth import Growth, Kept
 from torchlint.profile.join import Costs, FindingCost
+from torchlint.profile.lines import LineCost
 from torchlint.profile.output import forecast, html, json_report, markdown, text
 from torchlint.profile.output.content import Content
 from torchlint.profile.predicted import Predicted, Traffic, predicted
 from torchlint.profile.report import report, summarised
 from torchlint.profile.sites import Site, Source, Sources
+from torchlint.profile.statements import Statement
 from torchlint.profile.virtual_run import Counted
+from torchlint.profile.waits import Waits
 from torchlint.trace.figures import Limits
 
 SOURCES = Sources([Source("/home/me/pkg/train.py", "pkg/train.py", "x\n" * 20)])
@@ -90,7 +94,7 @@ def test_a_finding_has_what_its_statement_does(line: int, effect: str, words: st
         ({**SUMMARY, "unavailable": "no stub"}, "it failed", "no stub"),
         (None, "", "ended before a step"),
         ({**SUMMARY, "steps": 0}, "", "ended before a step"),
-        ({**SUMMARY, "used": False}, "", "by something else than torch.cuda"),
+        ({**SUMMARY, "used": False}, "", "the program stayed on the CPU though a CUDA device was"),
     ],
 )
 def test_where_nothing_is_predicted_no_number_is_told(
@@ -105,9 +109,19 @@ def test_where_nothing_is_predicted_no_number_is_told(
     assert (document["per_step"], document["lines"]) == (None, [])
 
 
+@pytest.mark.parametrize(
+    ("text", "told"), [("device = 'cuda'", True), ("device = 'cpu'", False), ("cudart = 1", False)]
+)
+def test_how_a_device_is_chosen_matters_where_a_file_names_one(text: str, told: bool) -> None:
+    sources = Sources([Source("/home/me/train.py", "train.py", text)])
+    found = predicted(Counted({**SUMMARY, "used": False}, ""), sources)
+    assert ("chooses its device by something else" in found.unavailable) == told
+
+
 def test_every_form_of_the_report_tells_both(tmp_path: Path) -> None:
     path = written(tmp_path / "t.json", program(0).events, torchlint_marks=MARKS)
     counted, _ = summarised([path], Limits(30_000, 50_000, 100_000))
+    heavy = LineCost(Site("a.py", 3, "f", "marked"), 1, 9, 0, None, None, None, None, 700_000)
     growth = Growth("CPU", 4096_000, 5, (Kept(Site("a.py", 3, "f", "marked"), 4096_000),))
     content = Content(
         report=report(counted, ("profile",), "1"),
@@ -116,6 +130,9 @@ def test_every_form_of_the_report_tells_both(tmp_path: Path) -> None:
         costs=Costs((finding(7),), 0, 0, 1_000_000, False, Whole(1_000_000)),
         predicted=FOUND,
         growth=(growth,),
+        waits=Waits((), 0, 1_000_000, True, np.zeros(0, np.int64)),
+        texts={"a.py": "\n\nmodel(x)\n"},
+        statements=(Statement(heavy),),
     )
     for render in (text.render, markdown.render, html.render):
         shown = render(content).replace("\\", "")
@@ -123,4 +140,7 @@ def test_every_form_of_the_report_tells_both(tmp_path: Path) -> None:
         assert "emory of the CPU grows by 4.1 MB in each of 5 steps" in shown
         assert "a.py:3, in f" in shown
         assert "pkg/train.py:9 mixes devices" in shown
+        assert "each statement with all it calls" in shown
+        assert "700 us (70.0 %)" in shown
+        assert "model(x)" in shown
     assert '"to_host_bytes": 8.0' in json_report.render(content)

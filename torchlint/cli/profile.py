@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from torchlint.profile.predicted import Predicted
     from torchlint.profile.report import Report, Summary
     from torchlint.profile.sites import Sources
+    from torchlint.profile.statements import Loading, Statement
     from torchlint.profile.timeline import Timeline
     from torchlint.trace.columns import Trace
 
@@ -292,7 +293,8 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
             complain(known.left_out)
         measured = None if trace is None else _measured(ctx, given, trace, known, left)
         if measured is not None and measured.steps is not None and left is not None:
-            worried = doubts(measured.steps, "cuda" if left.device else "cpu")
+            device = "cuda" if left.device else "cpu"
+            worried = doubts(measured.steps, device, measured.events)
             found = replace(found, notes=(*found.notes, *worried))
         text = _rendered(given, _content(given, found, older, trace, known, measured))
     write_report(given["output_file"], text)
@@ -302,7 +304,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
 @dataclass(frozen=True, slots=True)
 class _Measured:
     """What a trace says of places and of findings, and a run of its steps; where the lines of
-    findings ran, if that is shown."""
+    findings ran, if that is shown; how many events the training thread has."""
 
     on: Found
     costs: Costs
@@ -310,6 +312,9 @@ class _Measured:
     tracks: tuple[Track, ...]
     growth: tuple[Growth, ...] | None
     predicted: Predicted | None
+    statements: tuple[Statement, ...]
+    loading: tuple[Loading, ...]
+    events: int
 
 
 def _measured(
@@ -323,7 +328,9 @@ def _measured(
     from torchlint.profile.places import Places
     from torchlint.profile.predicted import predicted
     from torchlint.profile.replay import Replay
+    from torchlint.profile.statements import loading, statements
     from torchlint.profile.waits import waits
+    from torchlint.trace.threads import recorded_events
 
     replay, places = Replay(trace), Places(trace, known.sources)
     lines = Lines(places, replay)
@@ -337,7 +344,8 @@ def _measured(
     if left is not None:
         workers = None if left.workers is None else left.workers.named(known.sources)
         steps = steps_of(left, given["paths"], places, replay, workers, for_verify(ctx))
-    whole = Whole(replay.span) if steps is None else steps.whole(replay.span)
+    events = recorded_events(trace)
+    whole = Whole(replay.span) if steps is None else steps.whole(replay.span, len(events))
     on = Found(replay, places, waits(replay, places, given["top"]), lines.each, whole)
     counts = left.counted if left is not None else None
     return _Measured(
@@ -347,6 +355,9 @@ def _measured(
         tracks,
         growth(trace, lines),
         None if counts is None else predicted(counts, known.sources),
+        statements(lines, replay.span),
+        loading(lines, trace),
+        len(events),
     )
 
 
@@ -389,6 +400,8 @@ def _content(
         predicted=measured.predicted,
         growth=measured.growth,
         texts=known.texts,
+        statements=measured.statements,
+        loading=measured.loading,
     )
 
 

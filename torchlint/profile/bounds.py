@@ -19,6 +19,7 @@ from torchlint.profile.replay import Dropped, Replay
 from torchlint.trace.columns import Ints, Mask, Trace
 from torchlint.trace.intervals import Spans, covered, length, union
 from torchlint.trace.loader import of_loaders
+from torchlint.trace.threads import recorded_events
 from torchlint.trace.window import step_marks
 
 NEGLIGIBLE = 0.005
@@ -53,16 +54,23 @@ class Whole:
     in a step without the profiler, never less, and such steps are what it is compared with. Where
     the steps under the profiler took less, as those without it were disturbed, it is they.
 
+    What the profiler adds is known for all events together, and of what the events of a line had
+    in it the part that is sure is taken off again, see `unrecorded`.
+
     Args:
         ns: nanoseconds of all that was recorded; of a run, of as many steps without the profiler,
             or with it where these took less.
         steps: how many; None where a trace was read, of which nothing else is known.
         step: what a step takes that parts are told of, in nanoseconds; None for that of `ns`.
+        event: nanoseconds that recording one event took, or a part of them that is sure.
+        least: what stays of a time of the trace at least, as a share of it.
     """
 
     ns: int
     steps: int | None = None
     step: float | None = None
+    event: float = 0.0
+    least: float = 1.0
 
     @property
     def told(self) -> float:
@@ -72,6 +80,15 @@ class Whole:
     def share(self, time: int) -> float:
         """Return which part of the whole a time of the trace is, all of it at most."""
         return min(1.0, time / self.ns) if self.ns else 0.0
+
+    def unrecorded(self, time: int, events: int) -> int:
+        """Return what a time of the trace is without the recording of events in it.
+
+        It is more than its share of the steps under the profiler, of as many without it: that is
+        what it would be if all that was recorded had become longer alike. Marks become longer
+        outside of themselves too.
+        """
+        return min(time, max(round(time - self.event * events), round(time * self.least)))
 
     def small(self, time: int) -> bool:
         """Say whether a time of the trace is not worth a line."""
@@ -87,11 +104,19 @@ class Bound:
         joint_ns: where all the others are mended already: what one finding covers, another one may
             uncover.
         basis: what was taken out of the trace, the effect of the rule.
+        recorded_ns: `alone_ns` with what recording its events took; None where nothing was taken
+            off.
     """
 
     alone_ns: int
     joint_ns: int
     basis: str
+    recorded_ns: int | None = None
+
+    @property
+    def seen_ns(self) -> int:
+        """Return what the trace is shorter by without it."""
+        return max(self.alone_ns, self.recorded_ns or 0)
 
 
 class Effects:
@@ -265,8 +290,36 @@ def ceiling(replay: Replay, dropped: Dropped) -> int:
     return length(union(np.concatenate(host[0]), np.concatenate(host[1]))) + length(device) + pauses
 
 
+class Recording:
+    """Takes off what recording took of what dropping saves.
+
+    Only the training thread's events count, and nothing is taken off where a device worked: it is
+    no slower for being recorded, and a time that is saved may be its.
+    """
+
+    def __init__(self, trace: Trace, of: Whole) -> None:
+        self._of = of
+        self._known = of.event > 0 and not trace.device().any()
+        rows = recorded_events(trace) if self._known else np.zeros(0, np.int64)
+        self._times: Ints = np.sort(trace.columns.ts[rows])
+
+    def events(self, dropped: Dropped) -> int:
+        """Return how many events begin in what is dropped."""
+        if dropped.host is None:
+            return 0
+        first = np.searchsorted(self._times, dropped.host[0], side="left")
+        return int((np.searchsorted(self._times, dropped.host[1], side="left") - first).sum())
+
+    def without(self, time: int, events: int) -> int:
+        """Return what a time is without the recording of events."""
+        return self._of.unrecorded(time, events) if self._known else time
+
+
 def bounds(
-    replay: Replay, each: Sequence[tuple[str, Dropped]], played: Sequence[int]
+    replay: Replay,
+    each: Sequence[tuple[str, Dropped]],
+    played: Sequence[int],
+    recording: Recording,
 ) -> tuple[int, list[Bound]]:
     """Return what some findings save together, and the bounds of those of them that are to be
     played.
@@ -275,14 +328,20 @@ def bounds(
         replay: the trace.
         each: the effect of each finding, and what it takes out.
         played: numbers of findings.
+        recording: takes off what recording took.
     """
-    whole = saved(replay, together(dropped for _, dropped in each))
+    everything = together(dropped for _, dropped in each)
+    whole, events = saved(replay, everything), recording.events(everything)
     found = []
     for at in played:
         effect, dropped = each[at]
         others = together(other for place, (_, other) in enumerate(each) if place != at)
-        found.append(Bound(saved(replay, dropped), whole - saved(replay, others), effect))
-    return whole, found
+        seen, more = saved(replay, dropped), whole - saved(replay, others)
+        alone = recording.without(seen, recording.events(dropped))
+        joint = recording.without(more, events - recording.events(others))
+        found.append(Bound(alone, joint, effect, seen if alone < seen else None))
+    most = max((bound.alone_ns for bound in found), default=0)
+    return max(recording.without(whole, events), most), found
 
 
 def _numbers(chosen: Mask) -> list[int]:

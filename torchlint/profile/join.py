@@ -8,13 +8,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from torchlint.base.finding import Finding, Safety
-from torchlint.profile.bounds import Bound, Effects, Whole, bounds, ceiling, saved, together
+from torchlint.profile.bounds import (
+    Bound,
+    Effects,
+    Recording,
+    Whole,
+    bounds,
+    ceiling,
+    saved,
+    together,
+)
 from torchlint.profile.lines import LineCost, about, extent
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.profile.waits import Wait, Waits
 from torchlint.trace.columns import CALL_CATS, OPERATOR, Ints
+from torchlint.trace.intervals import length, union
 from torchlint.trace.marks import recorded
+from torchlint.trace.threads import training
 
 _PLAYED = 40
 """Findings of which the trace is played alone; what others save is bounded more coarsely."""
@@ -48,6 +59,8 @@ class FindingCost:
         why: why there is no bound; empty where there is one.
         worker_ns: nanoseconds of its statement for a batch in a worker of a DataLoader; None where
             that is not in its bound.
+        inclusive_ns: nanoseconds of the training thread in its statement, with all that it calls;
+            None where the trace names no lines.
     """
 
     finding: Finding
@@ -59,6 +72,7 @@ class FindingCost:
     seen: bool | None = None
     why: str = ""
     worker_ns: float | None = None
+    inclusive_ns: int | None = None
 
     @property
     def most_ns(self) -> int:
@@ -140,29 +154,39 @@ def joined(
         dropped.append(without)
     known = [at for at, cost in enumerate(costs) if not cost.why]
     effects_of = [(costs[at].effect, dropped[at]) for at in known]
-    joint, limits = _bounded(found.replay, effects_of, found.whole)
+    recording = Recording(found.places.trace, found.whole)
+    joint, limits = _bounded(found.replay, effects_of, found.whole, recording)
     for at, bound in zip(known, limits, strict=True):
         costs[at] = replace(costs[at], bound=bound)
-    mended = [dropped[at] for at in known if costs[at].fixable]
+    mended = [at for at in known if costs[at].fixable]
+    fixable = _together(found.replay, [dropped[at] for at in mended], recording)
+    alone = [one.bound.alone_ns for at in mended if (one := costs[at]).bound is not None]
+    fixable = max([fixable, *alone]) if mended else 0
     return Costs(
         tuple(sorted(costs, key=ranked)),
-        joint,
-        saved(found.replay, together(mended)) if mended else 0,
+        max(joint, fixable),
+        fixable,
         found.replay.span,
         bool(len(found.replay.work)),
         found.whole,
     )
 
 
+def _together(replay: Replay, each: Sequence[Dropped], recording: Recording) -> int:
+    """Return what mending several findings saves at most."""
+    dropped = together(each)
+    return recording.without(saved(replay, dropped), recording.events(dropped))
+
+
 def _bounded(
-    replay: Replay, each: Sequence[tuple[str, Dropped]], of: Whole
+    replay: Replay, each: Sequence[tuple[str, Dropped]], of: Whole, recording: Recording
 ) -> tuple[int, list[Bound]]:
     """Return what all save together, and the bound of each: played where it may be worth it."""
     most = [ceiling(replay, dropped) for _, dropped in each]
     worth = [at for at, limit in enumerate(most) if not of.small(limit)]
     played = sorted(worth, key=lambda at: -most[at])[:_PLAYED]
     found = [Bound(limit, limit, effect) for limit, (effect, _) in zip(most, each, strict=True)]
-    whole, exact = bounds(replay, each, played)
+    whole, exact = bounds(replay, each, played, recording)
     for at, bound in zip(played, exact, strict=True):
         found[at] = bound
     return whole, found
@@ -189,6 +213,7 @@ class _Statements:
         self._device = bool(len(found.replay.work))
         trace = places.trace
         self._marks = recorded(trace)
+        self._main = trace.columns.thread == training(trace)
         self._calls = trace.of_cat(OPERATOR, *CALL_CATS)
         self._called = _called(places)
 
@@ -199,7 +224,14 @@ class _Statements:
         rows = self._rows(finding)
         seen = True if len(rows) else self._ran(finding)
         measured = FindingCost(
-            finding, effect, default, self._line(finding), self._wait(finding), None, seen
+            finding,
+            effect,
+            default,
+            self._line(finding),
+            self._wait(finding),
+            None,
+            seen,
+            inclusive_ns=self._inclusive(rows) if self._named else None,
         )
         if effect == "none":
             return replace(measured, why=ELSEWHERE), Dropped()
@@ -222,6 +254,12 @@ class _Statements:
         if self._differ(taken.without(effect, rows), without):
             return replace(measured, why=NOT_TOLD), Dropped()
         return measured, without
+
+    def _inclusive(self, rows: Ints) -> int:
+        """Return how long the training thread was in some events, backward left out."""
+        columns = self._found.places.trace.columns
+        of = rows[self._main[rows] & ~self._found.places.backward[rows]]
+        return length(union(columns.ts[of], columns.end[of]))
 
     def _differ(self, own: Dropped, with_others: Dropped) -> bool:
         """Say whether calls that may be a statement's or not make a difference."""

@@ -12,8 +12,9 @@ from torchlint.base.finding import Finding
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.sites import Site
-from torchlint.trace.columns import COPY_CATS, NONE, Ints, Memory
+from torchlint.trace.columns import COPY_CATS, NONE, PYTHON, Ints, Mask, Memory
 from torchlint.trace.intervals import Spans, union
+from torchlint.trace.marks import of_marks, recorded
 from torchlint.trace.nest import exclusive
 from torchlint.trace.threads import training
 
@@ -30,7 +31,8 @@ class LineCost:
 
     Args:
         site: the place.
-        calls: how often the program called from there; 0 where only backward ran for it.
+        calls: how often the program called from there, of a trace with marks how often a statement
+            ran; 0 where only backward ran for it.
         host_ns: time of the training thread in what the place calls, functions of the program left
             out, which are places themselves.
         backward_ns: time of autograd in the backward of what the place calls.
@@ -38,6 +40,9 @@ class LineCost:
         wait_ns: time in which its calls waited for a device.
         copied_bytes: what was copied to, from or on a device.
         alloc_bytes: memory that was allocated, of devices where there is one.
+        inclusive_ns: time of the training thread from where the line begins to where it ends, with
+            the functions of the program that it calls; a time in which it ran within itself counts
+            once. None of what is no line, and in traces with neither marks nor Python frames.
     """
 
     site: Site
@@ -48,6 +53,7 @@ class LineCost:
     wait_ns: int | None
     copied_bytes: int | None
     alloc_bytes: int | None
+    inclusive_ns: int | None = None
 
     @property
     def most_ns(self) -> int:
@@ -76,6 +82,10 @@ class Lines:
             if len(self._of_call)
             else np.full(len(launched), NONE)
         )
+        self._main: Mask = self._columns.thread == training(places.trace)
+        self._marks: Mask = of_marks(places.trace)
+        self._lines = np.array([site.has_line for site in sites], dtype=np.bool_)
+        self._holders = self._holding()
         costs = self._costs(sites)
         order = sorted(range(len(costs)), key=lambda at: (-costs[at].most_ns, at))
         self._numbers = order
@@ -127,13 +137,62 @@ class Lines:
         starts, ends = times[order][:-1][open_ > 0], times[order][1:][open_ > 0]
         return union(starts, ends)
 
+    def held(self, place: int) -> Spans:
+        """Return when a line ran with all that it called, on the training thread, by its number in
+        `each`."""
+        rows = np.flatnonzero(self._holders == self._numbers[place])
+        return union(self._columns.ts[rows], self._columns.end[rows])
+
+    def own_in(self, rows: Ints) -> Ints:
+        """Return what each place, by its number in `each`, takes itself of the time of some events
+        of the training thread; places that these events belong to are left out."""
+        columns, places = self._columns, self._places
+        starts, ends = union(columns.ts[rows], columns.end[rows])
+        at = np.searchsorted(starts, columns.ts, side="right") - 1
+        inside = (at >= 0) & self._main & (places.at >= 0)
+        if len(ends):
+            inside &= columns.ts < ends[np.maximum(at, 0)]
+        inside &= ~np.isin(self._of_row, self._of_row[rows])
+        own = exclusive(columns, places.around)
+        found = _summed(self._of_row[inside], own[inside], len(self._numbers))
+        return np.array(found, dtype=np.int64)[self._numbers]
+
+    @property
+    def _counted(self) -> Mask:
+        """Which events are a call of a place: of lines whose statements are marked these marks
+        alone, whatever they call."""
+        if not recorded(self._places.trace):
+            return np.ones(len(self._made_at), dtype=np.bool_)
+        found: Mask = self._marks | ~self._of_lines(self._made_at)
+        return found
+
+    def _of_lines(self, of: Ints) -> Mask:
+        """Return which of some numbers of places are those of lines."""
+        if not len(self._lines):
+            return np.zeros(len(of), dtype=np.bool_)
+        found: Mask = (of >= 0) & self._lines[np.maximum(of, 0)]
+        return found
+
+    def _holding(self) -> Ints:
+        """Return the number of the line that each event of the training thread is, with all that
+        it called: marks are those of statements, else what a line calls in a Python frame; `NONE`
+        for all others."""
+        places = self._places
+        if recorded(places.trace):
+            of = np.where(self._marks, self._of_row, NONE)
+        elif places.trace.of_cat(PYTHON).any():
+            of = np.where(places.backward, NONE, self._made_at)
+        else:
+            return np.full(len(self._of_row), NONE)
+        return np.where(self._main & self._of_lines(of), of, NONE)
+
     def _costs(self, sites: list[Site]) -> list[LineCost]:
         trace, columns, count = self._places.trace, self._columns, len(sites)
         own = exclusive(columns, self._places.around)
         backward = self._places.backward
-        main = columns.thread == training(trace)
+        main = self._main
         forward = self._of_row[main & ~backward], own[main & ~backward]
-        called = self._made_at[~backward]
+        called = self._made_at[self._counted & ~backward]
         calls = _summed(called, np.ones(len(called), np.int64), count)
         host = _summed(*forward, count)
         behind = _summed(self._of_row[backward], own[backward], count)
@@ -144,6 +203,8 @@ class Lines:
         wait = _summed(self._of_call, self._replay.waited, count)
         copied = _summed(self._of_work[copies], columns.nbytes[work[copies]], count)
         allocated = None if trace.memory is None else self._allocated(trace.memory, count)
+        inclusive = _covered(self._holders, columns.ts, columns.end, count)
+        framed = recorded(trace) or bool(trace.of_cat(PYTHON).any())
         return [
             LineCost(
                 site,
@@ -154,6 +215,7 @@ class Lines:
                 wait[at] if device else None,
                 copied[at] if device else None,
                 None if allocated is None else allocated[at],
+                inclusive[at] if framed and site.has_line else None,
             )
             for at, site in enumerate(sites)
         ]

@@ -31,8 +31,19 @@ from torchlint.trace.division import Division, division
 
 _QUEUED = 0.1
 """Share of the time from which on it is told that the training thread waited for a core."""
+_RECORDING = 1_000.0
+"""Nanoseconds that recording an event takes at most: what steps became longer by beyond that was
+other work of the machine."""
+_SURE = 0.8
+"""The part of what an event cost on the mean that each is taken to have cost: some cost less, as
+those of quick operators."""
+_ANYWAY = 0.1
+"""The part of a step by which steps differ anyway: by so much recording made none longer, and a
+share of the steps under the profiler may be so much of itself too little."""
 _DIFFERS = 1.5
 """From which ratio on, either way, a step under the profiler is another than without it."""
+_MANY = 2_000
+"""Events of a step from which on it is their recording that makes it longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +232,23 @@ class Steps:
             return None
         return self.division.step / self.pace.step
 
-    def whole(self, span: int) -> Whole:
+    def whole(self, span: int, events: int) -> Whole:
         """Return what bounds are compared with.
 
         Args:
             span: nanoseconds of the trace, where no step was timed without the profiler.
+            events: that the training thread has in it.
         """
         if self.pace is None or self.division is None:
             return Whole(span)
         step, steps = self.pace.step, self.division.steps
-        return Whole(round(min(step * steps, span)), steps, step)
+        ns = round(min(step * steps, span))
+        longer = (self.division.step - (1 + _ANYWAY) * step) * steps
+        if longer <= 0 or not events:
+            return Whole(ns, steps, step)
+        return Whole(
+            ns, steps, step, _SURE * min(longer / events, _RECORDING), (1 + _ANYWAY) * ns / span
+        )
 
 
 def steps_of(
@@ -257,16 +275,18 @@ def steps_of(
     return Steps(paths, left.typed, left.boundary, left.pace, parts, workers, options, own)
 
 
-def doubts(of: Steps, device: str) -> tuple[str, ...]:
+def doubts(of: Steps, device: str, events: int) -> tuple[str, ...]:
     """Return what to be told where steps under the profiler are no longer those of the program.
 
     Args:
         of: what the run says of a step.
         device: "cuda" or "cpu".
+        events: of the host, in all steps that were profiled.
     """
     slower = of.slower
     if slower is None or 1 / _DIFFERS <= slower <= _DIFFERS:
         return ()
+    each = events // (of.division.steps if of.division is not None else 1)
     asked = any("OMP_NUM_THREADS" in word for word in of.options)
     threads = "--env OMP_NUM_THREADS=1, " if device == "cpu" and not asked else ""
     workers = of.workers is not None and of.workers.slower > _DIFFERS
@@ -276,8 +296,10 @@ def doubts(of: Steps, device: str) -> tuple[str, ...]:
         else "recording makes none faster, so those without it held more, as an evaluation, or "
         "were disturbed"
         if slower < 1
-        else "many small operators make recording dear, those under it held more, as an "
-        "evaluation, or were disturbed"
+        else f"many small operators make recording dear ({each:,} events a step), so that their "
+        "lines seem to take more than they do"
+        if each >= _MANY
+        else f"other work on the machine, as recording {each:,} events a step takes little"
     )
     return (
         f"a step took {slower:.2g} x as long under the profiler as without it: {because}; shares "

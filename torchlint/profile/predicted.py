@@ -3,15 +3,17 @@ there is none: counts and bytes of each step by line, never times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from torchlint.base.finding import Finding
 from torchlint.profile.lines import extent
 from torchlint.profile.sites import Sources
 from torchlint.profile.virtual_run import Counted
-from torchlint.program.traffic import UNUSED, CountLine, count_lines
+from torchlint.program.traffic import CHOSEN, UNUSED, CountLine, count_lines
+
+_ACCELERATOR = re.compile(r"\b(?:cuda|mps|xpu|hpu|npu|accelerator|Accelerator)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def predicted(found: Counted, sources: Sources) -> Predicted:
         found: what it left.
         sources: the program's files, by which lines are named.
     """
-    counts, reason = found.counts, _why_not(found.counts, found.failed)
+    counts, reason = found.counts, _why_not(found, sources)
     if counts is None or reason:
         return Predicted(reason)
     steps = int(counts["steps"])
@@ -107,14 +109,25 @@ def predicted(found: Counted, sources: Sources) -> Predicted:
     )
 
 
-def _why_not(counts: Mapping[str, Any] | None, failed: str) -> str:
+def _why_not(found: Counted, sources: Sources) -> str:
+    counts = found.counts
     if counts and counts["unavailable"]:
         return str(counts["unavailable"])
-    if failed:
-        return failed
+    if found.failed:
+        return found.failed
     if not counts or not counts["steps"]:
         return "the program ended before a step was counted"
-    return "" if counts["used"] else UNUSED.removeprefix("nothing was predicted, as ")
+    if counts["used"]:
+        return ""
+    reason = UNUSED.removeprefix("nothing was predicted, as ")
+    return f"{reason}: {CHOSEN}" if _accelerated(sources) else reason
+
+
+def _accelerated(sources: Sources) -> bool:
+    """Say whether a file of the program names an accelerator."""
+    return any(
+        _ACCELERATOR.search(source.text) for same in sources.by_name.values() for source in same
+    )
 
 
 def _named(line: CountLine, sources: Sources) -> CountLine:

@@ -230,6 +230,7 @@ class _Together:
             _alone(cost) + self._more([at]),
             max(0, joint + everything - self._more(others)),
             cost.effect,
+            None if cost.bound is None else cost.bound.recorded_ns,
         )
         worker = self._ran[at] if at in self._inside else None
         return replace(cost, bound=bound, seen=True, why="", worker_ns=worker)

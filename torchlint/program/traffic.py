@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 UNUSED = (
-    "nothing was predicted, as the program put no tensor on the CUDA device that the ledger "
-    "offers in the steps "
-    "counted: it chooses its device by something else than torch.cuda "
-    "(a default of its own, a setting, another process)"
+    "nothing was predicted, as the program stayed on the CPU though a CUDA device was offered to it"
 )
+CHOSEN = (
+    "it chooses its device by something else than torch.cuda (a default of its own, a setting, "
+    "another process)"
+)
+"""Why a program that knows of accelerators stays on the CPU."""
 SKIPPED_STEPS = 2
 """Steps before counting begins: lazy initialisation is not what a step costs."""
 

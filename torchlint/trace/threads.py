@@ -42,6 +42,11 @@ def together(trace: Trace) -> list[int]:
     return sorted({*np.unique(columns.thread[~trace.device()]).tolist(), *autograd})
 
 
+def recorded_events(trace: Trace) -> Ints:
+    """Return the events of the training thread, as rows."""
+    return np.flatnonzero((trace.columns.thread == training(trace)) & ~trace.device())
+
+
 def _most(threads: Ints) -> int:
     names, counts = np.unique(threads, return_counts=True)
     return int(names[np.argmax(counts)])

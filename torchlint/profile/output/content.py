@@ -13,6 +13,7 @@ from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
 from torchlint.profile.predicted import Predicted
 from torchlint.profile.report import Rank, Report
+from torchlint.profile.statements import Loading, Statement
 from torchlint.profile.timeline import Timeline
 from torchlint.profile.waits import Waits
 from torchlint.profile.workers import Workers
@@ -36,7 +37,9 @@ class Content:
         step: what is drawn of the median step.
         predicted: what steps would wait for and copy on a GPU; None where nothing was tried.
         growth: memory that grows from step to step; None where changes were not recorded.
-        texts: the files of the program by their names, for the code of findings.
+        texts: the files of the program by their names, for the code of findings and places.
+        statements: that take much with all that they call.
+        loading: what lines take of the waits for batches, in which they run.
     """
 
     report: Report
@@ -53,6 +56,8 @@ class Content:
     predicted: Predicted | None = None
     growth: tuple[Growth, ...] | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
+    statements: tuple[Statement, ...] = ()
+    loading: tuple[Loading, ...] = ()
 
     @property
     def shown(self) -> Rank:
@@ -69,6 +74,12 @@ class Content:
         """Return what times are compared with that are no bounds: they were taken there."""
         whole = self.shown.figures.span if self.waits is None else self.waits.span
         return Whole(whole, None if self.whole is None else self.whole.steps)
+
+    @property
+    def unbounded(self) -> tuple[Finding, ...]:
+        """Return the findings that have no bound."""
+        known = () if self.costs is None else self.costs.each
+        return tuple(cost.finding for cost in known if cost.bound is None)
 
     @property
     def workers(self) -> Workers | None:

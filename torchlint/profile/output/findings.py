@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchlint.profile.bounds import NEGLIGIBLE
-from torchlint.profile.join import Costs, FindingCost
+from torchlint.profile.join import LOADING, NO_LOADER, NOT_SEEN, Costs, FindingCost
 from torchlint.profile.live import Steps
+from torchlint.profile.output.content import Content
 from torchlint.profile.output.forecast import of_finding
-from torchlint.profile.output.run import proof
+from torchlint.profile.output.run import again, proof
 from torchlint.profile.output.table import measure, part, share, span
 from torchlint.profile.predicted import Predicted
+from torchlint.profile.statements import HEAVY
 from torchlint.report.kit.terminal import BOLD, paint
 from torchlint.report.kit.words import clipped, pluralise, visible
 
@@ -33,6 +35,13 @@ BASES: Mapping[str, str] = {
 """Effects of rules, in words."""
 _SLOWER = 1.2
 """From which ratio on a bound is told as a part of both steps, with the profiler and without."""
+_LINES, _WORTH = 3, 0.05
+"""Lines of a batch that are named, each of this part of its time or more."""
+_ALIKE = 1.03
+"""From which ratio on it is told what a statement takes with what it calls, beside its line's own.
+"""
+_KEEPS = ("TL501", "TL502")
+"""Rules about graphs that stay alive: memory may grow."""
 _ARITHMETIC = ("launch", "gpu")
 """Effects that take out, of a CPU's trace, what mending may leave."""
 
@@ -45,22 +54,15 @@ class Told:
     count: int
 
 
-def bounded(
-    costs: Costs,
-    top: int,
-    color: bool,
-    steps: Steps | None = None,
-    predicted: Predicted | None = None,
-) -> Iterator[str]:
+def bounded(content: Content, costs: Costs, color: bool) -> Iterator[str]:
     """Yield the section on findings that have a bound, where there are any.
 
     Args:
+        content: what is shown.
         costs: the findings.
-        top: how many of each kind are shown.
         color: whether a terminal takes colours.
-        steps: what a run of the program says, where it was run.
-        predicted: what its statements would wait for and copy on a GPU.
     """
+    top, steps, predicted = content.top, content.steps, content.predicted
     measured, negligible, _ = parts(costs)
     if not measured and not negligible:
         return
@@ -70,6 +72,7 @@ def bounded(
         cost = told.cost
         yield f"{paint(saves(cost, costs), BOLD, color)}  {_finding(told)}"
         yield f"  {basis(cost, costs)}"
+        yield from (f"  {visible(words)}" for words in filter(None, [batches(content, cost)]))
         yield from _foretold(cost, predicted)
         yield from _proof(cost, steps)
     yield from _more(measured, top)
@@ -85,22 +88,62 @@ def _proof(cost: FindingCost, steps: Steps | None) -> Iterator[str]:
         yield f"  prove its fix: {visible(command)}"
 
 
+def batches(content: Content, cost: FindingCost) -> str:
+    """Return what a batch goes into, of a finding whose bound is the wait for it, and what says
+    whether workers help; empty for others."""
+    waits = cost.effect == "loader" or (cost.effect == "sample" and cost.seen is not True)
+    if cost.effect not in LOADING or not waits or cost.worker_ns is not None:
+        return ""
+    found = [
+        f"{one.cost.site.file}:{one.cost.site.line} ({share(one.share, 1)})"
+        for one in content.loading
+        if one.share >= _WORTH
+    ]
+    workers = content.workers
+    if workers is not None and workers.timed_batch:
+        found = [
+            f"{line.file}:{line.line} ({share(line.ns, workers.timed_batch)})"
+            for line in workers.lines
+            if line.ns >= _WORTH * workers.timed_batch
+        ]
+    goes = f"a batch goes into {', '.join(found[:_LINES])}" if found else ""
+    command = again(content.steps, "--sweep-workers")
+    if command is None:
+        return goes
+    asked = f"{command} says whether {'more ' * (workers is not None)}workers help"
+    return "; ".join(filter(None, (goes, asked)))
+
+
 def _foretold(cost: FindingCost, predicted: Predicted | None) -> Iterator[str]:
     words = of_finding(cost, predicted)
     if words:
         yield f"  {words}"
 
 
-def unbounded(
-    costs: Costs, top: int, steps: Steps | None = None, predicted: Predicted | None = None
-) -> Iterator[str]:
+def unbounded(content: Content, costs: Costs) -> Iterator[str]:
     """Yield the section on findings that have no bound, where there are any; arguments as of
     `bounded`."""
+    few = min(content.top, _FEW)
     for at, (why, found) in enumerate(parts(costs)[2].items()):
         if not at:
             yield ""
         yield f"{pluralise(count(found), 'finding')} without a bound: {why}"
-        yield from _listed(found, min(top, _FEW), costs, steps, predicted)
+        yield from _listed(found, few, costs, content.steps, content.predicted)
+    command = memory(content, costs)
+    if command:
+        yield f"whether memory grows from step to step: {visible(command)}"
+
+
+def memory(content: Content, costs: Costs) -> str:
+    """Return the command that says whether memory grows, where a finding without a bound is about
+    graphs that stay alive, and changes of memory were not recorded; else empty."""
+    keeps = any(
+        cost.bound is None and cost.finding.code in _KEEPS and cost.seen is not False
+        for cost in costs.each
+    )
+    if not keeps or content.growth is not None:
+        return ""
+    return again(content.steps, "--memory") or ""
 
 
 def parts(costs: Costs) -> tuple[list[Told], list[Told], dict[str, list[Told]]]:
@@ -112,10 +155,16 @@ def parts(costs: Costs) -> tuple[list[Told], list[Told], dict[str, list[Told]]]:
     for cost in costs.each:
         if cost.bound is None:
             others.setdefault(cost.why, []).append(cost)
-    told = {
-        why: _told(sorted(found, key=lambda cost: -cost.most_ns)) for why, found in others.items()
-    }
-    return _told(measured), _told(negligible), told
+    for found in others.values():
+        found.sort(key=lambda cost: (-_heavy(cost, costs), -cost.most_ns))
+    first = sorted(others.items(), key=lambda of: -_heavy(of[1][0], costs))
+    return _told(measured), _told(negligible), {why: _told(found) for why, found in first}
+
+
+def _heavy(cost: FindingCost, costs: Costs) -> int:
+    """Return what a finding's statement takes with all that it calls, where that is much."""
+    took = cost.inclusive_ns or 0
+    return took if took >= HEAVY * costs.span else 0
 
 
 def _told(found: Iterable[FindingCost]) -> list[Told]:
@@ -168,7 +217,7 @@ def basis(cost: FindingCost, costs: Costs) -> str:
 def _under(cost: FindingCost, costs: Costs) -> str:
     """Return which part of a step under the profiler a bound is, where that is another one than of
     a step without it, with which bounds are compared."""
-    alone = cost.bound.alone_ns if cost.bound is not None and cost.worker_ns is None else 0
+    alone = cost.bound.seen_ns if cost.bound is not None and cost.worker_ns is None else 0
     if not alone or costs.span <= _SLOWER * costs.whole.ns:
         return ""
     return f", {share(alone, costs.span)} of a step under the profiler"
@@ -184,16 +233,35 @@ def _listed(
             words = words.removesuffix(".")
         yield f"  {words}{takes}"
         yield from (f"  {line}" for line in _foretold(told.cost, predicted))
-        if takes:
-            yield from (f"  {line}" for line in _proof(told.cost, steps))
+        command = unbounded_proof(told.cost, steps)
+        if command is not None:
+            yield f"    prove its fix: {visible(command)}"
     yield from (f"  {line}" for line in _more(found, top))
 
 
+def unbounded_proof(cost: FindingCost, steps: Steps | None) -> str | None:
+    """Return the command that proves the fix of a finding without a bound; None where its statement
+    did not run, or nothing is to be proved."""
+    told = cost.bound is not None or cost.why in (NOT_SEEN, NO_LOADER)
+    return None if told else proof(cost, steps)
+
+
 def line_takes(cost: FindingCost, costs: Costs) -> str:
-    """Return what the most costly line of a finding takes, where that is worth a word."""
-    if cost.most_ns < NEGLIGIBLE * costs.span:
-        return ""
-    return f"; its line takes {part(cost.most_ns, costs.recorded)}"
+    """Return what the most costly line of a finding takes, and what its statement does with all
+    that it calls, where that is worth a word."""
+    words = with_calls(cost, costs)
+    if cost.most_ns >= NEGLIGIBLE * costs.span:
+        own = f"its line takes {part(cost.most_ns, costs.recorded)}"
+        words = ", ".join(filter(None, (own, words)))
+    return f"; {words}" if words else ""
+
+
+def with_calls(cost: FindingCost, costs: Costs) -> str:
+    """Return what a finding's statement takes with all that it calls, where that is much, and more
+    than what its line takes itself."""
+    took = _heavy(cost, costs)
+    own = 0 if cost.cost is None else cost.cost.host_ns
+    return f"with what it calls {part(took, costs.recorded)}" if took > _ALIKE * own else ""
 
 
 def _more(found: Sequence[Told], top: int) -> Iterator[str]:

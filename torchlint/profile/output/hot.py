@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchlint.base.finding import Finding
 from torchlint.profile.bounds import Whole
 from torchlint.profile.lines import HOT, LineCost, about
+from torchlint.profile.output.content import Content
+from torchlint.profile.output.source import source
 from torchlint.profile.output.table import part, recorded
 from torchlint.profile.output.waiting import place
 from torchlint.report.kit.terminal import BOLD, aligned, paint
-from torchlint.report.kit.words import DASH, size, visible
+from torchlint.report.kit.words import DASH, digits, size, visible
 
-COSTS = ("host", "backward", "GPU", "waits", "copied", "allocated", "place")
+COSTS = (
+    *("host", "backward", "GPU", "waits", "copied", "allocated"),
+    *("times", "place", "statement"),
+)
 """What is shown of a place."""
 
 
-def hot(
-    found: Sequence[LineCost],
-    whole: Whole,
-    top: int,
-    color: bool,
-    *,
-    checked: bool,
-    findings: Iterable[Finding] = (),
-) -> Iterator[str]:
-    """Yield the section on hot places, where there are any.
+def hot(found: Sequence[LineCost], content: Content, color: bool) -> Iterator[str]:
+    """Yield the section on hot places, where there are any; findings that have no bound are named
+    beside their lines.
 
     Args:
         found: the places.
-        whole: what was recorded.
-        top: how many are shown.
+        content: what is shown.
         color: whether a terminal takes colours.
-        checked: whether the program's files were checked.
-        findings: those that have no bound, named beside their lines.
     """
     if not found:
         return
+    whole, top = content.recorded, content.top
     yield ""
-    title = "hot, no bound" if checked else "hot places"
+    title = "hot, no bound" if content.checked else "hot places"
     yield paint(
         f"{title}: above {100 * HOT:g} % of {recorded(whole)} by one of the times, which overlap",
         BOLD,
         color,
     )
-    known = list(findings)
-    cells = [hot_row(cost, whole, known) for cost in found[:top]]
+    cells = [hot_row(cost, whole, content.unbounded, content.texts) for cost in found[:top]]
     shown = filled(cells)
     yield from aligned([tuple(row[at] for at in shown) for row in (COSTS, *cells)])
     if len(found) > top:
@@ -54,16 +49,22 @@ def hot(
 
 def filled(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the places in `COSTS` of what was measured in some row."""
-    return [at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0") for row in rows)]
+    return [at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0", "") for row in rows)]
 
 
-def hot_row(cost: LineCost, whole: Whole, findings: Iterable[Finding] = ()) -> tuple[str, ...]:
+def hot_row(
+    cost: LineCost,
+    whole: Whole,
+    findings: Iterable[Finding] = (),
+    texts: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
     """Return what a place cost, one cell for each of `COSTS`: of a run, what it did in one step.
 
     Args:
         cost: of the place.
         whole: what was recorded.
         findings: those of them that are about the place are named beside it.
+        texts: the files of the program by their names.
     """
     codes = sorted({finding.code for finding in findings if about(finding, cost.site)})
     times = (cost.host_ns, cost.backward_ns, cost.gpu_ns, cost.wait_ns)
@@ -74,5 +75,14 @@ def hot_row(cost: LineCost, whole: Whole, findings: Iterable[Finding] = ()) -> t
             DASH if nbytes is None else size(nbytes // (whole.steps or 1)) if nbytes else "0"
             for nbytes in sizes
         ),
+        _times(cost.calls / whole.steps) if whole.steps else "",
         visible(" ".join((place(cost.site), *codes))),
+        source(cost.site, texts or {}),
     )
+
+
+def _times(count: float) -> str:
+    """Return how often a place ran in a step: ``64 x``."""
+    if not count:
+        return ""
+    return f"{count:,.0f} x" if count == int(count) or count >= 100 else f"{digits(count)} x"

@@ -9,9 +9,19 @@ from typing import Any
 from torchlint.api import fix_changes
 from torchlint.base.finding import Finding
 from torchlint.profile.fleet import table
-from torchlint.profile.output import forecast, growing, loading, run
+from torchlint.profile.output import forecast, growing, inclusive, loading, run
 from torchlint.profile.output.content import Content
-from torchlint.profile.output.findings import Told, basis, count, line_takes, parts, saves
+from torchlint.profile.output.findings import (
+    Told,
+    basis,
+    batches,
+    count,
+    line_takes,
+    memory,
+    parts,
+    saves,
+    unbounded_proof,
+)
 from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import beside, part, part_of, recorded, rows, share, span
@@ -59,6 +69,8 @@ def render(content: Content) -> str:
         "growth": list(growing.sentences(content.growth)),
         "findings": _findings(content),
         "others": _others(content),
+        "memory": "" if content.costs is None else memory(content, content.costs),
+        "statements": _statements(content),
         "waits": _waits(content, waits, top),
         "predicted": _predicted(content),
         **_places(content),
@@ -123,6 +135,7 @@ def _findings(content: Content) -> list[dict[str, Any]]:
             "code_rows": list(_code(told.cost.finding, texts)),
             "diff": list(_diff(told.cost.finding, texts)),
             "fix": _fix(told.cost.finding),
+            "loading": batches(content, told.cost),
             "proof": run.proof(told.cost, steps) or "",
             "predicted": forecast.of_finding(told.cost, content.predicted),
         }
@@ -158,6 +171,7 @@ def _others(content: Content) -> list[dict[str, Any]]:
                     **_words(told),
                     "takes": line_takes(told.cost, costs),
                     "predicted": forecast.of_finding(told.cost, content.predicted),
+                    "proof": unbounded_proof(told.cost, content.steps) or "",
                 }
                 for told in found[:top]
             ],
@@ -215,12 +229,21 @@ def _waits(content: Content, waits: Waits | None, top: int) -> dict[str, Any]:
     }
 
 
+def _statements(content: Content) -> dict[str, Any] | None:
+    """Return the table of statements with all that they call; None where none takes much."""
+    found = inclusive.rows(content)
+    words = inclusive.title(content)
+    title = f"{words[0].upper()}{words[1:]}: of {recorded(content.recorded)}"
+    return {"title": title, "head": inclusive.HEAD, "rows": found} if found else None
+
+
 def _places(content: Content) -> dict[str, Any]:
     """Return the table of the most costly places, with the findings there, their shares those of
     what was recorded; columns in which nothing was measured are left out."""
-    known = content.findings
+    known, texts = content.findings, content.texts
     cells = [
-        hot_row(cost, content.recorded, known) for cost in (content.lines or ())[: content.top]
+        hot_row(cost, content.recorded, known, texts)
+        for cost in (content.lines or ())[: content.top]
     ]
     kept = filled(cells)
     return {

@@ -108,6 +108,7 @@ def _line(cost: LineCost) -> dict[str, Any]:
         "wait_ns": cost.wait_ns,
         "copied_bytes": cost.copied_bytes,
         "alloc_bytes": cost.alloc_bytes,
+        "inclusive_ns": cost.inclusive_ns,
     }
 
 
@@ -144,9 +145,11 @@ def _finding(cost: FindingCost, costs: Costs, content: Content) -> dict[str, Any
             "share": costs.share(cost),
             "basis": bound.basis,
             "negligible": costs.negligible(cost),
+            "recorded_ns": bound.seen_ns,
         },
         "why": cost.why or None,
         "worker_ns": cost.worker_ns,
+        "inclusive_ns": cost.inclusive_ns,
         "cost": None if cost.cost is None else _line(cost.cost),
         "wait": None if cost.wait is None else _wait(cost.wait),
         "proof": run.proof(cost, content.steps),

@@ -6,9 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.profile.join import Costs
-from torchlint.profile.output import forecast, growing, loading, run
+from torchlint.profile.output import forecast, growing, inclusive, loading, run
 from torchlint.profile.output.content import Content
-from torchlint.profile.output.findings import Told, basis, count, parts, saves, together
+from torchlint.profile.output.findings import (
+    Told,
+    basis,
+    batches,
+    count,
+    memory,
+    parts,
+    saves,
+    together,
+    with_calls,
+)
 from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import Row, beside, recorded, rows
@@ -34,16 +44,23 @@ def render(content: Content) -> str:
     for words in growing.sentences(content.growth):
         lines += ["", plain(f"{words[0].upper()}{words[1:]}.")]
     if costs is not None and costs.each:
-        lines += ["", "### Findings", "", *_findings(costs, content.predicted, top)]
+        lines += ["", "### Findings", "", *_findings(content, costs)]
     if waits is not None and waits.each:
         lines += ["", "### Waits for the device", "", *_waits(content, waits, top)]
     if content.predicted is not None:
         lines += ["", "### Predicted for a GPU", "", *_predicted(content.predicted, top)]
+    if content.statements:
+        cells = [
+            (time, _code(at), _code(text) if text else "")
+            for time, at, text in inclusive.rows(content)
+        ]
+        words = inclusive.title(content)
+        head = f"### {words[0].upper()}{words[1:]}"
+        lines += ["", head, "", *table(inclusive.HEAD, cells)]
     if content.lines and waits is not None:
         lines += ["", "### Places", "", *_costly(content)]
     lines += _workers(content)
-    steps = run.rows(content.steps) if content.steps is not None and older is None else ()
-    now = (*steps, *rows(shown, top))
+    now = run.with_trace(content.steps if older is None else None, rows(shown, top))
     lines += [
         "",
         "### Figures",
@@ -77,7 +94,8 @@ def _predicted(found: Predicted, top: int) -> Iterator[str]:
         yield from table(forecast.HEAD, cells)
 
 
-def _findings(costs: Costs, predicted: Predicted | None, top: int) -> Iterator[str]:
+def _findings(content: Content, costs: Costs) -> Iterator[str]:
+    predicted, top = content.predicted, content.top
     measured, negligible, others = parts(costs)
     if measured or negligible:
         words = together(costs)
@@ -90,7 +108,12 @@ def _findings(costs: Costs, predicted: Predicted | None, top: int) -> Iterator[s
                 _finding(told),
                 "; ".join(
                     filter(
-                        None, (basis(told.cost, costs), forecast.of_finding(told.cost, predicted))
+                        None,
+                        (
+                            basis(told.cost, costs),
+                            plain(batches(content, told.cost)),
+                            forecast.of_finding(told.cost, predicted),
+                        ),
                     )
                 ),
             )
@@ -106,12 +129,19 @@ def _findings(costs: Costs, predicted: Predicted | None, top: int) -> Iterator[s
     for why, found_ in kinds.items():
         yield ""
         counted = pluralise(count(found_), "finding")
-        yield f"{counted} {plain(why)}: {', '.join(_places(found_, predicted, top))}"
+        yield f"{counted} {plain(why)}: {', '.join(_places(found_, costs, predicted, top))}"
+    command = memory(content, costs)
+    if command:
+        yield ""
+        yield f"Whether memory grows from step to step: {_code(command)}"
 
 
-def _places(found: Sequence[Told], predicted: Predicted | None, top: int) -> Iterator[str]:
+def _places(
+    found: Sequence[Told], costs: Costs, predicted: Predicted | None, top: int
+) -> Iterator[str]:
     for told in found[:top]:
         one, words = told.cost.finding, forecast.of_finding(told.cost, predicted)
+        words = ", ".join(filter(None, (with_calls(told.cost, costs), words)))
         more = f" ({plain(words)})" if words else ""
         yield f"{_code(f'{one.filename}:{one.start.row}')} {one.code}{more}"
     if len(found) > top:
@@ -134,12 +164,16 @@ def _costly(content: Content) -> Iterator[str]:
     if content.recorded.steps is not None:
         yield f"Parts of {recorded(content.recorded)}."
         yield ""
-    known = content.findings
+    known, texts = content.findings, content.texts
     found = [
-        hot_row(cost, content.recorded, known) for cost in (content.lines or ())[: content.top]
+        hot_row(cost, content.recorded, known, texts)
+        for cost in (content.lines or ())[: content.top]
     ]
     shown = filled(found)
-    cells = [[plain(row[at]) for at in shown] for row in found]
+    cells = [
+        [_code(row[at]) if COSTS[at] == "statement" and row[at] else plain(row[at]) for at in shown]
+        for row in found
+    ]
     yield from table([COSTS[at] for at in shown], cells)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torchlint.base.finding import Safety
@@ -20,6 +20,9 @@ from torchlint.trace.division import REST, Division
 
 _BOTTLENECK = 0.3
 """Share of the steps from which on the host's own work is told by function."""
+_SAID = ("events", "span", "step", "waiting for data")
+"""Rows of a trace of a CPU that those of its run stand for."""
+_LOADING = "waiting for data"
 _MOST = 3
 """Functions that are named."""
 
@@ -39,7 +42,8 @@ def rows(of: Steps) -> Iterator[Row]:
     for side in (parts.host, parts.device or {}):
         for name, time in side.items():
             label = f"  the GPU {name}" if side is parts.device else f"  {name}"
-            yield label, f"{span(whole * time / parts.step)} ({share(time, parts.step)})"
+            cost = f"{span(whole * time / parts.step)} ({share(time, parts.step)})"
+            yield label, cost if name != _LOADING or _loads(of) else "no DataLoader seen"
             if name == REST:
                 yield from _python(of, parts)
     if of.workers is not None:
@@ -49,6 +53,15 @@ def rows(of: Steps) -> Iterator[Row]:
         "step, under the profiler",
         f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): figures are of these",
     )
+
+
+def with_trace(of: Steps | None, found: Iterable[Row]) -> list[Row]:
+    """Return the rows of a run, where there was one, and those of its trace that say more: without
+    a GPU the trace's own say what the run's said already."""
+    if of is None:
+        return list(found)
+    said = _SAID if of.division is not None and of.division.device is None else ()
+    return [*rows(of), *(row for row in found if row[0] not in said)]
 
 
 def _python(of: Steps, parts: Division) -> Iterator[Row]:
@@ -66,6 +79,13 @@ def _python(of: Steps, parts: Division) -> Iterator[Row]:
         )
 
 
+def _loads(of: Steps) -> bool:
+    """Say whether a DataLoader was seen."""
+    timed = of.pace is not None and any(of.pace.loading)
+    parts = of.division
+    return timed or of.workers is not None or (parts is not None and parts.host[_LOADING] > 0)
+
+
 def _spread(pace: Pace) -> str:
     """Return how far single steps lie apart; of one alone nothing is known."""
     if len(pace.each) == 1:
@@ -81,6 +101,14 @@ def proof(cost: FindingCost, of: Steps | None) -> str | None:
     unsafe = ["--unsafe-fixes"] if cost.finding.fix.safety is Safety.UNSAFE else []
     words = ["torchlint", "verify", *of.paths, "--select", cost.finding.code, *unsafe]
     return shlex.join([*words, *of.options, "--", *of.typed])
+
+
+def again(of: Steps | None, option: str) -> str | None:
+    """Return the command that profiles the program once more with another option; None where
+    nothing was run."""
+    if of is None:
+        return None
+    return shlex.join(["torchlint", "profile", *of.paths, option, *of.options, "--", *of.typed])
 
 
 def document(of: Steps) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from torchlint.profile.fleet import Spread, spreads, straggler, table
 from torchlint.profile.lines import unruled
-from torchlint.profile.output import forecast, growing, run
+from torchlint.profile.output import forecast, growing, inclusive, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import bounded, unbounded
 from torchlint.profile.output.hot import hot
@@ -33,8 +33,7 @@ def render(content: Content, color: bool = False) -> str:
     shown, older, top = content.shown, content.before, content.top
     found = [paint(visible(_title(shown)), BOLD, color)]
     if older is None:
-        steps = content.steps
-        cells = [*(run.rows(steps) if steps is not None else ()), *rows(shown, top)]
+        cells = run.with_trace(content.steps, rows(shown, top))
         found += aligned([(_label(name), visible(value)) for name, value in cells])
     else:
         found[0] += paint(f", against {visible(older.path)}", DIM, color)
@@ -55,17 +54,17 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     costs, top = content.costs, content.top
     yield from waiting(waits, content.whole or content.recorded, top, color)
     if costs is not None and costs.each:
-        yield from bounded(costs, top, color, content.steps, content.predicted)
+        yield from bounded(content, costs, color)
         if not waits.frames:
             yield "the trace has no Python frames; record with with_stack=True to join them"
     known = costs.each if costs is not None else ()
     told = [cost.finding for cost in known if cost.bound is not None]
     rest = list(unruled(content.lines or (), told, waits.span))
-    others = [cost.finding for cost in known if cost.bound is None]
-    yield from hot(rest, content.recorded, top, color, checked=content.checked, findings=others)
+    yield from inclusive.section(content, color)
+    yield from hot(rest, content, color)
     yield from loading(content, color)
     if costs is not None:
-        yield from unbounded(costs, top, content.steps, content.predicted)
+        yield from unbounded(content, costs)
 
 
 def _title(rank: Rank) -> str:
