@@ -409,6 +409,15 @@ def test_a_program_that_cannot_be_measured(
     assert str(lab.temp) not in ran.err
 
 
+def test_a_python_path_that_is_passed_goes_behind_what_the_run_needs(lab: Profiled) -> None:
+    lab.write(train="import elsewhere\n" + TRAIN, model=MODEL)
+    (lab.root / "lib").mkdir()
+    (lab.root / "lib" / "elsewhere.py").write_text("import sys\nFOUND = __file__\n")
+    ran = lab.profile(".", "--env", "PYTHONPATH=lib", "--", "train.py")
+    assert ran.code == 0, ran.err
+    assert "train.py:" in ran.out
+
+
 def test_a_program_that_is_too_short_is_told_what_fits(lab: Profiled) -> None:
     short = TRAIN.replace("4096", "320")
     lab.write(train=short, model=MODEL)

@@ -336,6 +336,14 @@ class TestOriginal:
         ran = lab.verify(".", "--env", "WANDB_API_KEY=three", "--", "train.py")
         assert ran.message.endswith(": [None, 'three']")
 
+    @pytest.mark.slow
+    def test_a_python_path_that_is_passed_goes_behind_what_the_run_needs(self, lab: Lab) -> None:
+        lab.write(train="import elsewhere\nraise SystemExit(elsewhere.WORDS)\n")
+        (lab.root / "lib").mkdir()
+        (lab.root / "lib" / "elsewhere.py").write_text("WORDS = 'found in lib'\n")
+        ran = lab.verify(".", "--env", "PYTHONPATH=lib", "--", "train.py")
+        assert ran.message.endswith("found in lib")
+
 
 class TestNothingToVerify:
     def test_no_finding(self, lab: Lab) -> None:

@@ -186,8 +186,10 @@ class Run:
             **more,
         }
         settings.write_text(json.dumps(content), encoding="utf-8")
+        given = {**os.environ, **self.wanted.env}
         extra = {
-            "PYTHONPATH": python_path(os.environ, self.inject, self.root, self.copy),
+            **self.wanted.env,
+            "PYTHONPATH": python_path(given, self.inject, self.root, self.copy),
             "TORCHLINT_RECORDER": self.recorder,
             "TORCHLINT_RECORD": str(settings),
         }
@@ -195,13 +197,11 @@ class Run:
         if marked and self.command.script is None and os.name == "posix":  # torchrun's ranks
             extra["PYTHON_EXEC"] = str(self._launcher())
         if self.wanted.device == "cpu":
-            extra["CUDA_VISIBLE_DEVICES"] = ""
+            extra.setdefault("CUDA_VISIBLE_DEVICES", "")
         if "MASTER_PORT" in os.environ:
-            extra["MASTER_PORT"] = str(free_port())
+            extra.setdefault("MASTER_PORT", str(free_port()))
         return {
-            **child_environment(
-                os.environ, self.folder, threads=None, extra={**extra, **self.wanted.env}
-            ),
+            **child_environment(os.environ, self.folder, threads=None, extra=extra),
             RUN_VARIABLE: str(self.folder),
         }
 

@@ -154,9 +154,9 @@ class Runner:
         return child, out
 
     def _environment(self, home: Home, settings: Path, phase: str, ledger: bool) -> dict[str, str]:
-        path = python_path(os.environ, self.site.inject, self.original, home.copy)
+        own = self.options.env
+        path = python_path({**os.environ, **own}, self.site.inject, self.original, home.copy)
         extra = {
-            "PYTHONPATH": path,
             "TORCHLINT_RECORDER": "verify.inside.recorder",
             "TORCHLINT_RECORD": str(settings),
         }
@@ -172,7 +172,7 @@ class Runner:
         # Caches and temporary files are each variant's own; by the name of the verification its
         # processes are found.
         own_places = child_environment(
-            os.environ, home.folder, threads=threads, extra={**extra, **self.options.env}
+            os.environ, home.folder, threads=threads, extra={**extra, **own, "PYTHONPATH": path}
         )
         return {**own_places, RUN_VARIABLE: str(self.site.folder)}
 

@@ -130,9 +130,10 @@ class Zygote:
 
     def _start(self, preload: Sequence[str]) -> Child:
         site, options = self.site, self.site.options
-        path = [str(site.inject), *filter(None, [os.environ.get("PYTHONPATH", "")])]
+        given = {**os.environ, **options.env}.get("PYTHONPATH", "")
+        path = os.pathsep.join([str(site.inject), *filter(None, [given])])
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if options.device in ("cpu", "virtual-cuda") else {}
-        extra = {"PYTHONPATH": os.pathsep.join(path), **hidden, **options.env}
+        extra = {**hidden, **options.env, "PYTHONPATH": path}
         return site.start(
             [
                 "-m",
