@@ -430,6 +430,12 @@ PROGRAMS |= {
         + "          .format(i, m=losses, n=9))\n",
         "print('{m.avg:>20}'.format(m=losses))\nreturn losses.avg\n",
     ),
+    "a meter of a sum, of which a term has a dimension": metered(
+        "loss = loss * 0.5 + out.sum().reshape(1) * 0.0\n"
+        + FED
+        + "if i % 3 == 0:\n    print('{m.val:.9f} ({m.avg:.9f})'.format(m=losses))\n",
+        "print('{m.avg:>20}'.format(m=losses))\nreturn losses.avg\n",
+    ),
     "a meter by keywords, under a condition": metered(
         "losses.update(n=2, val=loss.item() if len(x) > 2 else 0.5)\n", "return losses.avg\n"
     ),

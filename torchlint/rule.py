@@ -37,6 +37,7 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, number_kind
@@ -443,6 +444,9 @@ def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) 
         kept = method_call(kept, "double")
     elif not made_in_turn(module, read.tensor):
         kept = method_call(kept, "clone")
+    if found.filled_in and value.rank != 0 and _added_up(module, read.tensor):
+        # A text takes no tensor with a dimension, which one of the terms may have.
+        kept = method_call(kept, "sum")
     bare = [each for each in found.seldom if each not in found.filled_in]
     edits = [Replace(each, number_of(module, each, "float")) for each in bare]
     note = one_sentence(
@@ -455,6 +459,17 @@ def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) 
     )
     title = "Average on the device"
     return Fix((Replace(read.node, kept), *edits, *logs), Safety.UNSAFE, title, note)
+
+
+def _added_up(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a name may hold a sum or product of several terms."""
+    if not isinstance(tensor, cst.Name):
+        return False
+    return any(
+        isinstance(each, cst.AugAssign)
+        or (isinstance(each, cst.Assign) and isinstance(each.value, cst.BinaryOperation))
+        for each in definitions_of(module, tensor)
+    )
 
 
 def number_of(module: Module, tensor: cst.BaseExpression, kind: str) -> cst.BaseExpression:
