@@ -82,6 +82,16 @@ def test_a_comment_that_names_numpy_stays_true() -> None:
     assert fixed(commented, "unsafe", codes=frozenset({"TL114"})).after in ("", commented)
 
 
+def test_a_comment_at_one_draw_of_a_function_holds_for_the_others() -> None:
+    draw = next(iter(DRAWS))
+    other = "kept.append(np.random.rand(2))"
+    commented = f"{other}  # numpy instead, torch.rand has a bug\n            y = {draw}"
+    source = SOURCE.replace("y = {0}", commented)
+    assert fixed(source, "unsafe", codes=frozenset({"TL114"})).after in ("", source)
+    plain = source.replace("  # numpy instead, torch.rand has a bug", "")
+    assert "torch.randn(" in fixed(plain, "unsafe", codes=frozenset({"TL114"})).after
+
+
 def test_an_import_that_nothing_uses_any_more_goes_too() -> None:
     draw = next(iter(DRAWS))
     after = repaired(draw)

@@ -77,10 +77,10 @@ start = torch.from_numpy(np.random.randn(4, 8)).to(device)
 ## Fix safety
 Unsafe: the numbers come from another generator, with another seed, so that results can no longer be
 compared with those of before, and NumPy's later draws are others as well. The shape and the dtype
-stay. Where a comment above or behind names NumPy, which may be why it draws, the fix is only
-suggested. Rewritten are plain draws (`rand`, `randn`, `random`, `randint`, `permutation`) that are
-converted, cast and moved in one expression, and `np.floor(np.random.rand(n) * m)` in a statement of
-its own; all others are left to people.
+stay. Where a comment above or behind a draw of the function names NumPy, which may be why it draws,
+the fix is only suggested. Rewritten are plain draws (`rand`, `randn`, `random`, `randint`,
+`permutation`) that are converted, cast and moved in one expression, and
+`np.floor(np.random.rand(n) * m)` in a statement of its own; all others are left to people.
 
 ## Measure
 One call of the module. On a CPU what differs is how fast NumPy and PyTorch draw; on a GPU a copy
@@ -162,9 +162,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _explained(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a comment at what a statement makes of NumPy's numbers names NumPy.
 
-    That is also one at the statement that made what the name stands for."""
+    That is also one at the statement that made what the name stands for, or at another draw of the
+    same function."""
     made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    return any(explained(module, each, _NUMPY) for each in (node, *made))
+    draws = [
+        call
+        for call in module.within(module.function(node) or module.root, cst.Call)
+        if (module.name(call.func) or "").startswith("numpy.random.")
+    ]
+    return any(explained(module, each, _NUMPY) for each in (node, *made, *draws))
 
 
 def _fix(module: Module, upload: Upload) -> Fix | None:
