@@ -15,6 +15,10 @@ none       no fix
 
 The share of findings with a fix that can be applied (safe and unsafe) is what to drive up.
 ``--show CODE`` prints the places of that rule without one.
+
+``benchmarks/fix_review.jsonl`` holds what people who had no part in the rules said of hunks drawn
+at random: ``right``, ``breaks`` or ``hides`` (something that the fix's note does not tell), and
+whether they would merge it.
 """
 
 from __future__ import annotations
