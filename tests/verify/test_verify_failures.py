@@ -578,7 +578,7 @@ class TestOddProject:
         # Each run comes after one that has written log.txt, and would fail where that is still
         # there.
         assert together["counts"]["unavailable"].startswith(
-            "nothing was predicted, as the program put no tensor on"
+            "nothing was predicted, as the program stayed on the CPU"
         )
         assert together["equivalence"]["level"] == "bitwise"
 

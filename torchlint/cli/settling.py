@@ -308,6 +308,8 @@ class Settling:
         file.together = self._groups[path]
         report = file.report
         own = [*self._own.get(at, ()), report]
+        # What was checked less was so when it was fixed; all other notes hold of the last text.
+        less = [n for each in own for n in each.notes if n.kind is NoteKind.CHECKED_LESS]
         unsafe = sum(
             found.fix is not None and found.fix.safety is not Safety.SAFE for found in mine
         )
@@ -318,6 +320,7 @@ class Settling:
             applied=sum(each.applied for each in own) + len(mine),
             unsafe=sum(each.unsafe for each in own) + unsafe,
             later=sum(each.later for each in own),
+            notes=tuple(dict.fromkeys((*less, *report.notes))),
         )
         self.told += _told(mine)
 

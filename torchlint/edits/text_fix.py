@@ -221,15 +221,29 @@ def _cut_line(line: Line, context: EditContext) -> Splice:
 
 
 def _leads(line: Line, context: EditContext) -> bool:
-    """Say whether a statement is the first of a block, with no comment above it."""
+    """Say whether a statement is the first of a block, or of a notebook's cell, with no comment
+    above it."""
     block = context.parent(line)
-    lines = block.body if isinstance(block, cst.IndentedBlock | cst.Module) else ()
-    above = [*getattr(block, "header", ())] if isinstance(block, cst.Module) else []
+    lines = list(block.body) if isinstance(block, cst.IndentedBlock | cst.Module) else []
+    at = next((number for number, each in enumerate(lines) if each is line), None)
+    above = [*getattr(block, "header", ())] if isinstance(block, cst.Module) and not at else []
     return (
-        bool(lines)
-        and lines[0] is line
+        at is not None
+        and (at == 0 or _is_seam(lines[at - 1]))
         and not any(empty.comment for empty in (*above, *line.leading_lines))
     )
+
+
+def _is_seam(line: cst.CSTNode) -> bool:
+    """Say whether a line stands between two cells of a notebook, see
+    `torchlint.source.notebook`."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Pass()],
+            trailing_whitespace=cst.TrailingWhitespace(comment=cst.Comment(value=words)),
+        ):
+            return words.startswith("# _ipynb")
+    return False
 
 
 def _closed_up(splices: Sequence[Splice], context: EditContext) -> list[Splice]:
