@@ -32,6 +32,7 @@ from torchlint.rule import (
     Remove,
     Replace,
 )
+from torchlint.source.notebook import MARK
 
 __all__ = ["EditContext", "text_fix"]
 
@@ -242,7 +243,7 @@ def _is_seam(line: cst.CSTNode) -> bool:
             body=[cst.Pass()],
             trailing_whitespace=cst.TrailingWhitespace(comment=cst.Comment(value=words)),
         ):
-            return words.startswith("# _ipynb")
+            return words.startswith(f"# {MARK}")
     return False
 
 

@@ -7,6 +7,7 @@ import bisect
 import copy
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -27,13 +28,18 @@ class Validator:
 
     def __init__(self, original: str) -> None:
         self._known = original
-        self._tree = parsed(original)
-        self._compiled = self._tree is not None and _compiles(self._tree)
+        self._tree = self._original = parsed(original)
 
     @property
     def by_python(self) -> bool:
         """Whether this Python's parser checks the fixes too."""
         return self._tree is not None
+
+    @cached_property
+    def _compiled(self) -> bool:
+        """Whether CPython's compiler has nothing against the original: asked once there is a
+        fix."""
+        return self._original is not None and _compiles(self._original)
 
     def holds(self, before: str, edits: Sequence[Edit], after: str) -> bool:
         """Say whether `after` is Python, as the original is, and holds the statements of `before`

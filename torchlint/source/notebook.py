@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.ipython import covers
 
+MARK = "_ipynb"
+"""How the words begin that stand in for what is no Python in cells, and between cells; longer
+where cells hold it themselves."""
 _ROW = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _CODE = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*([ \t]+)[^\s#]")
 """The first row with code is indented. IPython takes such an indentation off the whole cell."""
@@ -190,7 +193,7 @@ def assembled(cells: Iterable[Cell]) -> Notebook:
     """Return the notebook made of code cells; those that hold no Python as a whole (``%%bash``) are
     left out."""
     cells = tuple(cells)
-    mark = "_ipynb"
+    mark = MARK
     while any(mark in cell.source for cell in cells):
         mark += "_"
     parts: list[Part] = []
