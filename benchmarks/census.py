@@ -212,7 +212,7 @@ def _indexed(module: Module, loop: cst.For) -> tuple[cst.BaseExpression, ...]:
     for part in module.within(loop.body, cst.Subscript):
         first = part.slice[0].slice if part.slice else None
         if isinstance(first, cst.Index) and _same(first.value, target):
-            found.setdefault(module.code(part.value), part.value)
+            found.setdefault(module.source_of(part.value), part.value)
     return tuple(found.values())
 
 

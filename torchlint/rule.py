@@ -603,7 +603,7 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
         return None
     names: dict[str, str] = {}
     for each in found.reads:
-        code = module.code(each.tensor)
+        code = module.source_of(each.tensor)
         if code in names:
             continue
         name = _name_of_number(each.tensor)
@@ -614,7 +614,9 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
     torch = name_for_module(module, "torch", "torch")
     stacked = f"{torch}.stack(({', '.join(names)})).tolist()"
     edits: list[NodeEdit] = [InsertBefore(found.line, f"{', '.join(names.values())} = {stacked}")]
-    edits += [Replace(each.node, cst.Name(names[module.code(each.tensor)])) for each in found.reads]
+    edits += [
+        Replace(each.node, cst.Name(names[module.source_of(each.tensor)])) for each in found.reads
+    ]
     edits.append(NeedImport("torch", torch))
     return Fix(tuple(edits), Safety.UNSAFE, "Read all of them at once", _TOGETHER)
 

@@ -36,7 +36,7 @@ def found(rule: Rule, text: str) -> list[tuple[int, bool]]:
     calls = [
         node
         for node in module.nodes(cst.Call)
-        if module.code(node) in ("tidy()", "other.collect()")
+        if module.source_of(node) in ("tidy()", "other.collect()")
     ]
     return sorted((calls.index(hit.node) + 1, bool(hit.why_hot)) for hit in hits)
 
@@ -90,7 +90,7 @@ def test_the_way_to_an_exception_never_counts(
 ) -> None:
     rule = a_rule(runs)
     rule.on(cst.Call, about=about)(
-        lambda node, module: flag(node, module) if module.code(node) == "tidy()" else iter(())
+        lambda node, module: flag(node, module) if module.source_of(node) == "tidy()" else iter(())
     )
     assert 2 not in {place for place, _ in found(rule, TRAIN)}
     assert 3 in {place for place, _ in found(rule, TRAIN)}
@@ -120,7 +120,7 @@ def test_the_place_that_a_hit_points_at_is_held_to_the_same(
 
     @rule.method("collect")
     def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-        calls = [each for each in module.nodes(cst.Call) if module.code(each) == "tidy()"]
+        calls = [each for each in module.nodes(cst.Call) if module.source_of(each) == "tidy()"]
         yield Hit(calls[place - 1])
 
     once = [(1, False)] if (runs, place) == ("once", 1) else seen

@@ -31,7 +31,7 @@ def probed(source: str) -> Value:
     (call,) = [
         c
         for c in module.nodes(cst.Call)
-        if isinstance(c, cst.Call) and module.code(c.func) == "probe"
+        if isinstance(c, cst.Call) and module.source_of(c.func) == "probe"
     ]
     return inferred(module, call.args[0].value)
 

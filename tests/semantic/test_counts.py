@@ -24,7 +24,7 @@ def f(x: torch.Tensor, k, flag):
 
 def probed(code: str) -> tuple[Module, cst.BaseExpression]:
     module = parsed(NET.replace("{code}", code))
-    (call,) = (c for c in module.nodes(cst.Call) if module.code(c.func) == "probe")
+    (call,) = (c for c in module.nodes(cst.Call) if module.source_of(c.func) == "probe")
     return module, call.args[0].value
 
 

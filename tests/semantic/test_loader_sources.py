@@ -28,7 +28,9 @@ def known(folder: Path, files: Mapping[str, str], name: str = "train.py") -> lis
     )
     assert isinstance(call.func, cst.Attribute)
     found = loaders_behind(module, call.func.value)
-    return [f"{Path(where.path).stem}:{where.code(made.args[0].value)}" for where, made in found]
+    return [
+        f"{Path(where.path).stem}:{where.source_of(made.args[0].value)}" for where, made in found
+    ]
 
 
 FOUND = {

@@ -164,7 +164,7 @@ class Beliefs:
             value.kind in ("tensor", "batch") and value.device is None and device is not True
         )
         return Belief(
-            self.module.code(node),
+            self.module.shown(node),
             at.row if at else 0,
             at.column if at else 0,
             value.kind,

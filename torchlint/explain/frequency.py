@@ -167,12 +167,12 @@ class Paces:
         return throttle(self.module, node, self.module.function(node))
 
     def _test(self, test: cst.CSTNode) -> str:
-        return f"`if {self.module.code(test)}` ({self.spots.lines(test)})"
+        return f"`if {self.module.shown(test)}` ({self.spots.lines(test)})"
 
     def _head(self, loop: cst.CSTNode) -> str:
         if isinstance(loop, cst.For):
-            return f"for {self.module.code(loop.target, 20)} in {self.module.code(loop.iter, 40)}"
-        return f"while {self.module.code(loop.test, 40)}" if isinstance(loop, cst.While) else ""
+            return f"for {self.module.shown(loop.target, 20)} in {self.module.shown(loop.iter, 40)}"
+        return f"while {self.module.shown(loop.test, 40)}" if isinstance(loop, cst.While) else ""
 
     def _guards(self, node: cst.CSTNode) -> Iterator[Guard]:
         at = self._inner(node)
@@ -184,7 +184,7 @@ class Paces:
                 or is_interval(self.module, test)
                 or is_debug(self.module, test)
             )
-            yield Guard(self.module.code(test), self.spots.row(test), needed, throttles)
+            yield Guard(self.module.shown(test), self.spots.row(test), needed, throttles)
 
     def _roles(self, node: cst.CSTNode) -> Iterator[str]:
         module = self.module

@@ -58,7 +58,7 @@ class Origins:
                 made = assigned_to(self.module, node)
                 if len(made) == 1:
                     return (
-                        f"`{self.module.code(node)}` = `{self.module.code(made[0])}`",
+                        f"`{self.module.shown(node)}` = `{self.module.shown(made[0])}`",
                         made[0],
                         self._behind(made[0]),
                     )
@@ -88,12 +88,12 @@ class Origins:
         match found:
             case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
                 part = self._part(found, node, value)
-                return f"`{node.value}` = `{self.module.code(part)}`", found, self._behind(part)
+                return f"`{node.value}` = `{self.module.shown(part)}`", found, self._behind(part)
             case cst.AugAssign(value=value):
-                return f"`{node.value}` grows by `{self.module.code(value)}`", found, value
+                return f"`{node.value}` grows by `{self.module.shown(value)}`", found, value
             case cst.For(iter=iterated):
                 return (
-                    f"`{node.value}` comes from the loop over `{self.module.code(iterated)}`",
+                    f"`{node.value}` comes from the loop over `{self.module.shown(iterated)}`",
                     found,
                     iterated,
                 )
@@ -147,10 +147,10 @@ class Origins:
     def _of_call(self, call: cst.Call) -> tuple[str, cst.CSTNode | None, cst.CSTNode | None]:
         func, module = call.func, self.module
         if is_model_call(module, call):
-            return f"`{module.code(func)}` runs a model", call, func
+            return f"`{module.shown(func)}` runs a model", call, func
         if isinstance(func, cst.Attribute) and module.name(func) is None:
             if self._moves(call):
-                return f"`{module.code(call)}` puts it there", call, self._target_of(call)
+                return f"`{module.shown(call)}` puts it there", call, self._target_of(call)
             return "", None, func.value
         return "", None, self._like(call, [arg.value for arg in call.args])
 
@@ -223,7 +223,7 @@ class Origins:
         func, module = call.func, self.module
         device = keyword_argument(module, call, "device")
         if device is not None and named_device(module, device) is None:
-            return f"it is not known which device `{module.code(device)}` is", None
+            return f"it is not known which device `{module.shown(device)}` is", None
         method = (
             isinstance(func, cst.Attribute)
             and module.name(func) is None
@@ -240,7 +240,7 @@ class Origins:
             return "", self._step(call)[2]
         name = module.name(func)
         if callees_of(module, call):
-            return f"`{module.code(func, 40)}()` returns different or unknown things", None
+            return f"`{module.shown(func, 40)}()` returns different or unknown things", None
         if name is not None and not name.startswith(("torch.", "builtins.")):
             return (
                 (
@@ -250,7 +250,7 @@ class Origins:
                 ),
                 None,
             )
-        return f"what `{module.code(func, 40)}()` returns is not known", None
+        return f"what `{module.shown(func, 40)}()` returns is not known", None
 
     def _unknown_name(self, node: cst.Name) -> tuple[str, cst.CSTNode | None]:
         name, module = node.value, self.module
@@ -274,7 +274,7 @@ class Origins:
         if isinstance(found, cst.FunctionDef):
             return self._unknown_parameter(found, name), None
         if isinstance(found, cst.For):
-            return f"what the loop over `{module.code(found.iter)}` gives is not known", None
+            return f"what the loop over `{module.shown(found.iter)}` gives is not known", None
         return "", self._of_name(node)[2]
 
     def _unknown_parameter(self, function: cst.FunctionDef, name: str) -> str:

@@ -119,7 +119,7 @@ class Verdicts:
             state,
             at.row,
             at.column,
-            self.module.code(hit.node),
+            self.module.shown(hit.node),
             because,
             message,
         )
@@ -198,12 +198,12 @@ class Verdicts:
         if not gone:
             return "`*args` or `**kwargs` may say otherwise"
         name, arg = gone[0]
-        return f"the call gives `{name}={self.module.code(arg.value)}`"
+        return f"the call gives `{name}={self.module.shown(arg.value)}`"
 
     def _shown(self, value: object) -> str:
         match value:
             case cst.CSTNode():
-                return self.module.code(value)
+                return self.module.shown(value)
             case (test, bool()):
                 return self._shown(test)
             case list() | tuple():

@@ -19,6 +19,22 @@ from torchlint.semantic.code.tree import LOOPS, N, Tree
 from torchlint.semantic.elsewhere import Elsewhere
 
 
+class _OneLine(cst.CSTTransformer):
+    """Puts on one line what stands in brackets."""
+
+    def leave_ParenthesizedWhitespace(  # noqa: N802 - libcst's name
+        self,
+        original_node: cst.ParenthesizedWhitespace,
+        updated_node: cst.ParenthesizedWhitespace,
+    ) -> cst.BaseParenthesizableWhitespace:
+        return cst.SimpleWhitespace(" ")
+
+    def leave_SimpleWhitespace(  # noqa: N802
+        self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
+    ) -> cst.BaseParenthesizableWhitespace:
+        return cst.SimpleWhitespace(" ") if "\\" in updated_node.value else updated_node
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is known of a question besides its answers, see `torchlint.semantic.question`.
@@ -194,8 +210,17 @@ class Module:
             self.text[place.start : place.end] for place in places if place is not None
         )
 
-    def code(self, node: cst.CSTNode, limit: int = 60) -> str:
-        """Return the source of an expression on one line, cut after `limit` characters, for a
-        message."""
+    def shown(self, node: cst.CSTNode, limit: int = 60) -> str:
+        """Return an expression as a message shows it: on one line, cut after `limit` characters.
+
+        For words alone: what is compared, searched or becomes code is `source_of`."""
         text = " ".join(self.root.code_for_node(node).split())
         return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+    def source_of(self, node: cst.CSTNode) -> str:
+        """Return the whole source of an expression, without the line breaks and comments between
+        its parts; a string of several lines keeps its own."""
+        text = self.root.code_for_node(node)
+        if "\n" not in text and "\r" not in text:
+            return text
+        return self.root.code_for_node(cst.ensure_type(node.visit(_OneLine()), type(node)))

@@ -110,7 +110,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     for arg in node.args:
         name = arg.keyword.value if arg.keyword is not None else ""
-        words = {"flag": f"{name}={module.code(arg.value)}"}
+        words = {"flag": f"{name}={module.shown(arg.value)}"}
         if name == "deterministic" and _number(arg.value) is True:
             yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
         elif _left_on(module, name, arg.value):
@@ -126,7 +126,7 @@ def _for_debugging(module: Module, node: cst.Call) -> bool:
     functions = [
         above.name.value for above in module.ancestors(node) if isinstance(above, cst.FunctionDef)
     ]
-    tests = [module.code(test, 200) for test, needed in conditions_around(module, node) if needed]
+    tests = [module.source_of(test) for test, needed in conditions_around(module, node) if needed]
     return any(_DEBUG.search(text) for text in (module.filename, *functions, *tests))
 
 

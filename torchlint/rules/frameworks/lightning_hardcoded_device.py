@@ -123,7 +123,7 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not _has_self(module, node):
         return
-    words = {"expr": module.code(node)}
+    words = {"expr": module.shown(node)}
     transfer = transfer_of(module, node)
     if transfer is None:
         device = keyword_argument(module, node, "device")

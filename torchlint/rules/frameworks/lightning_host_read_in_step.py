@@ -141,7 +141,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     log = logged_by(module, node)
     fix = _logged(node, tensor) if log is not None else _kept(module, node, tensor)
-    words = {"expr": module.code(node), "step": step}
+    words = {"expr": module.shown(node), "step": step}
     yield Hit(node, words, fix, message=_LOGGED if log is not None else None)
 
 

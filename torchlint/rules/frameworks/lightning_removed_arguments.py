@@ -159,7 +159,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if name in _REMOVED:
             yield Hit(arg.value, words, fix, severity)
         elif dp and (name, _text(arg.value)) != ("strategy", "ddp"):
-            new = {"arg": f"{name}={module.code(arg.value)}", "new": 'strategy="ddp"'}
+            new = {"arg": f"{name}={module.shown(arg.value)}", "new": 'strategy="ddp"'}
             yield Hit(arg.value, new, fix, severity)
         elif name == "precision" and isinstance(arg.value, cst.Integer) and arg.value.value == "16":
             yield Hit(arg.value, {"arg": "16", "new": '"16-mixed"'}, fix, Severity.INFO, _PRECISION)
@@ -168,7 +168,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _for_a_version(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a condition on Lightning's version, chooses this call."""
     around = (
-        _VERSION.search(module.code(test, 200)) for test, _ in conditions_around(module, node)
+        _VERSION.search(module.source_of(test)) for test, _ in conditions_around(module, node)
     )
     return any(around) or version_guarded(module, node)
 
@@ -183,7 +183,7 @@ def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
     if (
         name == "gpus"
         and isinstance(value, (cst.Integer, cst.List))
-        and module.code(value) not in ("0", "[]")
+        and module.source_of(value) not in ("0", "[]")
     ):
         if had is not None and _text(had) not in ("gpu", "cuda"):
             return None
@@ -191,7 +191,7 @@ def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
         new.append(("devices", value))
     elif name in ("strategy", "distributed_backend") and _text(value) in ("dp", "ddp"):
         new = [("strategy", cst.SimpleString('"ddp"'))]
-    elif name in ("replace_sampler_ddp", "checkpoint_callback") and module.code(value) in (
+    elif name in ("replace_sampler_ddp", "checkpoint_callback") and module.source_of(value) in (
         "True",
         "False",
     ):

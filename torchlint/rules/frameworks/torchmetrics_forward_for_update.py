@@ -121,7 +121,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     fix = Fix((Append(node.func, ".update"),), Safety.UNSAFE, "Call update()", _NOTE)
-    yield Hit(node, {"metric": module.code(node.func)}, fix)
+    yield Hit(node, {"metric": module.shown(node.func)}, fix)
 
 
 def _unused(module: Module, node: cst.Call) -> bool:

@@ -113,4 +113,4 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         new = with_keyword(node, "batched", cst.Name("True"))
         fix = Fix((Replace(node, new),), Safety.UNSAFE, "Tokenise in batches", _NOTE)
-    yield Hit(node, {"tokenizer": module.code(found.tokenizer.func)}, fix)
+    yield Hit(node, {"tokenizer": module.shown(found.tokenizer.func)}, fix)

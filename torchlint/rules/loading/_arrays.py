@@ -131,7 +131,7 @@ def _is_shape(node: cst.BaseExpression) -> bool:
 
 
 def _npy(module: Module, node: cst.BaseExpression) -> bool:
-    text = module.code(node, 500)
+    text = module.source_of(node)
     return "npz" not in text and "npy" in text
 
 

@@ -223,7 +223,7 @@ def _widened(
             values = _values(module, node)
             return _widened(module, values[0], depth - 1) if len(values) == 1 else None
         case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
-            if module.code(right) not in ("255", "255.0", "255."):
+            if module.source_of(right) not in ("255", "255.0", "255."):
                 return None
             found = _widened(module, left, depth)
             return (

@@ -172,7 +172,7 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         _same(module, arg.value, function) for arg in node.args
     ):
         return
-    what = f"{module.code(node.func)}(…)"
+    what = f"{module.shown(node.func)}(…)"
     words = {"what": what, "unit": f"{role}"}
     severity = Severity.INFO if handle or compose else None
     yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
@@ -190,13 +190,13 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         or does_work(module, function) is True
     ):
         return
-    if frame.attr.value == "loc" and not _FRAME.search(module.code(frame.value)):
+    if frame.attr.value == "loc" and not _FRAME.search(module.source_of(frame.value)):
         return
     if all(is_fixed(module, part, function) for part in node.slice) or not _first(
         module, node, function
     ):
         return
-    yield Hit(node, {"what": f"row access by {module.code(frame)}[…]", "unit": "sample"})
+    yield Hit(node, {"what": f"row access by {module.shown(frame)}[…]", "unit": "sample"})
 
 
 def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bool:
@@ -211,7 +211,7 @@ def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bo
 
 def _kept(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:
     """Say whether a decorator or a condition spares later samples the work."""
-    if any("cache" in module.code(decorator.decorator) for decorator in function.decorators):
+    if any("cache" in module.source_of(decorator.decorator) for decorator in function.decorators):
         return True
     return any(not is_fixed(module, test, function) for test, _ in conditions_around(module, node))
 

@@ -297,7 +297,7 @@ def _stores(module: Module, dataset: cst.BaseExpression) -> bool:
         target.target for assign in where.within(method, cst.Assign) for target in assign.targets
     ]
     targets += [assign.target for assign in where.within(method, cst.AugAssign)]
-    return any(where.code(target).startswith("self.") for target in targets)
+    return any(where.source_of(target).startswith("self.") for target in targets)
 
 
 def _keeps_open(module: Module, dataset: cst.BaseExpression) -> bool:
@@ -310,7 +310,7 @@ def _keeps_open(module: Module, dataset: cst.BaseExpression) -> bool:
     return any(
         isinstance(assign.value, cst.Call)
         and _HANDLES.match(where.name(assign.value.func) or "")
-        and where.code(assign.targets[0].target).startswith("self.")
+        and where.source_of(assign.targets[0].target).startswith("self.")
         for assign in where.within(method, cst.Assign)
     )
 
@@ -353,7 +353,7 @@ def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) 
     """Say whether the main process is chosen on purpose: for a try-out, or as one branch of a
     condition."""
     tests = [test for test, _ in conditions_around(module, node)]
-    if any(is_debug(module, test) or _TRYOUT.search(module.code(test)) for test in tests):
+    if any(is_debug(module, test) or _TRYOUT.search(module.source_of(test)) for test in tests):
         return True
     function = module.function(node)
     if function is not None and _TRYOUT.search(function.name.value):

@@ -119,7 +119,7 @@ def _over_last(module: Module, softmax: cst.Call, scores: cst.BaseExpression, pr
     """Say whether a softmax runs certainly over the last axis of scores that `product` makes."""
     dim = softmax_dim(module, softmax)
     rank = 3 if product == "bmm" else inferred(module, scores).rank
-    code = module.code(dim) if dim is not None else ""
+    code = module.source_of(dim) if dim is not None else ""
     return code == "-1" or (rank is not None and code == str(rank - 1))
 
 
@@ -399,7 +399,7 @@ def _is_number(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         return value.kind == "number"
     match node:
         case cst.BinaryOperation(operator=cst.Power(), right=power):
-            return module.code(power).strip("()-") == "0.5"
+            return module.source_of(power).strip("()-") == "0.5"
         case cst.BinaryOperation(left=cst.Integer() | cst.Float(), right=right):
             return _is_number(module, right, depth - 1)
         case cst.BooleanOperation(operator=cst.Or(), right=right):
@@ -485,7 +485,7 @@ def _last_swapped(
     if found is None or found.keywords or not found.operands:
         return None
     inner, *dims = found.operands
-    at = [module.code(each) for each in dims]
+    at = [module.source_of(each) for each in dims]
     if found.name not in _TURNS:
         return None
     if len(at) > 2:

@@ -54,7 +54,7 @@ def _inverse_root(
     """Return the number of whose root an expression is the inverse."""
     match node:
         case cst.BinaryOperation(left=one, operator=cst.Divide(), right=root):
-            return _under_root(module, root, depth) if module.code(one) in _ONE else None
+            return _under_root(module, root, depth) if module.source_of(one) in _ONE else None
         case cst.BinaryOperation(left=number, operator=cst.Power(), right=power):
             return (
                 number
@@ -77,7 +77,7 @@ def _under_root(module: Module, node: cst.BaseExpression, depth: int) -> cst.Bas
 
 
 def _plain(module: Module, node: cst.BaseExpression) -> str:
-    return module.code(node).replace(" ", "").strip("()")
+    return module.source_of(node).replace(" ", "").strip("()")
 
 
 def _meant(module: Module, node: cst.BaseExpression, depth: int) -> cst.BaseExpression | None:
@@ -197,11 +197,11 @@ def _sized_tensor(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
         case cst.Call(
             func=cst.Attribute(value=tensor, attr=cst.Name("size")), args=[cst.Arg(value=last)]
         ):
-            return tensor if module.code(last) == "-1" else None
+            return tensor if module.source_of(last) == "-1" else None
         case cst.Subscript(
             value=shape, slice=[cst.SubscriptElement(slice=cst.Index(star="" | None, value=last))]
         ):
-            return _shape_of(shape) if module.code(last) == "-1" else None
+            return _shape_of(shape) if module.source_of(last) == "-1" else None
     return None
 
 
@@ -261,7 +261,7 @@ def _width_of_part(module: Module, made: cst.CSTNode, name: str, depth: int) -> 
         return None
     inner = split.operands[0]
     axis = split.argument(1 if split.name == "unbind" else 2, "dim")
-    code = module.code(axis) if axis is not None else "0"
+    code = module.source_of(axis) if axis is not None else "0"
     rank = _rank(module, inner, depth)
     first = code == "0" or (rank is not None and code.isdigit() and int(code) < rank - 1)
     return _width(module, inner, depth - 1) if first else None

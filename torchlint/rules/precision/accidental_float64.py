@@ -148,13 +148,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             (Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE
         )
         direct = isinstance(module.parent(node), cst.Attribute)
-        yield Hit(node, {"expr": module.code(node)}, fix=fix if direct else None)
+        yield Hit(node, {"expr": module.shown(node)}, fix=fix if direct else None)
 
 
 @rule.method("double", "to", "type")
 def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _to_double(module, node) and _in_forward(module, node) and not mentions(module, _POLICY):
-        yield Hit(node, {"expr": module.code(node)}, severity=Severity.INFO, message=_EXPLICIT)
+        yield Hit(node, {"expr": module.shown(node)}, severity=Severity.INFO, message=_EXPLICIT)
 
 
 # -- from NumPy ------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
 def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:
     """Say whether the device is Apple's and no other: there float64 is an error, so it cannot pass
     unseen."""
-    text = module.code(sole_definition(module, target) or target) if target is not None else ""
+    text = module.source_of(sole_definition(module, target) or target) if target is not None else ""
     return "mps" in text and "cuda" not in text
 
 

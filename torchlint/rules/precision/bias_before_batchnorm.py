@@ -182,7 +182,7 @@ def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
         linear or (isinstance(out, cst.Integer) and isinstance(channels, cst.Integer))
     ):
         return not linear
-    return module.code(out) == module.code(channels)
+    return out.deep_equals(channels)
 
 
 def _loads_weights(module: Module, node: cst.Call) -> bool:
@@ -226,6 +226,6 @@ def _needs_bias(module: Module, read: cst.Attribute) -> bool:
     above = module.parent(read)
     if isinstance(above, (cst.Comparison, cst.If, cst.IfExp, cst.BooleanOperation)):
         return False
-    tests = [module.code(test, 200) for test, _ in conditions_around(module, read)]
+    tests = [module.source_of(test) for test, _ in conditions_around(module, read)]
     norms_only = any("Norm" in t and not re.search("Conv|Linear", t) for t in tests)
     return not norms_only and not any("bias" in t for t in tests)

@@ -107,7 +107,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
             True for _ in conditions_around(module, node)
         ):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
-            yield Hit(node, {"flag": module.code(node.targets[0].target)}, fix=fix)
+            yield Hit(node, {"flag": module.shown(node.targets[0].target)}, fix=fix)
     elif flag == "benchmark" and value == "True" and _beside(module, node):
         yield Hit(node, message=_BOTH)
 

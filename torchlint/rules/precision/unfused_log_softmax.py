@@ -322,7 +322,7 @@ def _fuse(module: Module, node: cst.Call, inner: cst.Call, kind: str) -> Fix | N
     found = operation_of(module, inner)
     layer = found is not None and found.made is not None
     new = _renamed(inner, _FUSED[kind]) if (functional or kind == "softmax") and not layer else None
-    if module.code(func) == "torch.sigmoid":
+    if module.source_of(func) == "torch.sigmoid":
         new = inner.with_changes(func=cst.parse_expression("torch.nn.functional.logsigmoid"))
     if new is None or not module.is_within(inner, node):
         return None

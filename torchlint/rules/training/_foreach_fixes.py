@@ -156,13 +156,13 @@ def _clipping(
         case _:
             return None
     has, trains = f"{name}.grad is not None", f"{name}.requires_grad"
-    asked = {part for each in filters for part in module.code(each.test).split(" and ")}
+    asked = {part for each in filters for part in module.source_of(each.test).split(" and ")}
     for guard in plan.guards:
-        left = module.code(guard.test) if isinstance(guard, cst.If) else ""
+        left = module.source_of(guard.test) if isinstance(guard, cst.If) else ""
         asked.add({f"{name}.grad is None": has, f"not {trains}": trains}.get(left, ""))
     if not asked <= {has, trains} or "#" in _written(loop.node) or _read_later(module, loop):
         return None
-    call = f"{torch}.nn.utils.clip_grad_value_({module.code(loop.node.iter)}, {high})"
+    call = f"{torch}.nn.utils.clip_grad_value_({module.source_of(loop.node.iter)}, {high})"
     note = one_sentence(
         (_CLIPPED, _FROZEN if trains in asked else "", "" if has in asked else _LEFT_OUT)
     )
@@ -190,15 +190,17 @@ def _written(node: cst.CSTNode) -> str:
 
 
 def _note(module: Module, loop: _Loop, plan: _Plan, short: bool, guarded: bool) -> str:
-    zipped = short and len(plan.tensors) > 1 and "zip" in module.code(loop.node.iter)
-    table = "parameters" not in module.code(loop.node.iter)
+    zipped = short and len(plan.tensors) > 1 and "zip" in module.names_in(loop.node.iter)
+    table = "parameters" not in module.source_of(loop.node.iter)
+    read = module.within(loop.node, cst.Attribute)
+    gradients = any(each.attr.value == "grad" for each in read)
     parts = (
         _ROUNDS if plan.rounds else "",
         _ORDER if len(plan.steps) > 1 else "",
         _AT_ONCE if plan.stored is not None else "",
         _ONE_DTYPE if any("lerp" in step.name for step in plan.steps) else "",
         _LENGTHS if zipped else "",
-        _HELD if ".grad" in module.code(loop.node) else "",
+        _HELD if gradients else "",
         _SHARED if table else "",
         "" if guarded else _EMPTY,
         _PRIVATE,
@@ -296,11 +298,11 @@ def _stores(module: Module, loop: _Loop, body: list[cst.BaseSmallStatement], pla
             return False
     if not _tensor(module, loop, target) or (name == "held" and "held" in module.text):
         return False
-    kept = f"{name}.data" if isinstance(target, cst.Attribute) else module.code(target)
+    kept = f"{name}.data" if isinstance(target, cst.Attribute) else module.source_of(target)
     results = next((pair for pair in _RESULTS if not _taken(module, *pair)), None)
     if results is None:
         return False
-    plan.stored = _Stored(kept, module.code(holder), name, results)
+    plan.stored = _Stored(kept, module.source_of(holder), name, results)
     return _copy(module, loop, _put(module, plan, target), value, plan) and len(plan.steps) == 2
 
 
@@ -335,7 +337,7 @@ def _method(
     named = {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
     match name, given, named:
         case "mul_" | "div_", [value], {} if _number(module, loop, value):
-            plan.steps.append(_Step(name, target, rest=module.code(value)))
+            plan.steps.append(_Step(name, target, rest=module.source_of(value)))
             return True
         case "add_" | "sub_", [value], {**extra} if set(extra) <= {"alpha"}:
             return _sum(module, loop, target, name, value, extra.get("alpha"), plan)
@@ -368,7 +370,7 @@ def _augmented(
     match operator:
         case cst.MultiplyAssign() | cst.DivideAssign() if _number(module, loop, value):
             name = "mul_" if isinstance(operator, cst.MultiplyAssign) else "div_"
-            plan.steps.append(_Step(name, text, rest=module.code(value)))
+            plan.steps.append(_Step(name, text, rest=module.source_of(value)))
             return True
         case cst.AddAssign() | cst.SubtractAssign():
             name = "add_" if isinstance(operator, cst.AddAssign) else "sub_"
@@ -473,9 +475,9 @@ def _clamp(
         bound = bounds.get(which)
         if bound is None:
             continue
-        if not _factor(module, loop, bound) or module.code(bound) == "None":
+        if not _factor(module, loop, bound) or module.source_of(bound) == "None":
             return False
-        plan.steps.append(_Step(f"clamp_{which}_", target, rest=module.code(bound)))
+        plan.steps.append(_Step(f"clamp_{which}_", target, rest=module.source_of(bound)))
     return True
 
 
@@ -532,7 +534,7 @@ def _factor(module: Module, loop: _Loop, node: cst.BaseExpression) -> bool:
 
 def _put(module: Module, plan: _Plan, node: cst.BaseExpression) -> str:
     """Note a tensor of a plan; return its code."""
-    text = module.code(node.with_changes(lpar=[], rpar=[]))
+    text = module.source_of(node.with_changes(lpar=[], rpar=[]))
     plan.tensors.setdefault(text, node)
     return text
 
@@ -542,7 +544,7 @@ def _text(node: cst.BaseExpression) -> str:
 
 
 def _bare(module: Module, node: cst.BaseExpression) -> str:
-    return _bare_text(module.code(node.with_changes(lpar=[], rpar=[])))
+    return _bare_text(module.source_of(node.with_changes(lpar=[], rpar=[])))
 
 
 def _bare_text(text: str) -> str:
@@ -659,7 +661,7 @@ def _used_up(module: Module, iterated: cst.BaseExpression) -> bool:
 
 
 def _in_comprehension(module: Module, test: cst.BaseExpression) -> str:
-    text = module.code(test)
+    text = module.source_of(test)
     return f"({text})" if isinstance(test, (cst.IfExp, cst.Lambda)) and not test.lpar else text
 
 

@@ -156,11 +156,11 @@ def _cached_casts(module: Module, line: cst.CSTNode) -> bool:
     without their graph until the block of autocast ends."""
     for above in module.ancestors(line):
         if isinstance(above, cst.With) and any(
-            "autocast" in module.code(item.item) for item in above.items
+            "autocast" in module.source_of(item.item) for item in above.items
         ):
             return True
         if isinstance(above, cst.FunctionDef):
-            return any("autocast" in module.code(each) for each in above.decorators)
+            return any("autocast" in module.source_of(each) for each in above.decorators)
     return False
 
 

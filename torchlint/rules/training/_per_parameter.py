@@ -322,7 +322,7 @@ def _mentioned(module: Module, node: cst.BaseExpression, names: _Names) -> set[s
     found = {name.value for name in module.within(node, cst.Name) if name.value in names.tensors}
     for part in module.within(node, cst.Subscript):
         if _is_tensor(module, part, names):
-            found.add(module.code(part))
+            found.add(module.source_of(part))
     return found
 
 

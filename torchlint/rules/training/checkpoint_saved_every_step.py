@@ -147,7 +147,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     )  # All ranks have to join.
     ranks = ", on every rank" if replica_wraps(module) and not guarded and not together else ""
     severity = Severity.INFO if decided else None
-    yield Hit(node, {"name": module.code(node.func), "ranks": ranks}, severity=severity)
+    yield Hit(node, {"name": module.shown(node.func), "ranks": ranks}, severity=severity)
 
 
 def _into_memory(module: Module, node: cst.Call) -> bool:

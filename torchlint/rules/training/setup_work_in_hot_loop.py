@@ -154,7 +154,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     severity, message, in_loop = found
     if (in_loop and heat.loop is not _loop(module, node)) or is_cached(module, node):
         return
-    shown = {"construct": f"{module.code(node.func, 40)}()"}
+    shown = {"construct": f"{module.shown(node.func, 40)}()"}
     yield Hit(node, shown, fix=_fix(module, node), severity=severity, message=message)
 
 
@@ -243,5 +243,5 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
         or module.parent(module.statement(node)) is not loop.body
     ):
         return None
-    edits = (InsertBefore(loop, module.code(node, 500)), Remove(statement))
+    edits = (InsertBefore(loop, module.source_of(node)), Remove(statement))
     return Fix(edits, Safety.SUGGESTION, "Do it once, before the loop")

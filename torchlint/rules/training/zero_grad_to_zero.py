@@ -200,4 +200,4 @@ def _read(module: Module, node: cst.Attribute) -> bool:
         return False
     if module.name(node) is not None:
         return False
-    return not any("grad" in module.code(test) for test, _ in conditions_around(module, node))
+    return not any("grad" in module.source_of(test) for test, _ in conditions_around(module, node))

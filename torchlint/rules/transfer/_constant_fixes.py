@@ -270,7 +270,7 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     if behind is None:
         return None
     kept = _chained(maker, steps[1:])
-    code = " ".join(module.root.code_for_node(kept).split())
+    code = module.source_of(kept)
     line = f'self.register_buffer("{name}", {code}, persistent=False)'
     new = cst.Attribute(cst.Name("self"), cst.Name(name))
     edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(move or made, new)]

@@ -397,7 +397,7 @@ def _numbers_after(
     """Turn what a list holds into numbers behind the loop that filled it: all at once, where no
     `number` says how each is read."""
     assert isinstance(append.func, cst.Attribute)
-    name = module.code(append.func.value)
+    name = module.source_of(append.func.value)
     if number is None:
         torch = name_for_module(module, "torch", "torch")
         line = f"{name} = {torch}.stack({name}).tolist()"
@@ -426,7 +426,7 @@ def read_together(module: Module, read: HostRead) -> Deferred | None:
         new = f"tuple({numbers})"
     else:
         at = [e.value for e in row.elements].index(run[0].node)
-        codes = [module.code(e.value) for e in row.elements]
+        codes = [module.source_of(e.value) for e in row.elements]
         codes[at : at + len(run)] = [f"*{numbers}"]
         new = f"({', '.join(codes)})"
     edits = (Replace(row, cst.parse_expression(new)), needed)
@@ -455,7 +455,7 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
     if len(run) < 2 or _depends(module, run, targets) or any(map(_remarked, lines[1:])):
         return None
     numbers, needed = _numbers_of(module, run)
-    names = ", ".join(module.code(each) for each in targets)
+    names = ", ".join(module.source_of(each) for each in targets)
     first = cst.parse_statement(f"{names} = {numbers}")
     assert isinstance(first, cst.SimpleStatementLine)
     assert isinstance(assigns[0], cst.Assign)
@@ -527,7 +527,7 @@ def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
         return number_kind(module, other) == kind and ("bool" not in dtypes or len(dtypes) == 1)
     bases = [_shares_dtype_with(each.tensor) for each in (other, read)]
     first, second = bases
-    return first is not None and second is not None and module.code(first) == module.code(second)
+    return first is not None and second is not None and first.deep_equals(second)
 
 
 def _shares_dtype_with(tensor: cst.BaseExpression) -> cst.BaseExpression | None:

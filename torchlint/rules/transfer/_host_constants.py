@@ -151,7 +151,7 @@ def _literal(module: Module, call: cst.Call) -> HostConstant | None:
         or not _same(module, first.value, _DEPTH)
     ):
         return None
-    return HostConstant("literal", module.code(call.func), None)
+    return HostConstant("literal", module.shown(call.func), None)
 
 
 def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -193,17 +193,17 @@ def _stacked(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None
     front = any(isinstance(part.slice, cst.Index) for part in node.slice[:at])
     dim = at - len(node.slice) if front else at
     torch = name_for_module(module, "torch", "torch")
-    codes = [module.code(part.slice) for part in node.slice]
+    codes = [module.source_of(part.slice) for part in node.slice]
     parts = []
     for number in numbers:
-        codes[at] = module.code(number)
+        codes[at] = module.source_of(number)
         kept = codes[: at + 1] if not front and all(each == ":" for each in rest) else codes
-        parts.append(f"{module.code(node.value)}[{', '.join(kept)}]")
+        parts.append(f"{module.source_of(node.value)}[{', '.join(kept)}]")
     new = (
         f"{torch}.stack(({', '.join(parts)}{',' * (len(parts) == 1)}){f', dim={dim}' * bool(dim)})"
     )
     flat = inferred(module, node.value).rank == 1
-    picked = [module.code(each) for each in numbers]
+    picked = [module.source_of(each) for each in numbers]
     often = any(picked.count(each) > 2 for each in picked)
     note = one_sentence(
         (
@@ -299,7 +299,7 @@ def _brought(module: Module, index: cst.Name) -> Fix | None:
     known = next((each for each in tensors if _bound_before(module, each, made)), None)
     if known is None or any(module.function(each) is not home for each in tensors):
         return None
-    several = len({module.code(each) for each in tensors}) > 1
+    several = len({module.source_of(each) for each in tensors}) > 1
     note = one_sentence((_SEVERAL if several else "", _PATCHED if _watched(module) else ""))
     torch = name_for_module(module, "torch", "torch")
     where = cst.parse_expression(f"{torch}.as_tensor(at, device={known.value}.device)")

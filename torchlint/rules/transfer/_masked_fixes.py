@@ -59,7 +59,7 @@ def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
         case _:
             return None
     written = _only_index(target)
-    if mask is None or written is None or module.code(mask) != module.code(written):
+    if mask is None or written is None or not mask.deep_equals(written):
         return None
     if dotted_text(into) is None or dotted_text(source) is None or into.deep_equals(source):
         return None
@@ -105,9 +105,8 @@ def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
         return None
     watched = hooks_operations(module) or replaced(module, "where", "copy_") or scripted(module)
     torch = name_for_module(module, "torch", "torch")
-    select = cst.parse_expression(
-        f"{torch}.where({module.code(mask)}, {module.code(source)}, {module.code(into)})"
-    )
+    args = [cst.Arg(mask), cst.Arg(source), cst.Arg(into)]
+    select = cst.Call(cst.parse_expression(f"{torch}.where"), args)
     new = cst.Expr(cst.Call(method.with_changes(attr=cst.Name("copy_")), [cst.Arg(select)]))
     note = one_sentence((_LIKE_MASK, _PATCHED if watched else ""))
     edits = (Replace(home, new), NeedImport("torch", torch))
@@ -240,7 +239,7 @@ def _cut(module: Module, node: cst.Subscript | cst.Call) -> Replace | None:
         return None
     match method.attr.value, call.args:
         case "view" | "reshape", [cst.Arg(value=rows, star=""), cst.Arg(value=rest)] if (
-            module.code(rest) == "-1"
+            module.source_of(rest) == "-1"
         ):
             pass
         case _:
@@ -248,7 +247,7 @@ def _cut(module: Module, node: cst.Subscript | cst.Call) -> Replace | None:
     size = _side(module, mask)
     if size is None or dotted_text(tensor) is None:
         return None
-    x, n = module.code(tensor), module.code(rows)
+    x, n = module.source_of(tensor), module.source_of(rows)
     own = (f"{x}.shape[0]", f"{x}.size(0)", f"len({x})")
     if n != size and (n not in own or inferred(module, tensor).rank != 2):
         return None
@@ -284,7 +283,7 @@ def _side(module: Module, mask: cst.BaseExpression) -> str | None:
 
 def _all_ones(module: Module, node: cst.BaseExpression) -> bool:
     name = module.name(node.func) if isinstance(node, cst.Call) else None
-    return module.code(node) in ("1", "1.0") or name in ("torch.ones_like", "torch.ones")
+    return module.source_of(node) in ("1", "1.0") or name in ("torch.ones_like", "torch.ones")
 
 
 def _eye(module: Module, node: cst.BaseExpression) -> str | None:
@@ -298,7 +297,7 @@ def _eye(module: Module, node: cst.BaseExpression) -> str | None:
             case cst.Call(func=func, args=[cst.Arg(value=size, keyword=None), *rest]) if (
                 module.name(func) == "torch.eye" and all(arg.keyword for arg in rest)
             ):
-                return module.code(size)
+                return module.source_of(size)
             case _:
                 return None
 

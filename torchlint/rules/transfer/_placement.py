@@ -549,7 +549,7 @@ class _Region:
             tensor = next(iter(self.met), None)
             if tensor is None:
                 raise _UnknownError
-            if len({self.module.code(each) for each in self.met}) > 1:
+            if len({self.module.source_of(each) for each in self.met}) > 1:
                 self.changes.add(SEVERAL)
             at = tensor
             found = self._of_tensor(tensor)
@@ -560,7 +560,7 @@ class _Region:
     def _spelled(self, move: Transfer) -> str:
         if move.target is None:
             return "cuda"
-        return self.module.code(move.target) + (".device" if move.like else "")
+        return self.module.source_of(move.target) + (".device" if move.like else "")
 
     def _target(self, move: Transfer) -> cst.BaseExpression:
         known = [

@@ -146,7 +146,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     sure = source.kind == "tensor" or certainly_tensor(module, node.func.value)
     safety, note = (Safety.SAFE, "") if sure else (Safety.UNSAFE, _NOTE)
     fix = Fix(edits, safety, "Drop non_blocking=True", note)
-    yield Hit(node, {"expr": module.code(node)}, fix)
+    yield Hit(node, {"expr": module.shown(node)}, fix)
 
 
 def _race(module: Module, node: cst.Call) -> bool:

@@ -157,7 +157,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if transfer is not None and constant is not None:
         if is_cached(module, node) or becomes_lengths(module, node):
             return
-        words = {"name": constant.name, "expr": module.code(transfer.source)}
+        words = {"name": constant.name, "expr": module.shown(transfer.source)}
         message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
         fix = _fix(module, constant) or _of_literal(module, _maker_in(module, transfer.source))
         yield Hit(node, words, fix, message=message)
@@ -172,7 +172,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         above = module.parent(module.parent(upload.data) or node)
         maker = above if isinstance(above, cst.Call) else None
         fix = _of_literal(module, maker)
-        yield Hit(upload.node, {"expr": module.code(upload.data)}, fix, message=message)
+        yield Hit(upload.node, {"expr": module.shown(upload.data)}, fix, message=message)
 
 
 def _maker_in(module: Module, source: cst.BaseExpression) -> cst.Call | None:

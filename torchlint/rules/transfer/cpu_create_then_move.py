@@ -235,12 +235,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not made:
         elsewhere = factory_elsewhere(module, transfer.source) if heat.hot else None
         if elsewhere is not None and value.device == CPU:
-            words = {"expr": module.code(transfer.source), "factory": elsewhere, "dev": device}
+            words = {"expr": module.shown(transfer.source), "factory": elsewhere, "dev": device}
             yield Hit(node, words, message=_COPIES)
         return
     words = {
-        "expr": module.code(transfer.source),
-        "factory": module.code(made[0].func),
+        "expr": module.shown(transfer.source),
+        "factory": module.shown(made[0].func),
         "dev": device,
         "maker": _maker(module, made[0])[0],
     }
@@ -260,7 +260,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             message = _OLD if is_sized_type(module, factory) else None
             here = module.function(factory) is module.function(node)
             words = {
-                "factory": module.code(factory.func),
+                "factory": module.shown(factory.func),
                 "dev": device if here else "…",
                 "maker": _maker(module, factory)[0],
             }
@@ -289,7 +289,7 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
             continue
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
-                words = {"factory": module.code(factory.func)}
+                words = {"factory": module.shown(factory.func)}
                 alone = there is not node.value or not indexed_besides(module, node, host)
                 fix = _placed(module, factory) if alone else None
                 yield Hit(factory, words, fix, message=_MIXED)
@@ -304,7 +304,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
             continue
         alternative = host_index(module, index)
         if alternative is not None and on_device(module, node.value) is True:
-            words = {"index": module.code(index), "alternative": alternative}
+            words = {"index": module.shown(index), "alternative": alternative}
             yield Hit(node, words, index_fix(module, node, index), message=_INDEX)
             return
 
@@ -312,7 +312,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 def _device(module: Module, transfer: Transfer) -> str:
     if transfer.target is None or _by_type(transfer):
         return '"cuda"'
-    return module.code(transfer.target) + (".device" if transfer.like else "")
+    return module.shown(transfer.target) + (".device" if transfer.like else "")
 
 
 def _by_type(transfer: Transfer) -> bool:
@@ -415,7 +415,7 @@ def _maker(module: Module, factory: cst.Call) -> tuple[str, cst.Call | None]:
             func=cst.Attribute(attr=cst.Name("fill_")),
             args=[cst.Arg(value=value, keyword=None, star="")],
         ):
-            number = _ZERO_ONE.get(module.code(value))
+            number = _ZERO_ONE.get(module.source_of(value))
             return (number, call) if number is not None else ("empty", None)
     return "empty", None
 

@@ -206,7 +206,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     yield Hit(
         node,
-        {"expr": module.code(node)},
+        {"expr": module.shown(node)},
         fix=fix,
         severity=Severity.INFO if forced or batchwise or guessed else None,
         message=_message(graph, by_parts, forced),
@@ -249,7 +249,7 @@ def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     not collected."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    collected = isinstance(outer, cst.Call) and module.code(outer.func).endswith(
+    collected = isinstance(outer, cst.Call) and module.source_of(outer.func).endswith(
         ("append", "extend")
     )
     return (

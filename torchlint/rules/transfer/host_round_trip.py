@@ -151,8 +151,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(
         node if trip.direct else trip.copy.node,
         {
-            "expr": module.code(trip.copy.node),
-            "back": module.code(trip.maker.func),
+            "expr": module.shown(trip.copy.node),
+            "back": module.shown(trip.maker.func),
             "equivalent": equivalent,
         },
         fix=_fix(module, trip),

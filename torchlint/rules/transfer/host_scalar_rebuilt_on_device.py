@@ -192,7 +192,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     listed = isinstance(data, (cst.List, cst.Tuple))
     fix = None if listed else _fix(module, node, place, target)
-    yield Hit(place, {"expr": module.code(place)}, fix, message=_LIST if listed else None)
+    yield Hit(place, {"expr": module.shown(place)}, fix, message=_LIST if listed else None)
 
 
 def _fallback(module: Module, place: cst.Call) -> bool:

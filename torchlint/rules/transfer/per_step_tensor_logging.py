@@ -191,14 +191,14 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
             spared = sink.kind == "debug" or waited_before(module, tensor) is not None
             severity = Severity.INFO if spared else None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
-            words = {"sink": module.code(node.func)}
+            words = {"sink": module.shown(node.func)}
             yield Hit(tensor, words, fix, severity)
 
 
 def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     often = [sink for sink in sinks if heat_of(module, sink.call).train]
     sink = (often or sinks)[0]
-    words = {"expr": module.code(read.node), "sink": module.code(sink.call.func)}
+    words = {"expr": module.shown(read.node), "sink": module.shown(sink.call.func)}
     message: str | None
     if not often:
         message, fix = _LATER, _where_logged(module, read)

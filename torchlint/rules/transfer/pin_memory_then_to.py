@@ -125,7 +125,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     pinned = _pinned(module, transfer.source) if transfer is not None else None
     if transfer is not None and pinned is not None and not _beside(module, node):
-        yield Hit(pinned, {"expr": module.code(pinned)}, _fix(transfer, pinned))
+        yield Hit(pinned, {"expr": module.shown(pinned)}, _fix(transfer, pinned))
 
 
 def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:

@@ -156,7 +156,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = _fix(module, upload) or _floored(module, upload)
     if fix is not None and any(_explained(module, at) for at in (upload.data, upload.node)):
         fix = Fix(fix.edits, Safety.SUGGESTION, fix.title, _REASON)
-    yield Hit(upload.node, {"data": module.code(upload.data)}, fix)
+    yield Hit(upload.node, {"data": module.shown(upload.data)}, fix)
 
 
 def _explained(module: Module, node: cst.CSTNode) -> bool:

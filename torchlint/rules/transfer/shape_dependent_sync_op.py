@@ -169,7 +169,7 @@ def _unsized(
     if on_device(module, values) is not True:
         return
     severity = Severity.WARNING if heat_of(module, node).grade is Grade.FORWARD else None
-    words = {"op": module.code(node.func), "alternative": f"pass {size}="}
+    words = {"op": module.shown(node.func), "alternative": f"pass {size}="}
     yield Hit(node, words, severity=severity)
 
 
@@ -187,7 +187,7 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
     )
     if any(gathers(module, other) for other in earlier):
         return
-    words = {"gather": module.code(node), "alternative": _instead(module, node)}
+    words = {"gather": module.shown(node), "alternative": _instead(module, node)}
     fix = masked_fix(module, node) or _host_fix(module, node)
     yield Hit(node, words, fix, severity=Severity.WARNING, message=_GATHER)
 

@@ -198,7 +198,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
-            {"expr": module.code(read.node)},
+            {"expr": module.shown(read.node)},
             fix=shown_if_in_vain(module, read.node, read.tensor, _fix(module, read)),
             severity=Severity.INFO if spared else None,
             why_hot=read.inside,

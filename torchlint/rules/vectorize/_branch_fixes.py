@@ -239,7 +239,7 @@ def answers_at_once(module: Module, choice: cst.IfExp) -> Fix | None:
         return None
     flat = one_dimensional(module, tensor)
     sign = cst.Module([]).code_for_node(operator).strip()
-    compared = f"({module.code(tensor)} {sign} {module.code(bound)})"
+    compared = f"({module.source_of(tensor)} {sign} {module.source_of(bound)})"
     code = f"{compared}.tolist()" if flat else f"{compared}.flatten().tolist()"
     edits = (
         Replace(choice.test, cst.Name(name)),

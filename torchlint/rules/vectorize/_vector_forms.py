@@ -317,7 +317,7 @@ class _Form:
                 raise _UnknownError
         if not isinstance(call, cst.Call) or self.module.name(call.func) not in _JOINS:
             raise _UnknownError
-        plain = [self.module.code(each.value) for each in call.args[1:]]
+        plain = [self.module.source_of(each.value) for each in call.args[1:]]
         if call.args[0] is not arg or plain not in ([], ["0"]):
             raise _UnknownError
         if self.module.function(call) is not self.module.function(self.loop):
@@ -342,7 +342,7 @@ class _Form:
         if not isinstance(call, cst.Call) or call.args[0] is not arg:
             raise _UnknownError
         name = self.module.name(call.func)
-        rest = [self.module.code(each.value) for each in call.args[1:]]
+        rest = [self.module.source_of(each.value) for each in call.args[1:]]
         part = self._mapped(holder.elt)
         if name == "builtins.sum" and not rest:
             return [Replace(call, self._call(part.node, "sum", f"dim={part.at}"))]
@@ -619,8 +619,8 @@ def _dimensions(module: Module, args: Sequence[cst.Arg]) -> tuple[list[int] | No
             raise _UnknownError
         if name in ("dim", "axis"):
             dims = _integers(arg.value)
-        elif name == "keepdim" and module.code(arg.value) in ("True", "False"):
-            kept = module.code(arg.value) == "True"
+        elif name == "keepdim" and module.source_of(arg.value) in ("True", "False"):
+            kept = module.source_of(arg.value) == "True"
         else:
             raise _UnknownError
     return dims, kept
@@ -640,7 +640,7 @@ def _integers(node: cst.BaseExpression) -> list[int]:
 def _flattens(module: Module, call: cst.Call) -> bool:
     """Say whether a method makes one row of a part: ``view(-1)``, ``flatten()``."""
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    given = [module.code(arg.value) for arg in call.args]
+    given = [module.source_of(arg.value) for arg in call.args]
     return (method in ("view", "reshape") and given == ["-1"]) or (
         method in ("flatten", "ravel") and not given
     )

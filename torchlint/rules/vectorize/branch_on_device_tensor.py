@@ -271,7 +271,7 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
 def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) -> str | None:
     """Return the message for a test that is asserted or guards a raise; for NaN or infinity also a
     break or return."""
-    calls = (module.code(c.func) for c in module.within(test, cst.Call))
+    calls = (module.source_of(c.func) for c in module.within(test, cst.Call))
     finite = any(name.endswith(_FINITE) for name in calls)
     if isinstance(holder, cst.If) and not any(
         module.within(holder.body, *(_STOPS if finite else _STOPS[:1]))

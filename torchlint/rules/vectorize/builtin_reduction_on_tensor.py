@@ -127,7 +127,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     often = heat_of(module, node).grade >= Grade.SAMPLE
     if not often and on_device(module, tensor) is not True:
         return
-    words = {"name": name.rpartition(".")[2], "tensor": module.code(tensor), "method": _CALLS[name]}
+    words = {
+        "name": name.rpartition(".")[2],
+        "tensor": module.shown(tensor),
+        "method": _CALLS[name],
+    }
     yield Hit(node, words, _fix(module, node, tensor), None if often else Severity.INFO)
 
 

@@ -151,14 +151,14 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
             and (method == "item" or name is not None)
             and inferred(module, tensor).tensor
         ):
-            yield from _broken(module, node, f"reading a number ({module.code(node, 30)})")
+            yield from _broken(module, node, f"reading a number ({module.shown(node, 30)})")
 
 
 @rule.on(cst.If, cst.IfExp, cst.While)
 def check_branch(node: cst.If | cst.IfExp | cst.While, module: Module) -> Iterator[Hit]:
     part = next((p for p in _operands(node.test) if inferred(module, p).tensor), None)
     if part is not None:
-        yield from _broken(module, node.test, f"branching on a tensor ({module.code(part, 30)})")
+        yield from _broken(module, node.test, f"branching on a tensor ({module.shown(part, 30)})")
 
 
 @rule.on(cst.Subscript)
@@ -172,7 +172,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         return
     mask = inferred(module, index.value)
     if mask.dtype == "bool" and inferred(module, node.value).tensor:
-        yield from _broken(module, node, f"indexing by a mask ({module.code(node, 30)})")
+        yield from _broken(module, node, f"indexing by a mask ({module.shown(node, 30)})")
 
 
 def _operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -154,11 +154,11 @@ def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hi
             if not hot and (found.single is not True or throttled(module, read.node)):
                 continue
             tensor = (
-                module.code(found.tensor)
+                module.shown(found.tensor)
                 if isinstance(found.tensor, _SIMPLE)
-                else f"({module.code(found.tensor)})"
+                else f"({module.shown(found.tensor)})"
             )
-            words = {"expr": module.code(read.node), "tensor": tensor}
+            words = {"expr": module.shown(read.node), "tensor": tensor}
             message = None if found.single else _PERHAPS_LIST
             severity = None if hot else Severity.INFO
             yield Hit(read.node, words, fix if read is found.reads[0] else None, severity, message)

@@ -124,7 +124,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     message = _ITEMS if not tensors else _DETACHED if _graph(module, data) else None
     severity = None if heat_of(module, node).hot else Severity.INFO
     fix = _fix(module, node, data) if tensors else None
-    yield Hit(node, {"factory": module.code(node.func)}, fix, severity, message)
+    yield Hit(node, {"factory": module.shown(node.func)}, fix, severity, message)
 
 
 def _reads(module: Module, data: cst.BaseExpression) -> bool:

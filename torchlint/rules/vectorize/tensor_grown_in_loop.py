@@ -152,7 +152,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     loop = _loop(module, node, place) if len(grown) == 1 else None
     if loop is None or (name in _NUMPY and not _collects_results(module, loop, parts)):
         return
-    args = {"call": module.code(call.func), "name": module.code(place)}
+    args = {"call": module.shown(call.func), "name": module.shown(place)}
     if name in _NUMPY:
         yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE)
     else:
@@ -181,7 +181,7 @@ def _loop(
 ) -> cst.For | cst.While | None:
     """Return the innermost loop that carries the grown value from one iteration to the next and
     never reads it."""
-    if _KEPT.search(module.code(place)):
+    if _KEPT.search(module.source_of(place)):
         return None
     for loop in module.loops(node):
         bound = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()

@@ -67,7 +67,7 @@ def factory_elsewhere(module: Module, node: cst.BaseExpression) -> str | None:
             and inferred(where, factory).device == CPU
         )
         if made and takes_device(where, factory):
-            return where.code(factory.func)
+            return where.shown(factory.func)
     return None
 
 

@@ -125,7 +125,7 @@ def _bound(module: Module, definition: cst.CSTNode, name: str) -> cst.BaseExpres
             targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
             value=cst.Call() as call,
         ):
-            names = [module.code(each.value) for each in targets]
+            names = [module.source_of(each.value) for each in targets]
             callees = callees_of(module, call)
             body = callees[0].body if len(callees) == 1 else None
             returns = list(module.within(body, cst.Return)) if body is not None else []

@@ -71,7 +71,7 @@ def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression |
 
 def _over_last(module: Module, softmax: cst.Call) -> bool:
     dim = softmax_dim(module, softmax)
-    return dim is not None and module.code(dim) in _LAST
+    return dim is not None and module.source_of(dim) in _LAST
 
 
 @question(yes="the softmax runs over `{answer}`", no="the softmax is not told its axis")
@@ -160,7 +160,9 @@ def is_scale(module: Module, node: cst.BaseExpression) -> bool:
         return True
     unknown = value.kind in ("?", "plain", "ndarray") or (value.tensor and value.rank == 0)
     return (
-        unknown and value.origin != "param" and _SCALE_WORDS.search(module.code(node)) is not None
+        unknown
+        and value.origin != "param"
+        and _SCALE_WORDS.search(module.source_of(node)) is not None
     )
 
 

@@ -67,7 +67,9 @@ def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | 
     lines = block.body[first : last + 1]
     reads = [read for each in lines for read in _of_kind(module, each, kind)]
     start = lines[0]
-    if len({module.code(read.tensor) for read in reads}) < 2 or not _in_order(module, lines, reads):
+    if len({module.source_of(read.tensor) for read in reads}) < 2 or not _in_order(
+        module, lines, reads
+    ):
         return None
     assert isinstance(start, cst.SimpleStatementLine)
     return ReadsTogether(start, tuple(reads))
@@ -173,7 +175,7 @@ def _kind(module: Module, read: HostRead) -> str | None:
         case cst.Call(func=cst.Attribute(value=whole, attr=cst.Name(method)), args=[]) if (
             kind is None and method in _ENDS
         ):
-            return f"of {module.code(whole)}"
+            return f"of {module.source_of(whole)}"
     return kind
 
 
@@ -188,8 +190,8 @@ def _reads_in(module: Module, line: cst.SimpleStatementLine) -> Iterator[HostRea
             if plain and detachable(module, read.tensor):
                 found.append(read)
     certain = [read for read in found if _made_anyway(module, read, line)]
-    made = {module.code(read.tensor) for read in certain}
-    yield from (read for read in found if module.code(read.tensor) in made)
+    made = {module.source_of(read.tensor) for read in certain}
+    yield from (read for read in found if module.source_of(read.tensor) in made)
 
 
 def _is_single(module: Module, tensor: cst.BaseExpression) -> bool:

@@ -96,7 +96,7 @@ def _may_go(module: Module, home: Import) -> bool:
         not module.filename.endswith(("__init__.py", ".ipynb"))
         and line.trailing_whitespace.comment is None
         and not any(above.comment for above in line.leading_lines)
-        and "\n" not in module.code(home)
+        and "#" not in module.source(home)
     )
 
 
