@@ -3,6 +3,7 @@
     python benchmarks/fuzz.py [FOLDER] [--seconds N] [--seed S] [--jobs N] [--only GENERATOR]
     python benchmarks/fuzz.py --target guard|edits|suppress|decode|globs [--seconds N] [--seed S]
     python benchmarks/fuzz.py --target fixes|surroundings [--programs N] [--only RULE] [FOLDER]
+    python benchmarks/fuzz.py --target names [--programs N]
     python benchmarks/fuzz.py --program GENERATOR:SEED [FOLDER]
 
 All take --seed S, --jobs N and --keep NAME. Three generators take turns (``fuzz_programs.py``);
@@ -15,8 +16,9 @@ fix unsafe and executes them before and after it (``fuzz_fixes.py``; needs torch
 ``--program RULE:SEED`` makes one again, and FOLDER gets those that differ. ``--target
 surroundings`` moves the examples of all rules with a fix into other surroundings, and executes them
 before and after safe and unsafe fixes (``fuzz_surroundings.py``); what an unsafe fix changes must
-be what its note says. With --keep, the counts and the failures go to
-``benchmarks/results/NAME.json``. Exit code 1 on failures.
+be what its note says. ``--target names`` checks all fixtures, and N programs of the generators,
+with short and with long names (``fuzz_names.py``), which must not matter. With --keep, the counts
+and the failures go to ``benchmarks/results/NAME.json``. Exit code 1 on failures.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import fuzz_bytes, fuzz_fixes, fuzz_surroundings  # noqa: E402
+from benchmarks import fuzz_bytes, fuzz_fixes, fuzz_names, fuzz_surroundings  # noqa: E402
 from benchmarks.fuzz_programs import (  # noqa: E402
     Material,
     Program,
@@ -300,7 +302,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", default="", metavar="NAME", help="use one generator, or the examples of one rule"
     )
-    targets = [*fuzz_bytes.TARGETS, "fixes", "surroundings"]
+    targets = [*fuzz_bytes.TARGETS, "fixes", "surroundings", "names"]
     parser.add_argument(
         "--target", choices=targets, help="fuzz one byte-level part with atheris, or execute fixes"
     )
@@ -309,7 +311,7 @@ def arguments() -> argparse.Namespace:
         type=int,
         default=1000,
         metavar="N",
-        help="with --target fixes or surroundings: how many",
+        help="with --target fixes, surroundings or names: how many",
     )
     parser.add_argument(
         "--program", metavar="GENERATOR:SEED", help="make one program again and try it"
@@ -345,6 +347,17 @@ def surroundings(args: argparse.Namespace) -> int:
     return 1 if counts["differing"] else 0
 
 
+def names(args: argparse.Namespace, stuff: Material) -> int:
+    """Check programs with short and with long names; print and keep the counts."""
+    drawn = fuzz_names.drawn(args.seed, args.programs, stuff, MAKERS)
+    counts = fuzz_names.fuzz([*fuzz_names.fixed_programs(), *drawn], args.jobs)
+    print(json.dumps(counts, indent=1))
+    if args.keep:
+        today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
+        keep(args.keep, {"date": today, "seed": args.seed, **counts})
+    return 1 if counts["differing"] else 0
+
+
 def main() -> int:
     """Fuzz, print and keep."""
     args = arguments()
@@ -354,10 +367,12 @@ def main() -> int:
         return fixes(args)
     if args.program and args.program.partition(":")[0] in fuzz_fixes.SHAPES:
         return fuzz_fixes.again(args.program)
-    if args.target:
+    if args.target in fuzz_bytes.TARGETS:
         return fuzz_bytes.guided(args.target, args.seconds, args.seed)
     load_rules(sorted(info.code for info in load_catalog().rules))  # here, so that no worker has to
     stuff = material(args.folder)
+    if args.target == "names":
+        return names(args, stuff)
     if args.program:
         return one(args.program, stuff)
     tally = Tally()

@@ -85,7 +85,7 @@ class Material:
 
 
 @cache
-def _examples() -> list[str]:
+def examples() -> list[str]:
     """Return the fixtures, and the rules' examples and corner cases behind their Setup."""
     whole = [
         path
@@ -106,11 +106,11 @@ def material(folder: Path | None = None) -> Material:
         folder: real torch files to mutate besides the fixtures, all ``*.py`` below it that name
             torch.
     """
-    examples = _examples()
+    found = examples()
     statements: list[list[str]] = []
     expressions: set[str] = set()
     imports: set[str] = {"import torch"}
-    for text in examples:
+    for text in found:
         tree = ast.parse(text)
         lines = text.split("\n")
         mine: list[str] = []
@@ -141,11 +141,7 @@ def material(folder: Path | None = None) -> Material:
     return Material(
         [
             *files,
-            *(
-                text.encode()
-                for text in examples
-                for _ in range(1 + len(files) // (2 * len(examples)))
-            ),
+            *(text.encode() for text in found for _ in range(1 + len(files) // (2 * len(found)))),
         ],
         [mine for mine in statements if mine],
         sorted(expressions),

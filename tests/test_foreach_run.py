@@ -38,6 +38,8 @@ for x in loader:
     optimizer.zero_grad()
     fast(x).square().mean().backward()
 """
+LONG = "scale_of_the_gradients_of_all_the_layers_before_the_optimizer_steps"
+"""Longer than what a message shows."""
 ZIP = "for a, b in zip(slow.parameters(), fast.parameters()):\n"
 
 
@@ -51,6 +53,15 @@ EXACT = {
     "its variable seen by a closure": "def last():\n    return p.shape\n\n\n"
     + step("for p in fast.parameters():\n    p.grad.mul_(0.5)\n", "print(last())\n"),
     "mul and add": step(ZIP + "    a.data.mul_(1 - rate).add_(b.data, alpha=rate)\n"),
+    "numbers that a message cuts": step(
+        f"{LONG} = 2.0\nfor p in fast.parameters():\n    p.grad.mul_({LONG} * 0.25)\n"
+    ),
+    "names that a message cuts": step(
+        f"for {LONG} in fast.parameters():\n    {LONG}.grad /= 4\n    {LONG}.data.mul_(rate)\n"
+    ),
+    "a bound that a message cuts": step(
+        f"{LONG} = 0.01\nfor p in fast.parameters():\n    p.data.clamp_(min=-1 * {LONG})\n"
+    ),
     "two statements": step(
         ZIP + "    a.data.mul_(1 - rate)\n    a.data.add_(b.data, alpha=rate)\n"
     ),
@@ -106,6 +117,11 @@ CLIPPED = {
     "gradients that are there": step(
         "for p in fast.parameters():\n    if p.grad is not None and p.requires_grad:\n"
         "        p.grad.data.clamp_(-most, most)\n"
+    ),
+    "a bound and a network that a message cuts": f"{LONG}, {LONG}_net = 0.01, fast\n"
+    + step(
+        f"for p in {LONG}_net.parameters():\n    if p.grad is not None and p.requires_grad:\n"
+        f"        p.grad.data.clamp_(-{LONG}, {LONG})\n"
     ),
     "by groups": step(
         "for group in optimizer.param_groups:\n    for p in group['params']:\n"
@@ -203,6 +219,20 @@ def test_clipping_says_what_it_does_not_ask() -> None:
     assert "create_graph=True" in note
     assert "is left out, where the loop raised" in note
     assert "frozen" not in note
+
+
+@pytest.mark.parametrize("filler", ["", f"{LONG}_", f"{LONG}_{LONG}_"])
+def test_the_note_of_long_names_says_as_much(filler: str) -> None:
+    one, two = f"a_{filler}net", f"b_{filler}net"
+    loop = (
+        f"for a, b in zip({one}.parameters(), {two}.parameters()):\n"
+        "    a.grad.mul_(rate)\n    b.grad.mul_(rate)\n"
+    )
+    found = check(f"{HEAD}{one}, {two} = slow, fast\n{step(loop)}", codes=CODES).findings
+    note = found[0].fix.note if found[0].fix else ""
+    assert "where zip stopped at the end of the shorter" in note
+    assert "list of gradients keeps them in memory" in note
+    assert "tied weights" not in note
 
 
 @pytest.mark.parametrize("name", LONGER)

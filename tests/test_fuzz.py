@@ -14,9 +14,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
-from benchmarks import fuzz, fuzz_bytes, fuzz_edits, fuzz_fixes, fuzz_shapes, fuzz_trial
+from benchmarks import fuzz, fuzz_bytes, fuzz_edits, fuzz_fixes, fuzz_names, fuzz_shapes, fuzz_trial
 from benchmarks.fuzz_fixes import Executors, Verdict
 from benchmarks.fuzz_programs import Material, Program, hypothesmith_programs, material
 from tests.checking import every_code, job, rules
@@ -26,6 +27,7 @@ from torchlint.catalog.rules import load_rules
 from torchlint.engine.job import Job
 from torchlint.run.run import RunOptions
 from torchlint.run.worker import analyse_job, failed
+from torchlint.semantic.module import Module
 
 PROGRAMS = {"generated": 45, "mutated": 300, "spliced": 60}
 HYPOTHESMITH = 20
@@ -35,6 +37,8 @@ BYTES = 300
 EXECUTED = 154
 """Programs that are run before and after their safe fixes; `fuzz.py --target fixes` runs as many as
 one likes."""
+LONG_NAMES = 40
+"""Programs of each kind whose names are made long."""
 FOUND = {
     "the module torch itself is called": "import torch\ntorch()\n# .cpu .item\n",
     "a class in a training loop": """\
@@ -111,6 +115,48 @@ def test_bytes(target: str) -> None:
                 chance.choice(b"\n\r\\*/[]!#\"'({: ,\x00\xff\x80aT1"),
             )
         fuzz_bytes.TARGETS[target](bytes(data))
+
+
+@pytest.mark.slow
+def test_the_length_of_names_does_not_matter() -> None:
+    """A sample; `fuzz.py --target names` checks all."""
+    chosen = fuzz_names.sample(fuzz_names.fixed_programs(), 25, LONG_NAMES)
+    drawn = fuzz_names.drawn(25, LONG_NAMES, stuff(), fuzz.MAKERS)
+    found = [fuzz_names.verdict(text) for text in (*chosen, *drawn)]
+    checked = [each for each in found if each is not None]
+    assert [each.differing for each in checked if each.differing] == []
+    assert sum(each.fixes for each in checked) > LONG_NAMES / 4
+
+
+STACKED = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+
+
+class Swapped(nn.Module):
+    def forward(self, x: torch.Tensor):
+        x = x.to(device)
+        return x[:, [2, 1, 0]]
+"""
+
+
+@pytest.mark.parametrize("mark", ["…", ""])
+def test_code_that_is_built_from_cut_text_is_seen(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fuzz_names.verdict(STACKED) == fuzz_names.Verdict(findings=1, fixes=1, names=3)
+    whole = Module.source_of
+
+    def cut(self: Module, node: cst.CSTNode) -> str:
+        text = whole(self, node)
+        return text if len(text) <= 60 else text[:59] + mark
+
+    monkeypatch.setattr(Module, "source_of", cut)
+    found = fuzz_names.verdict(STACKED)
+    assert found is not None
+    assert found.differing
 
 
 # A trial that finds nothing is only worth something if it can find something.

@@ -756,3 +756,213 @@ def test_bases_are_counted_over_all_generations() -> None:
     found = bases_in(ast.parse(text), "torchlint.b", "torchlint")
     assert found["torchlint.b.D"] == {"torchlint.b.C"}
     assert too_many(found) == {"torchlint.b.D"}
+
+
+# -- words are not code ----------------------------------------------------------------------------
+
+SPEAKS = ("semantic", "rule", "rules", "edits", "engine", "explain")
+"""The parts that show code in words, or build it."""
+MAKES_CODE = frozenset(
+    "Append InsertAfter InsertBefore Integer Name Prepend Replace SimpleString compile "
+    "literal_eval parse parse_expression parse_module parse_statement parse_template_expression "
+    "parse_template_module parse_template_statement".split()
+)
+LOOKS = frozenset(
+    "Counter add count discard endswith find findall finditer frozenset fromkeys fullmatch get "
+    "index isalnum isdigit isidentifier lstrip match partition pop remove removeprefix "
+    "removesuffix replace rpartition rsplit rstrip search set setdefault split splitlines "
+    "startswith strip sub".split()
+)
+
+SAID_ONCE = "torchlint.explain.verdicts._on_silence,"
+"""Leaves out a sentence that would be said twice: that is a comparison of words."""
+
+
+class Shown:
+    """Follows the text that `Module.shown` gives through one file: by assignments, into parameters
+    of the file's own functions and out of them; a class that holds it is for words.
+
+    Args:
+        tree: the file.
+        tellers: functions of other files that return such a text.
+    """
+
+    def __init__(self, tree: ast.Module, tellers: frozenset[str] = frozenset()) -> None:
+        self.tellers = {*tellers}
+        self.held: set[tuple[str, str]] = set()
+        self.functions = {
+            node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+        }
+        self.home = ""
+        self.nodes = list(self.walk(tree, ""))
+        known = -1
+        while known != len(self.tellers) + len(self.held):
+            known = len(self.tellers) + len(self.held)
+            self.answers: dict[tuple[ast.AST, str], bool] = {}
+            for node, home in self.nodes:
+                self.home = home
+                self.follow(node)
+
+    def walk(self, node: ast.AST, home: str) -> Iterator[tuple[ast.AST, str]]:
+        """Yield all nodes with the function that they stand in."""
+        for child in ast.iter_child_nodes(node):
+            yield child, home
+            inner = child.name if isinstance(child, ast.FunctionDef) else home
+            yield from self.walk(child, inner)
+
+    def follow(self, node: ast.AST) -> None:
+        """Note whom a node hands such a text to."""
+        match node:
+            case ast.Assign(targets=targets, value=value) if self.is_shown(value):
+                self.hold(*targets)
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if self.is_shown(value):
+                self.hold(target)
+            case ast.AugAssign(target=target, value=value) if self.is_shown(value):
+                self.hold(target)
+            case ast.NamedExpr(target=target, value=value) if self.is_shown(value):
+                self.hold(target)
+            case ast.For(target=target, iter=value) if self.is_shown(value):
+                self.hold(target)
+            case ast.comprehension(target=target, iter=value) if self.is_shown(value):
+                self.hold(target)
+            case ast.Return(value=ast.expr() as value) if self.is_shown(value):
+                home = self.functions.get(self.home)
+                self.tellers.update({self.home} if home and is_text(home.returns) else ())
+            case ast.Call():
+                self.hand_on(node)
+
+    def hold(self, *targets: ast.expr) -> None:
+        names = (n for target in targets for n in ast.walk(target) if isinstance(n, ast.Name))
+        self.held.update((self.home, name.id) for name in names)
+
+    def hand_on(self, call: ast.Call) -> None:
+        function = self.functions.get(called(call))
+        if function is None:
+            return
+        takes = {arg.arg: is_text(arg.annotation) for arg in function.args.args}
+        names = [name for name in takes if name != "self"]
+        pairs = list(zip(names, call.args, strict=False))
+        pairs += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
+        self.held.update(
+            (function.name, name)
+            for name, value in pairs
+            if takes.get(name) and self.is_shown(value)
+        )
+
+    def is_shown(self, node: ast.AST) -> bool:
+        """Say whether an expression is such a text, or holds one."""
+        if (node, self.home) not in self.answers:
+            self.answers[node, self.home] = self.found_shown(node)
+        return self.answers[node, self.home]
+
+    def found_shown(self, node: ast.AST) -> bool:
+        match node:
+            case ast.Name(id=name):
+                return (self.home, name) in self.held
+            case ast.Call():
+                name = called(node)
+                if name == "shown" or name in self.tellers:
+                    return True
+                given = [*node.args, *(each.value for each in node.keywords)]
+                given += [node.func.value] if isinstance(node.func, ast.Attribute) else []
+                return not name[:1].isupper() and any(map(self.is_shown, given))
+            case ast.Compare() | ast.Lambda() | ast.Attribute():
+                return False
+            case ast.comprehension():
+                return False
+        return any(map(self.is_shown, ast.iter_child_nodes(node)))
+
+    def misused(self) -> Iterator[str]:
+        """Yield the functions and lines in which such a text is parsed, compared or searched."""
+        for node, home in self.nodes:
+            self.home = home
+            if any(map(self.is_shown, taken_literally(node))):
+                yield f"{self.home}, line {getattr(node, 'lineno', 0)}"
+
+
+def is_text(annotation: ast.expr | None) -> bool:
+    """Say whether what is annotated may be a text, and no node of a tree."""
+    words = "str" if annotation is None else ast.unparse(annotation)
+    return "str" in words and "cst." not in words
+
+
+def called(call: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+
+
+def taken_literally(node: ast.AST) -> list[ast.expr]:
+    """Return the parts of a node that it compares, looks up, looks into or makes code of."""
+    match node:
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            identity = all(isinstance(op, ast.Is | ast.IsNot) for op in ops)
+            return [] if identity else [left, *others]
+        case ast.Dict(keys=keys):
+            return [key for key in keys if key is not None]
+        case ast.Set(elts=elements):
+            return elements
+        case ast.DictComp(key=key) | ast.SetComp(elt=key) | ast.Match(subject=key):
+            return [key]
+        case ast.Subscript(slice=key):
+            return [key]
+        case ast.Call(func=func, args=args) if called(node) in MAKES_CODE | LOOKS:
+            return [*args, *([func.value] if isinstance(func, ast.Attribute) else [])]
+    return []
+
+
+def speaking() -> list[Path]:
+    return [path for path in FILES if part(dotted(path)) in SPEAKS]
+
+
+def misused_words() -> list[str]:
+    """Return the places where a text for words is taken for code."""
+    texts = {path: path.read_text(encoding="utf-8") for path in speaking()}
+    files = {path: Shown(ast.parse(text)) for path, text in texts.items() if "shown(" in text}
+    told = {name for found in files.values() for name in found.tellers if name[0] != "_"}
+    for path, text in texts.items():
+        asks = told & {name.rpartition(".")[2] for _, name in imported(ast.parse(text), "x")}
+        if asks:
+            files[path] = Shown(ast.parse(text), frozenset(asks))
+    found = [f"{dotted(path)}.{line}" for path, file in files.items() for line in file.misused()]
+    return [each for each in found if not each.startswith(SAID_ONCE)]
+
+
+def test_no_text_that_is_cut_for_words_is_parsed_or_compared() -> None:
+    assert misused_words() == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "return module.shown(a) == module.shown(b)",
+        "return module.shown(a) in _ONE",
+        "return _SCALE.search(module.shown(a)) is not None",
+        "return {module.shown(each) for each in b}",
+        "found[module.shown(a)] = b",
+        "found.setdefault(module.shown(a), b)",
+        "return cst.parse_expression(f'{module.shown(a)}.item()')",
+        "text = module.shown(a)\nreturn cst.parse_statement(text + '()')",
+        "code = ', '.join([module.shown(a)])\nreturn InsertBefore(b, code)",
+        "for text in [module.shown(each) for each in b]:\n    known.add(text)",
+        "return _put(module.shown(a))\ndef _put(text):\n    return Replace(a, cst.Name(text))",
+        "return _told(module) == '1'\ndef _told(module):\n    return module.shown(a).lower()",
+        "match module.shown(a):\n    case 'x':\n        return a",
+        "return elsewhere(module) == '1'",
+    ],
+)
+def test_words_that_are_taken_for_code_are_seen(lines: str) -> None:
+    assert list(Shown(ast.parse(lines), frozenset({"elsewhere"})).misused())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "yield Hit(a, {'expr': module.shown(a)})",
+        "text = f'`{module.shown(a)}`' if a is not None else ''\nyield Hit(a, {'expr': text})",
+        "return module.source_of(a) == module.source_of(b)",
+        "words = module.shown(a)\ndef other(words):\n    return words == 'x'",
+    ],
+)
+def test_words_are_for_messages(lines: str) -> None:
+    assert not list(Shown(ast.parse(lines)).misused())

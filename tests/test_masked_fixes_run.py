@@ -48,6 +48,8 @@ def turns(turn: str, start: str = "", end: str = "return torch.max(best, -1)[0].
 
 
 NEW = "best = torch.full(out.shape, 9.0).cuda() * 1.0"
+LONG = "squared_distance_to_the_prototype_of_the_class_that_it_is_of_now"
+"""Longer than what a message shows."""
 SAFE = {
     "made here": (
         turns("dist = (out - out[i]) ** 2\nmask = dist < best\nbest[mask] = dist[mask]", NEW),
@@ -72,6 +74,10 @@ SAFE = {
             "return best.sum() + also.mean() + row.sum()",
         ),
         "best.copy_(torch.where(mask, dist, best))",
+    ),
+    "names that a message cuts": (
+        turns(f"{LONG} = (out - out[i]) ** 2\nbest[{LONG} < best] = {LONG}[{LONG} < best]", NEW),
+        f"best = torch.where({LONG} < best, {LONG}, best)",
     ),
     "one line": (
         turns(
@@ -98,6 +104,23 @@ UNSAFE = {
             NEW,
         ),
         "best.copy_(torch.where(mask, dist, best))",
+    ),
+    "scattered by a long name": (
+        turns(
+            f"dist = (out - out[i]) ** 2\n{LONG} = (out[i] > 0).view(6, 1).expand(6, 5).t()\n"
+            f"best.masked_scatter_({LONG}, dist.masked_select({LONG}))",
+            NEW,
+        ),
+        f"best.copy_(torch.where({LONG}, dist, best))",
+    ),
+    "all but the diagonal of a long name": (
+        turns(
+            f"{LONG} = torch.mm(out, out.t())\n"
+            "mask = ~torch.eye(len(out), device=out.device).bool()\n"
+            f"rows = {LONG}[mask].view(len(out), -1)\nfound.append(rows)\nbest = best + rows",
+            "best = torch.zeros(5, 4).cuda()",
+        ),
+        f"{LONG}.flatten()[1:].view(",
     ),
     "one of them is compared": (
         turns("dist = (out - out[i]) ** 2\nmask = dist < 0.5\nbest[mask] = dist[mask]", NEW),
@@ -137,6 +160,11 @@ LEFT = {
         "dist = (out - out[i]) ** 2\nmask = dist < best\nother = dist > best\n"
         "if mask.sum() == other.sum():\n    best[mask] = dist[other]",
         NEW,
+    ),
+    "another mask, behind what a message shows": turns(
+        f"{LONG} = (out - out[i]) ** 2\nif i > 4:\n"
+        f"    best[{LONG} < first] = {LONG}[{LONG} < best]",
+        f"{NEW}\nfirst = torch.full(out.shape, 9.0).cuda() * 1.0",
     ),
     "a mask of rows": turns(
         "dist = (out - out[i]) ** 2\nmask = dist[:, 0] < best[:, 0]\nbest[mask] = dist[mask]", NEW

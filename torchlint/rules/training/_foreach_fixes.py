@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import keyword
 import re
+import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -137,7 +139,9 @@ def foreach_fix(module: Module, node: cst.For) -> Fix | None:
     guarded = bool(filters or plan.guards)
     note = _note(module, loop, plan, edits is short, guarded)
     title = "Give all tensors to torch._foreach_*"
-    safety = Safety.SUGGESTION if _lines(edits) > _height(node) + _LONGER else Safety.UNSAFE
+    safety = (
+        Safety.SUGGESTION if _lines(edits) > _height(_written(node)) + _LONGER else Safety.UNSAFE
+    )
     return Fix((*edits, NeedImport("torch", torch)), safety, title, note)
 
 
@@ -171,16 +175,19 @@ def _clipping(
 
 
 def _lines(edits: list[NodeEdit]) -> int:
-    """Return how many lines edits write."""
-    return sum(
-        _height(edit.new) if isinstance(edit, Replace) else edit.code.count("\n") + 1
+    """Return how many lines edits write, as many as they would be without a limit to their
+    width."""
+    written = [
+        _written(edit.new) if isinstance(edit, Replace) else edit.code
         for edit in edits
         if isinstance(edit, (Replace, InsertBefore, InsertAfter))
-    )
+    ]
+    return sum(map(_height, written))
 
 
-def _height(node: cst.CSTNode) -> int:
-    return _written(node).strip("\n").count("\n") + 1
+def _height(code: str) -> int:
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    return sum(token.type == tokenize.NEWLINE for token in tokens)
 
 
 def _written(node: cst.CSTNode) -> str:
