@@ -55,6 +55,15 @@ def test_what_of_an_import_goes(before: str, expected: str | None) -> None:
     assert after(f"{before}\n{HEAD}{call}") == gone + HEAD
 
 
+def test_an_import_with_a_comment_in_it_stays_and_the_call_goes() -> None:
+    line = "from gc import (\n    collect,  # frees memory\n)\n"
+    assert after(f"{line}{HEAD}        collect()\n") == line + HEAD
+
+
+def test_an_import_of_several_lines_goes() -> None:
+    assert after(f"from gc import (\n    collect,\n)\n{HEAD}        collect()\n") == HEAD
+
+
 def test_an_import_inside_a_function_goes() -> None:
     head = HEAD.replace("def train():\n", "def train():\n    import gc\n\n")
     assert after(head + CALL) == HEAD
