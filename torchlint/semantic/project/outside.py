@@ -13,9 +13,10 @@ from torchlint.semantic.project.callers import MEMBER, Calling, CallSite, Given,
 from torchlint.semantic.project.exports import ArgumentRead
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Project
-from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reaches, stem_of
+from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reach, stem_of
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.values.value import UNKNOWN, Value
+from torchlint.source.python import parsed
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -144,9 +145,9 @@ class Outside:
         path = self.path or filename
         if self.project is None:
             stem = stem_of(path)
-            return reaches(
-                text,
-                Aim(name, lambda dotted: MINE if dotted.rpartition(".")[2] == stem else OUTSIDE),
+            tree = parsed(text)
+            return tree is None or reach(tree).reaches(
+                Aim(name, lambda dotted: MINE if dotted.rpartition(".")[2] == stem else OUTSIDE)
             )
         return self.project.reaches(path, text, path, name) or self.project.reached(path, name)
 

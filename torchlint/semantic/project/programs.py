@@ -79,29 +79,6 @@ def _statements(text: str) -> Iterator[str]:
                 yield keyword.group() + rest.group()
 
 
-def program(path: str, every: Iterable[str], read: Callable[[str], Imports]) -> frozenset[str]:
-    """Return the files that may run in one process with the file `path`, itself among them.
-
-    Args:
-        path: the file.
-        every: all files of the project.
-        read: gives what a file may import.
-    """
-    made = {each: read(each) for each in (*every, path)}
-    named: defaultdict[str, set[str]] = defaultdict(set)
-    importers: defaultdict[str, set[str]] = defaultdict(set)
-    for each, found in made.items():
-        named[stem_of(each)].add(each)
-        for word in found.words:
-            importers[word].add(each)
-    free = {each for each, found in made.items() if found.any}
-    above = _closure({path}, lambda each: importers[stem_of(each)] | free)
-    if above & free:
-        return frozenset(made)
-    start = above | {each for each in made if stem_of(each) in _AT_START}
-    return frozenset(_closure(start, lambda each: _named(made[each].words, named)))
-
-
 def named_modules(text: str) -> tuple[list[tuple[str, tuple[str, ...]]], set[str]]:
     """Return the modules that the import statements of a file name, relative ones with dots in
     front, each with the names that are taken from it; and the words of what looks like such a
@@ -120,18 +97,74 @@ def named_modules(text: str) -> tuple[list[tuple[str, tuple[str, ...]]], set[str
     return found, words
 
 
-def meeting(
-    path: str, among: Iterable[str], imported: Callable[[str], Iterable[str]]
-) -> frozenset[str]:
-    """Return those of some files that meet the file `path`, itself among them, where `imported`
-    gives the files that a file imports."""
-    down = {each: set(imported(each)) for each in {*among, path}}
-    up: defaultdict[str, set[str]] = defaultdict(set)
-    for each, found in down.items():
-        for other in found:
-            up[other].add(each)
-    above = _closure({path}, lambda each: up[each])
-    return frozenset(_closure(above, lambda each: down.get(each, ())))
+class Programs:
+    """Which files of a project may run in one process, by what their import statements name.
+
+    Args:
+        every: all files of the project.
+        read: gives what a file may import.
+    """
+
+    def __init__(self, every: Iterable[str], read: Callable[[str], Imports]) -> None:
+        self._read = read
+        self._made = {path: read(path) for path in every}
+        self._all = frozenset(self._made)
+        self._free = any(found.any for found in self._made.values())
+        self._named: defaultdict[str, set[str]] = defaultdict(set)
+        self._importers: defaultdict[str, set[str]] = defaultdict(set)
+        for path, found in self._made.items():
+            self._named[stem_of(path)].add(path)
+            for word in found.words:
+                self._importers[word].add(path)
+
+    def of(self, path: str) -> frozenset[str]:
+        """Return the files that may run in one process with a file, itself among them."""
+        made = self._made.get(path) or self._read(path)
+        if self._free or made.any:  # What may import any file may import this one, and with it all.
+            return self._all if path in self._all else self._all | {path}
+        above = _closure({path}, lambda each: self._importers.get(stem_of(each), ()))
+        above |= {each for stem in _AT_START for each in self._named.get(stem, ())}
+        return frozenset(
+            _closure(above, lambda each: _named(self._made.get(each, made).words, self._named))
+        )
+
+
+class Meetings:
+    """Which files of a program meet, where imports find what they name.
+
+    Args:
+        program: the files.
+        imported: gives the files that a file imports and the names of modules that are not found;
+            None for any file.
+    """
+
+    def __init__(
+        self,
+        program: frozenset[str],
+        imported: Callable[[str], tuple[frozenset[str], frozenset[str]] | None],
+    ) -> None:
+        named: defaultdict[str, set[str]] = defaultdict(set)
+        for path in program:
+            named[stem_of(path)].add(path)
+        self._down: dict[str, set[str]] = {}
+        self._up: defaultdict[str, set[str]] = defaultdict(set)
+        free = False
+        for path in program:
+            found = imported(path)
+            if found is None:
+                free = True
+                continue
+            self._down[path] = {*found[0], *_named(found[1], named)}
+            for other in self._down[path]:
+                self._up[other].add(path)
+        self._all = program.union(*self._down.values()) if free else None
+
+    def of(self, path: str) -> frozenset[str]:
+        """Return the files that meet a file of the program, itself among them."""
+        if self._all is not None:
+            return self._all
+        above = _closure({path}, lambda each: self._up.get(each, ()))
+        return frozenset(_closure(above, lambda each: self._down.get(each, ())))
 
 
 def _named(words: Iterable[str], named: Mapping[str, set[str]]) -> set[str]:

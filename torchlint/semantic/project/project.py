@@ -13,7 +13,7 @@ import copy
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.trail import UNNAMED, Asked, Trail, closed, highest
@@ -39,9 +39,24 @@ from torchlint.semantic.project.calls import (
     written,
 )
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
-from torchlint.semantic.project.programs import Imports, imports, meeting, named_modules, program
-from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
+from torchlint.semantic.project.programs import (
+    Imports,
+    Meetings,
+    Programs,
+    imports,
+    named_modules,
+)
+from torchlint.semantic.project.reach import (
+    MINE,
+    OTHERS,
+    OUTSIDE,
+    Aim,
+    Reach,
+    reach,
+    stem_of,
+)
 from torchlint.semantic.project.search import Search
+from torchlint.semantic.project.vocabulary import Vocabulary, imported_words
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
 
@@ -55,14 +70,19 @@ T = TypeVar("T")
 K = TypeVar("K")
 _KEPT = 2_000_000
 """Characters of source whose analyses are remembered from one file that is checked to the next."""
-_TEXTS = 500
+_TEXTS = 5_000
 """Texts of files that are remembered; one that is wanted again is read again."""
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
+_WORD = re.compile(r"\w+")
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
 _CALLERS = 16
 """Files that are analysed for the calls of one function."""
+
+
+FlagOf = tuple[Definition, Flag]
+"""A flag of a function, which is defined in some file."""
 
 
 class Step(NamedTuple):
@@ -110,17 +130,22 @@ class Project:
             object, tuple[set[str], set[str]]
         ] = {}  # by test: files tested, and those that hold it
         self._imports: dict[str, Imports] = {}
+        self._reaches: dict[str, tuple[str, Reach | None]] = {}
+        self._words_imported: dict[str, frozenset[str]] = {}
+        self._leads_to: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}
+        self._by_names: list[Programs] = []
+        self._by_place: dict[frozenset[str], Meetings] = {}
         self._programs: dict[str, frozenset[str]] = {}
         self._met: dict[str, frozenset[str]] = {}
         self._lexicon: dict[str, set[str]] = {}
         self._defined: dict[str, dict[str, int]] = {}
         self._calls: dict[str, Calls] = {}
         self._given: dict[Definition, tuple[tuple[Given, ...], Trail]] = {}
-        self._flags: dict[tuple[Definition, Flag], tuple[tuple[bool, ...], Trail]] = {}
+        self._flags: dict[FlagOf, tuple[tuple[bool, ...], Trail]] = {}
         self._called: dict[Definition, tuple[tuple[CallSite, ...], Trail]] = {}
         self._ways: dict[Definition, list[Step]] = {}
         self._frequent: dict[Step, bool] = {}
-        self._mentions: dict[tuple[str, str], bool] = {}
+        self._vocabulary: list[Vocabulary] = []
         self._asides: dict[str, str | None] = {}
         self._aside: list[Project] = []
         self._beyond = Trail()
@@ -154,9 +179,11 @@ class Project:
 
     def _survey(self, path: str) -> None:
         """Gather what a file binds and what it calls: its text is parsed once for both."""
-        tree = parsed(self._text(path) or "")
+        text = self._text(path) or ""
+        tree = parsed(text)
         self._indexes[path] = index(tree)
         self._calls[path] = written(tree)
+        self._reaches[path] = text, reach(tree) if tree is not None else None
 
     def _text(self, path: str) -> str | None:
         """Return the text of a file, read once; None where it cannot be read."""
@@ -256,22 +283,29 @@ class Project:
 
     def _program(self, path: str, every: Iterable[str]) -> frozenset[str]:
         if path not in self._programs:
-            self._programs[path] = program(path, every, self._imported_by)
+            if not self._by_names:
+                self._by_names.append(Programs(every, self._imported_by))
+            self._programs[path] = self._by_names[0].of(path)
         return self._programs[path]
 
     def _meeting(self, path: str, every: Iterable[str]) -> frozenset[str]:
         """Return the files that meet one, itself among them, where imports find them."""
         if path not in self._met:
-            named = self._program(path, every)
-            self._met[path] = meeting(path, named, lambda each: self._imported_from(each, named))
+            program = self._program(path, every)
+            if program not in self._by_place:
+                self._by_place[program] = Meetings(program, self._imported_from)
+            self._met[path] = self._by_place[program].of(path)
         return self._met[path]
 
-    def _imported_from(self, path: str, others: Collection[str]) -> set[str]:
-        """Return the files that a file imports, found where its imports look for them; by their
-        names where these find none."""
-        words = self._imported_by(path)
-        if words.any:
-            return set(others)
+    def _imported_from(self, path: str) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Return the files that a file imports, found where its imports look for them, and the
+        names of the modules that are not found there; None for any file."""
+        if path not in self._leads_to:
+            words = self._imported_by(path)
+            self._leads_to[path] = None if words.any else self._found_from(path, words)
+        return self._leads_to[path]
+
+    def _found_from(self, path: str, words: Imports) -> tuple[frozenset[str], frozenset[str]]:
         modules, named = named_modules(self._text(path) or "")
         named |= {"conftest"} & words.words
         found: set[str] = set()
@@ -287,7 +321,7 @@ class Project:
                 below = dotted if dotted.endswith(".") else f"{dotted}."
                 inner = [self.search.module(path, f"{below}{name}") for name in names]
                 found |= {each for each in inner if each is not None}
-        return found | {each for each in others if stem_of(each) in named}
+        return frozenset(found), frozenset(named)
 
     def _imported_by(self, path: str) -> Imports:
         if path not in self._imports:
@@ -308,20 +342,23 @@ class Project:
         every = self._every()
         if every is None:
             return None
-        imported = re.compile(
-            rf"^[^\S\n]*(?:import|from)\b.*\b{re.escape(stem_of(path))}\b", re.MULTILINE
-        )
+        stem = _WORD.findall(stem_of(path))
         size = 0
         for other in every:
             if other == path:
                 continue
             text = self._text(other)
-            if text is not None and name not in text and not imported.search(text):
+            if text is not None and not (name in text or self._imports_words(other, text, stem)):
                 continue
             size += len(text or "")
             if size > _PARSED or self.reaches(other, text, path, name):
                 return True
         return False
+
+    def _imports_words(self, path: str, text: str, words: Iterable[str]) -> bool:
+        if path not in self._words_imported:
+            self._words_imported[path] = imported_words(text)
+        return self._words_imported[path].issuperset(words)
 
     def reaches(self, other: str, text: str | None, path: str, name: str) -> bool:
         """Say whether the file `other` with a text may read or replace a top-level name of the
@@ -339,7 +376,19 @@ class Project:
                 return MINE if same else OTHERS if dotted.startswith(".") else OUTSIDE
             return MINE if found == path else OTHERS
 
-        return reaches(text, Aim(name, leads))
+        known = self._reach(other, text)
+        return known is None or known.reaches(Aim(name, leads))
+
+    def _reach(self, path: str, text: str) -> Reach | None:
+        """Return what the code of a file with a text reaches; None where it is no Python."""
+        known = self._reaches.get(path)
+        if known is None and text == self._text(path):
+            self._survey(path)
+            known = self._reaches[path]
+        if known is None or known[0] != text:
+            tree = parsed(text)
+            known = self._reaches[path] = text, reach(tree) if tree is not None else None
+        return known[1]
 
     # -- callers -----------------------------------------------------------------------------------
 
@@ -449,22 +498,46 @@ class Project:
         """Return of each call of a function in other files whether it gives a flag the truth that
         is asked about only now and then."""
         key = (target, flag)
-        return self._noted(self._flags, key, lambda view: view._flag_given(target, flag, {key}))
+        return self._noted(self._flags, key, lambda view: view._flag_given(key))
 
-    def _flag_given(
-        self, target: Definition, flag: Flag, seen: set[tuple[Definition, Flag]]
-    ) -> Iterator[bool]:
+    def _flag_given(self, key: FlagOf) -> Iterator[bool]:
+        for seldom, further in self._flag_calls(*key):
+            yield seldom and self._are_seldom(further, key)
+
+    def _flag_calls(
+        self, target: Definition, flag: Flag
+    ) -> Iterator[tuple[bool, tuple[FlagOf, ...]]]:
+        """Yield of each call in other files whether it gives the flag only now and then, and the
+        flags of other functions on which that rests."""
         where = ("", flag.name) if flag.by_object else (flag.function, "")
         found: tuple[str, ...] = self.ask(("flag", target.path, *where))
         for path in found[:_CALLERS]:
             module = self.module(path)
             for seldom, rests_on in flag_given(module, flag) if module is not None else ():
-                further = [(Definition(path, name, MEMBER), each) for name, each in rests_on]
-                yield seldom and all(
-                    self._is_seldom(each, seen | {*further}) for each in further if each not in seen
+                yield (
+                    seldom,
+                    tuple((Definition(path, name, MEMBER), each) for name, each in rests_on),
                 )
         if len(found) > _CALLERS:
-            yield False
+            yield False, ()
+
+    def _are_seldom(self, flags: tuple[FlagOf, ...], seen: FlagOf) -> bool:
+        """Say whether flags, and those that they rest on over any number of files, are given now
+        and then only: each is looked at once."""
+        visited, todo = {seen}, [each for each in flags if each != seen]
+        visited.update(todo)
+        while todo:
+            target, flag = todo.pop()
+            calls = False
+            for seldom, further in self._flag_calls(target, flag):
+                if not seldom:
+                    return False
+                calls = True
+                todo += [each for each in further if each not in visited]
+                visited.update(further)
+            if not calls and flag.default is None:
+                return False
+        return True
 
     def _files_with_flag(self, home: str, function: str, name: str) -> tuple[str, ...]:
         """Return the files that may call a function, or of one that is empty, those of its program
@@ -478,10 +551,6 @@ class Project:
             and (function or name in (self._text(path) or ""))
             and self._speaks(path, home)
         )
-
-    def _is_seldom(self, key: tuple[Definition, Flag], seen: set[tuple[Definition, Flag]]) -> bool:
-        found = list(self._flag_given(*key, seen))
-        return all(found) and (bool(found) or key[1].default is not None)
 
     def calling(self, target: Definition) -> Iterator[tuple[Module, cst.Call]]:
         """Yield the calls of a function in other files as nodes, to be used at once."""
@@ -521,11 +590,15 @@ class Project:
     def _each_caller(self, target: Definition) -> Iterator[tuple[str, tuple[str, ...]]]:
         every = self._every() or ()
         cls, _, name = target.name.rpartition(".")
-        for path in sorted(self._words(every).get(name, ())):
+        calling = self._words(every).get(name, set())
+        mentioning = self._mentioning(cls) if cls and calling else frozenset()
+        if cls and not telling(name):
+            calling = calling & mentioning
+        for path in sorted(calling):
             if path == target.path or not self._speaks(path, target.path):
                 continue
             if cls:
-                near = self._mention(path, cls) or self._alone(target, path)
+                near = path in mentioning or self._alone(target, path)
                 names = {name} if near else set()
             else:
                 names = self._names_for(path, target)
@@ -538,12 +611,21 @@ class Project:
         if path not in self._asides:
             self._asides[path] = speaks_for(path[root:].replace(os.sep, "/"))
         folder = self._asides[path]
-        return folder is not None and called[root:].replace(os.sep, "/").startswith(folder)
+        return folder == "" or (
+            folder is not None and called[root:].replace(os.sep, "/").startswith(folder)
+        )
 
-    def _mention(self, path: str, name: str) -> bool:
-        if (path, name) not in self._mentions:
-            self._mentions[path, name] = name in (self._text(path) or "")
-        return self._mentions[path, name]
+    def _mentioning(self, cls: str) -> frozenset[str]:
+        """Return the files whose text holds the name of a class, which has dots where it stands in
+        another class."""
+        if not self._vocabulary:
+            texts = ((path, self._text(path) or "") for path in self._every() or ())
+            self._vocabulary.append(Vocabulary(texts))
+        holding = self._vocabulary[0].holding
+        found = frozenset.intersection(*map(holding, cls.split(".")))
+        if "." in cls:
+            return frozenset(path for path in found if cls in (self._text(path) or ""))
+        return found
 
     def _names_for(self, path: str, target: Definition) -> set[str]:
         """Return the last names under which a file's import statements let it call a top-level

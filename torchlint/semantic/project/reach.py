@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-
-from torchlint.source.python import parsed
+from functools import lru_cache
 
 MINE, OTHERS, OUTSIDE = "mine", "others", "outside"
 """Where the name of a module leads: to the file asked about, to another one of the project, or out
@@ -24,6 +25,8 @@ _AT_RUN_TIME = frozenset(
 """Functions that import what no import statement names."""
 _WHOLE = frozenset(("vars", "dir", "__dict__", "getmembers"))
 """What gives all names of a module at once."""
+_LAST_NAME = re.compile(r"[.:](\w+)\Z")
+"""The name at the end of a target of ``mock.patch`` or of an entry point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Aim:
     leads: Callable[[str], str]
 
 
+@lru_cache(20_000)
 def stem_of(path: str) -> str:
     """Return the last part of the name of a file's module."""
     return os.path.basename(
@@ -46,26 +50,83 @@ def stem_of(path: str) -> str:
     ).removesuffix(".py")
 
 
-def reaches(text: str, aim: Aim) -> bool:
-    """Say whether a file's code may read or replace the name; a text that Python does not accept
-    may."""
-    tree = parsed(text)
-    if tree is None:
-        return True
-    nodes = list(ast.walk(tree))
-    roots: dict[str, str] = {}
-    for node in nodes:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What of a file's code decides which names of other modules it may read or replace.
+
+    Args:
+        imports: the import statements.
+        free: whether a call may import what no import statement names.
+        whole: whether a module's names may be taken all at once, or by a name that is computed.
+        strings: the strings that are a name.
+        ends: the names at the end of the other strings.
+        attributes: by attribute the names that it is read from, through any number of attributes;
+            None stands for what is no name.
+    """
+
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    free: bool
+    whole: bool
+    strings: frozenset[str]
+    ends: frozenset[str]
+    attributes: Mapping[str, set[str | None]]
+
+    def reaches(self, aim: Aim) -> bool:
+        """Say whether the code may read or replace the name."""
+        roots: dict[str, str] = {}
+        for node in self.imports:
             for local, where in _imported(node, aim):
                 if not local:
                     return True
                 roots[local] = MINE if MINE in (where, roots.get(local)) else where
-    spelled = {node.id for node in nodes if isinstance(node, ast.Name)}
-    spelled |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    free = bool(spelled & _AT_RUN_TIME)
-    if MINE in roots.values() and (spelled & _WHOLE or any(map(_computed, nodes))):
-        return True
-    return any(_leads_there(node, aim, roots, free) for node in nodes)
+        mine = MINE in roots.values()
+        if mine and self.whole:
+            return True
+        near = self.free or mine
+        if aim.name in self.ends or (near and aim.name in self.strings):
+            return True
+        return any(
+            roots[root] != OUTSIDE if root in roots else near
+            for root in self.attributes.get(aim.name, ())
+        )
+
+
+def reach(tree: ast.Module) -> Reach:
+    """Return what a file's code reaches."""
+    imports: list[ast.Import | ast.ImportFrom] = []
+    strings: set[str] = set()
+    ends: set[str] = set()
+    attributes: defaultdict[str, set[str | None]] = defaultdict(set)
+    names: set[str] = set()
+    computed = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            root: ast.expr = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            attributes[node.attr].add(root.id if isinstance(root, ast.Name) else None)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                end = _LAST_NAME.search(node.value)
+                if end is not None:
+                    ends.add(end[1])
+                else:
+                    strings.add(node.value)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            imports.append(node)
+        elif isinstance(node, ast.Call):
+            computed = computed or _computed(node)
+    names |= attributes.keys()
+    return Reach(
+        tuple(imports),
+        not names.isdisjoint(_AT_RUN_TIME),
+        computed or not names.isdisjoint(_WHOLE),
+        frozenset(strings),
+        frozenset(ends),
+        attributes,
+    )
 
 
 def _imported(node: ast.Import | ast.ImportFrom, aim: Aim) -> Iterator[tuple[str, str]]:
@@ -85,28 +146,10 @@ def _imported(node: ast.Import | ast.ImportFrom, aim: Aim) -> Iterator[tuple[str
         yield item.asname or item.name, below if below == MINE or where == OUTSIDE else OTHERS
 
 
-def _computed(node: ast.AST) -> bool:
-    """Say whether a node is a ``getattr`` of a name that is not written out."""
+def _computed(node: ast.Call) -> bool:
+    """Say whether a call is a ``getattr`` of a name that is not written out."""
     return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
+        isinstance(node.func, ast.Name)
         and node.func.id in ("getattr", "setattr", "delattr")
         and not (len(node.args) > 1 and isinstance(node.args[1], ast.Constant))
     )
-
-
-def _leads_there(node: ast.AST, aim: Aim, roots: dict[str, str], free: bool) -> bool:
-    near = free or MINE in roots.values()
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        # A target of mock.patch, the name for getattr or setattr.
-        return node.value.endswith((f".{aim.name}", f":{aim.name}")) or (
-            near and node.value == aim.name
-        )
-    if not isinstance(node, ast.Attribute) or node.attr != aim.name:
-        return False
-    root: ast.expr = node.value
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if isinstance(root, ast.Name) and root.id in roots:
-        return roots[root.id] != OUTSIDE
-    return near

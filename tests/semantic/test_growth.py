@@ -1,0 +1,92 @@
+"""What a question costs that goes from file to file: it looks at each file a bounded number of
+times, and not along each way through the project."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checking import job
+from tests.semantic.test_project import analysed, probe, write
+from torchlint.run.projects import forget, outside_of
+from torchlint.semantic.project import programs
+from torchlint.semantic.project.project import Project
+from torchlint.semantic.time.heat import Grade, heat_of
+
+FILES = 12
+
+
+def library(odd: str = "log") -> dict[str, str]:
+    """Return files in which each function calls all the others and hands them its flag; `odd` is
+    what one of the calls gives."""
+    names = [f"step{one}" for one in range(FILES)]
+    files = {}
+    for name in names:
+        calls = "\n".join(
+            f"    {other}(x, log={odd if (name, other) == ('step1', 'step0') else 'log'})"
+            for other in names
+            if other != name
+        )
+        imports = "\n".join(f"from mod_{other} import {other}" for other in names if other != name)
+        files[f"mod_{name}.py"] = (
+            f"import torch\n{imports}\n\ndef {name}(x, log=False):\n{calls}\n"
+            f"    if log:\n        probe()\n"
+        )
+    files["train.py"] = (
+        "import torch\nfrom mod_step0 import step0\n\n"
+        "def train(model, loader, optimizer):\n"
+        "    for x in loader:\n        loss = model(x.cuda())\n        loss.backward()\n"
+        "        optimizer.step()\n        step0(loss)\n"
+    )
+    return files
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Counter[Any]:
+    """Count the calls of a method by its first argument."""
+    calls: Counter[Any] = Counter()
+    original: Callable[..., Any] = getattr(owner, name)
+
+    def counting(self: Any, first: Any, *rest: Any) -> Any:
+        calls[first] += 1
+        assert calls.total() < 50 * FILES**2, f"{name} is called along each way"
+        return original(self, first, *rest)
+
+    monkeypatch.setattr(owner, name, counting)
+    return calls
+
+
+@pytest.mark.parametrize(("odd", "hot"), [("log", False), ("True", True)])
+def test_flags_are_asked_of_each_function_and_not_along_each_way(
+    odd: str, hot: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = counted(monkeypatch, Project, "_flag_calls")
+    module = analysed(tmp_path, library(odd), "mod_step0.py")
+    assert (heat_of(module, probe(module)).grade >= Grade.TRAIN) is hot
+    assert calls
+
+
+def test_imports_of_a_project_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which files run together is asked about each file, and worked out once for all."""
+    read: Counter[str] = Counter()
+    original = programs.named_modules
+
+    def reading(text: str) -> tuple[list[tuple[str, tuple[str, ...]]], set[str]]:
+        read[text] += 1
+        return original(text)
+
+    monkeypatch.setattr("torchlint.semantic.project.project.named_modules", reading)
+    files = library()
+    write(tmp_path, files)
+    forget()
+    for name, text in files.items():
+        outside = outside_of(job(text, name=name, root=str(tmp_path)))
+        assert outside.others_say(lambda text: "optimizer" in text, near=False, by_place=True) is (
+            name != "train.py"
+        )
+    assert read == Counter(files.values())

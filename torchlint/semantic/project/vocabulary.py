@@ -1,0 +1,37 @@
+"""Which files of a project hold a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_WORD = re.compile(r"\w+")
+_IMPORTING = re.compile(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
+
+
+def imported_words(text: str) -> frozenset[str]:
+    """Return the words behind ``import`` and ``from`` at the head of a line."""
+    return frozenset(word for rest in _IMPORTING.findall(text) for word in _WORD.findall(rest))
+
+
+class Vocabulary:
+    """The words of all files of a project.
+
+    Args:
+        texts: the files, each with its text.
+    """
+
+    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
+        self._files: dict[str, list[str]] = {}
+        for path, text in texts:
+            for word in set(_WORD.findall(text)):
+                self._files.setdefault(word, []).append(path)
+        self._words = "\n".join(["", *self._files, ""])
+        self._holding: dict[str, frozenset[str]] = {}
+
+    def holding(self, name: str) -> frozenset[str]:
+        """Return the files whose text holds a name, also inside of a longer word."""
+        if name not in self._holding:
+            words = re.findall(rf"\w*{re.escape(name)}\w*", self._words)
+            self._holding[name] = frozenset(path for word in words for path in self._files[word])
+        return self._holding[name]
