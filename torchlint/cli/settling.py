@@ -36,7 +36,7 @@ from torchlint.source.document import Document, encode, fixable, generated
 from torchlint.source.write import refused
 
 MAX_ROUNDS = 10
-Run = Callable[[Iterable[Job]], Generator[FileReport, None, None]]
+Reports = Generator[FileReport, None, None]
 Fact = tuple[str, str]
 """What a report rests on, see `torchlint.base.trail`."""
 
@@ -75,8 +75,8 @@ class Settling:
     catalog: Catalog
     writing: bool
     job: Callable[[Document, Target], Job]
-    run: Run
-    confirm: Run
+    run: Callable[[Sequence[Job]], Reports]
+    confirm: Callable[[Iterable[Job]], Reports]
     told: list[str] = field(init=False, default_factory=list)
     _at: dict[str, int] = field(init=False, default_factory=dict)
     _documents: dict[str, Document] = field(init=False, default_factory=dict)
