@@ -332,6 +332,8 @@ class Session:
 
     def _unwritten(self, group: Sequence[int], words: str) -> None:
         """Say once of files that belong together why none of them was written."""
+        from torchlint.cli.settling import unchanged
+
         names = {index: self._changed[index][0].filename for index in group}
         at = next((i for i in group if words.startswith(f"{names[i]}: ")), group[0])
         said = words.removeprefix(f"{names[at]}: ")
@@ -340,7 +342,7 @@ class Session:
             said += f"; so {' and '.join(others)} not either, which is fixed with it"
         for index in group:
             report = self.files[index]
-            report = dataclasses.replace(report, applied=0, unsafe=0, later=0, before="", after="")
+            report = unchanged(report)
             if index == at:
                 note = Note(NoteKind.UNWRITTEN, names[at], said)
                 report = dataclasses.replace(report, notes=(*report.notes, note))
