@@ -282,7 +282,11 @@ GOLDEN = """train.py:15: total += loss.item()
 
 train.py:16: return total / len(loader)
 
-  No rule has anything to say here: nothing on the line is what a rule looks for.
+  No rule objects. These look at such code, and no single fact keeps them silent:
+  TL106 constant-moved-every-forward: looked at `len(loader)`
+      it asked last: `len(loader)` is not known to send host data to the device
+  Others asked about the line, and nothing of what they ask holds: TL101, TL102, TL103, TL110,
+    TL113, TL404, TL501, TL604.
 
   How often
       runs once for each call of train(): nothing shows that train() is called in a step
@@ -298,3 +302,16 @@ train.py:16: return total / len(loader)
 def test_the_demo_is_explained_word_for_word(ours) -> None:
     ours.write("train.py", DEMO.read_bytes())
     assert ours("check", "train.py:15", "train.py:16", "--explain", code=0).stdout == GOLDEN
+
+
+def test_the_root_is_that_of_check(ours) -> None:
+    """Without a mark of a project the root is the folder that `check` starts in: imports from it
+    are followed."""
+    (ours.cwd / ".git").rmdir()
+    ours.write("parts/sizes.py", "def device():\n    return 'cpu'\n")
+    ours.write(
+        "train/run.py",
+        "import torch\nfrom parts.sizes import device\nx = torch.zeros(3).to(device())\n",
+    )
+    out = ours("check", "train/run.py:3", "--explain", code=0).stdout
+    assert "`x`: tensor on the CPU" in out

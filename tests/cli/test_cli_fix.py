@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,12 +48,10 @@ def test_exit_codes_and_what_is_written(
 def test_says_what_it_did(cli, source: Source) -> None:
     cli.write("a.py", source("slow", "slow", "odd"))
     done = cli("fix", code=1)
-    assert done.stderr == "Would fix 2 findings in 1 file. 1 more fix with `--unsafe-fixes`.\n"
+    rest = "2 findings in 1 file with 2 edits. 1 more with `--unsafe-fixes`.\n"
+    assert done.stderr == f"Would fix {rest}"
     done = cli("fix", "--apply", code=0)
-    assert (done.stdout, done.stderr) == (
-        "",
-        "Fixed 2 findings in 1 file. 1 more fix with `--unsafe-fixes`.\n",
-    )
+    assert (done.stdout, done.stderr) == ("", f"Fixed {rest}")
     done = cli("fix", "--apply", "-q", code=0)
     assert (done.stdout, done.stderr) == ("", "")
 
@@ -105,7 +104,7 @@ def test_read_only_file_is_said_and_fails(cli, source: Source) -> None:
     other = cli.write("b.py", source("slow"))
     done = cli("fix", "--apply", code=1)
     assert "a.py: not written: is read-only" in done.stderr
-    assert "Fixed 1 finding in 1 file." in done.stderr
+    assert "Fixed 1 finding in 1 file with 1 edit." in done.stderr
     assert path.read_text() == source("slow")
     assert "fine" in other.read_text()
     done = cli("check", "--fix", code=1)
@@ -228,3 +227,72 @@ def test_what_a_killed_run_left_of_a_hard_linked_file_is_told_until_it_is_put_ri
     cli("fix", "--apply", code=0)
     assert "slow()" not in file.read_text()
     assert file.samefile(cli.cwd / "linked")
+
+
+def noted(cli, *names: str) -> Path:
+    """Write a program with unsafe fixes far from each other, as git has it."""
+    calls = "".join(f"torch.{name}()\n" + "x = 1\n" * 9 for name in names)
+    path = cli.write("a.py", f"import torch\n{calls}")
+    subprocess.run(["git", "init", "-q"], cwd=cli.cwd, check=True)
+    return path
+
+
+def test_each_hunk_says_which_fix_and_what_it_may_change(cli) -> None:
+    noted(cli, "slow", "odd", "odd")
+    lines = cli("fix", "--unsafe-fixes", code=1).stdout.splitlines()
+    assert lines[:2] == ["# a.py:12, 22: TL102 (unsafe): It may round.", "--- a/a.py"]
+    hunks = [line.partition(" @@ ")[2] for line in lines if line.startswith("@@")]
+    assert hunks == ["TL101", "TL102 (unsafe)", "TL102 (unsafe)"]
+    safe = cli("fix", code=1).stdout
+    assert "#" not in safe
+    assert "@@ TL101\n" in safe
+
+
+@pytest.mark.parametrize(
+    "tool", [("git", "apply", "fix.patch"), ("patch", "-p1", "-i", "fix.patch")]
+)
+def test_a_patch_with_notes_applies(cli, tool: tuple[str, ...]) -> None:
+    """Notes stand before each file's part, also between those of two files."""
+    path = noted(cli, "slow", "odd", "odd")
+    other = cli.write("b.py", "import torch\ntorch.odd()")
+    cli("fix", "--unsafe-fixes", "-o", "fix.patch", code=1)
+    assert (cli.cwd / "fix.patch").read_text().count("# ") == 2
+    subprocess.run(tool, cwd=cli.cwd, check=True, capture_output=True)
+    assert path.read_text().count("torch.fine()") == 3
+    assert other.read_text() == "import torch\ntorch.fine()"
+
+
+def test_what_check_counts_is_what_fix_counts(ours) -> None:
+    """One fix mends several findings of the loop: those that read a value, and those of a copy."""
+    demo = Path(__file__).parents[2] / "fixtures" / "demo" / "train.py"
+    ours.write("train.py", demo.read_bytes())
+    fixable = ours("check", "--unsafe-fixes", code=1).stdout
+    shown = ours("fix", "--unsafe-fixes", code=1).stderr
+    done = ours("fix", "--unsafe-fixes", "--apply", code=0).stderr
+    count = re.search(r"(\d+) fixable", fixable)
+    assert count
+    assert f"Would fix {count[1]} findings in 1 file " in shown
+    assert f"Fixed {count[1]} findings in 1 file " in done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--output-format", "json"), "--output-format json: fix writes a patch and no report"),
+        (("--output-format", "sarif:x"), "--output-format sarif:x: fix writes a patch"),
+        (("--apply", "-o", "x"), "--output-file: with --apply no patch is printed"),
+    ],
+)
+def test_what_fix_cannot_write_is_refused(
+    cli, source: Source, arguments: tuple[str, ...], words: str
+) -> None:
+    path = cli.write("a.py", source("slow"))
+    done = cli("fix", *arguments, code=2)
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+    assert path.read_text() == source("slow")
+
+
+def test_no_cache_is_an_option_as_of_check(cli, source: Source) -> None:
+    cli.write("a.py", source("slow"))
+    assert cli("fix", "--no-cache", code=1).stdout == cli("fix", code=1).stdout

@@ -165,3 +165,50 @@ def test_wants_color(
     choice: str, terminal: bool, environment: dict[str, str], wanted: bool
 ) -> None:
     assert wants_color(choice, terminal, environment) is wanted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("chek", "."), "there is no command 'chek'; did you mean 'torchlint check'?"),
+        (("a.py",), "there is no command 'a.py'; to check it, write 'torchlint check a.py'"),
+        (("nothing",), "there is no command 'nothing'; see 'torchlint --help'"),
+        (("check", "--select", "tl101"), "unknown rule 'tl101'; did you mean 'TL101'?"),
+        (("check", "--select", "tl1"), "unknown rule 'tl1'; did you mean 'TL1'?"),
+        (("rule", "tl102"), "unknown rule 'tl102'; did you mean 'TL102'?"),
+        (
+            ("check", "--select", "TL101", "TL102"),
+            "TL102 is a rule, and no file: join rules by commas, as in --select TL101,TL102",
+        ),
+        (
+            ("verify", ".", "main.py", "--epochs", "3"),
+            "--epochs is no option of verify; put -- before the program: "
+            "torchlint verify . -- main.py --epochs 3",
+        ),
+        (
+            ("profile", "-m", "pkg.main", "--epochs", "3"),
+            "put -- before the program: torchlint profile -- -m pkg.main --epochs 3",
+        ),
+    ],
+)
+def test_mistakes_are_said_in_one_line(cli, arguments: tuple[str, ...], words: str) -> None:
+    cli.write("a.py", "x = 1\n")
+    done = cli(*arguments, code=2)
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_file_may_be_named_like_a_rule(cli) -> None:
+    cli.write("TL102", "import torch\ntorch.slow()\n")
+    assert "TL101" in cli("check", "TL102", code=1).stdout
+
+
+def test_an_option_that_verify_lacks_is_said_plainly_where_no_program_is_in_sight(cli) -> None:
+    assert "No such option" in cli("verify", ".", "--epochs", "3", code=2).stderr
+
+
+@pytest.mark.parametrize("key", ["include", "exclude", "extend-exclude"])
+def test_a_bad_glob_is_said_with_its_file_and_key(cli, key: str) -> None:
+    cli.write("torchlint.toml", f"timeout = 3\n{key} = ['[']\n")
+    done = cli("check", code=2)
+    assert f"torchlint.toml:2: {key}: the glob '[' can match nothing" in done.stderr

@@ -59,6 +59,9 @@ def run(shell: str, line: str, folder: Path) -> str:
         ("torchlint check --write-b", "--write-baseline"),
         ("torchlint check --output-format sar", "sarif"),
         ("torchlint completion f", "fish"),
+        ("torchlint rule TL90", "TL909"),
+        ("torchlint rule blocking", "blocking-batch-copy"),
+        ("torchlint check --select TL101,TL90", "TL101,TL909"),
     ],
 )
 @pytest.mark.parametrize("shell", ["bash", "fish"])

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.checking import check, every_code
+from tests.checking import check, every_code, rules
 from tests.engine.explaining import explained, program, report
-from torchlint.base.explanation import State, Verdict
+from torchlint.base.explanation import ExplainedReport, State, Verdict
 from torchlint.catalog import rule_file
+from torchlint.report.explained import render
 from torchlint.semantic.question import QUESTIONS
+from torchlint.testing.promises import programs
 
 PACKAGE = Path(rule_file.__file__).parents[1]
 FIXTURES = PACKAGE.parent / "fixtures"
@@ -186,11 +188,84 @@ def test_a_suppression_that_does_nothing_is_flagged_on_its_line() -> None:
 
 
 def test_a_rule_asked_for_by_name_tells_what_it_is_about() -> None:
-    source, row = program(SYNC, "hot")
+    source, row = program("step = 7", "hot")
     found = explained(source, row, codes=frozenset({"TL101"}), named=("TL101",))
     (verdict,) = (each for each in found.verdicts if each.code == "TL101")
     assert verdict.state is State.ABSENT
     assert verdict.because.endswith("; nothing of that kind is on this line")
+
+
+def test_a_rule_that_looks_and_is_silent_tells_what_it_asked_last() -> None:
+    source, row = program(SYNC, "hot")
+    found = explained(source, row, codes=frozenset({"TL101"}), named=("TL101",))
+    (verdict,) = (each for each in found.verdicts if each.code == "TL101")
+    assert (verdict.state, verdict.expression) == (State.ASKED, SYNC)
+    assert verdict.because == f"`{SYNC}` reads no single value of a device tensor"
+    assert "No rule has anything to say" not in told(report(source, row))
+
+
+def told(found: ExplainedReport) -> str:
+    return " ".join(render([found], color=False).split())
+
+
+BY_SPELLING = {
+    ("TL204", 1),
+    ("TL301", 0),
+    ("TL301", 1),
+    ("TL301", 2),
+    ("TL406", 0),
+    ("TL406", 1),
+    ("TL408", 1),
+    ("TL505", 1),
+    ("TL602", 0),
+    ("TL802", 2),
+    ("TL803", 1),
+    ("TL901", 1),
+    ("TL902", 1),
+    ("TL906", 1),
+}
+"""Leave-alone examples without any node that the rule looks at: other names, other statements."""
+LEFT_ALONE = [
+    (info.code, index, source)
+    for info in rules()
+    for index, source in enumerate(programs(info, "Leave alone"))
+    if any(trigger in source.encode() for trigger in info.triggers)
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "source"),
+    [(code, source) for code, index, source in LEFT_ALONE if (code, index) not in BY_SPELLING],
+)
+def test_where_a_rule_looks_it_is_never_said_that_none_does(code: str, source: str) -> None:
+    """In each example that a page says to leave alone, the rule is heard of, with a reason."""
+    rows = [row for row, line in enumerate(source.split("\n"), 1) if line.strip()]
+    found = report(source, *rows, codes=frozenset({code}))
+    every = [each for place in found.explanations for each in place.verdicts]
+    heard = [each for each in every if each.code == code]
+    assert heard
+    assert all(each.state in (State.SILENT, State.LOOKED, State.ASKED) for each in heard)
+    assert any(each.because for each in heard)
+
+
+@pytest.mark.parametrize(
+    "store", ["acc[step] = loss", "acc[step], y = loss, y", "acc[0][1] = loss"]
+)
+def test_what_is_stored_into_is_no_origin_of_it(store: str) -> None:
+    """``acc[i] = loss`` reads `acc`, binds nothing, and reads no element."""
+    source, row = program(store, "hot")
+    beliefs = {each.expression: each for each in explained(source, row).beliefs}
+    origin = [link.text for link in beliefs["acc"].origin]
+    assert origin == ["`acc` = `torch.zeros(1, device=device)`"]
+    assert not any(each.startswith("acc[step]") for each in beliefs)
+    assert "acc[0][1]" not in beliefs
+
+
+@pytest.mark.parametrize("given", ["outs", "range(9)", "x.shape", "loader.dataset.items()"])
+def test_an_ordinary_loop_is_no_loop_over_modules_that_differ(given: str) -> None:
+    source, row = program(f"for each in {given}: print(each)", "hot")
+    said = told(report(source, row))
+    assert "modules differ" not in said
 
 
 def test_an_argument_that_decides_is_named() -> None:

@@ -85,7 +85,7 @@ def test_c01_unusable_pyproject(fault: Fault, name: str) -> None:
         ("[severity]\nTL999 = 'error'", "severity: unknown rule 'TL999'"),
         ("[per-file-ignores]\n'*.py' = ['TL99']", "per-file-ignores: unknown rule 'TL99'"),
         ("select = []", "torchlint.toml:1: select is empty, so nothing would be checked"),
-        ("exclude = ['[']", "exclude: the glob '[' can match nothing"),
+        ("exclude = ['[']", "torchlint.toml:1: exclude: the glob '[' can match nothing"),
     ],
     ids="key type list choice code name severity per-file empty glob".split(),
 )

@@ -211,7 +211,7 @@ def test_f05_each_real_file_once_whatever_links_lead_to_it(fault: Fault) -> None
     fault.holds("I3", len(done.findings()) == 2, done.text)
     done = fault.run("fix", ".", "again", "two.py", "pkg/loop", "--apply")
     exits(fault, done, 0)
-    says(fault, done, "Fixed 2 findings in 2 files.")
+    says(fault, done, "Fixed 2 findings in 2 files with 2 edits.")
     fault.others_fixed()
     fault.holds("I4", (fault.folder / "pkg/mod.py").read_text() == FIXED)
     fault.holds(
@@ -353,7 +353,7 @@ def test_f09_a_read_only_file_is_not_written(fault: Fault, command: Sequence[str
     done = fault.run("fix", ".", "--apply", command=command)
     exits(fault, done, 1)
     fault.others_fixed()
-    says(fault, done, "Fixed 1 finding in 1 file.")
+    says(fault, done, "Fixed 1 finding in 1 file with 1 edit.")
     for name, mode in modes.items():
         state = (fault.folder / name).stat()
         fault.holds(
@@ -790,7 +790,7 @@ def test_f16_a_file_that_is_named_in_many_ways_is_checked_once(fault: Fault) -> 
     fault.holds("I3", len(done.of("good.py")) == 1, done.text)
     done = fault.run("fix", *ways, "--apply")
     exits(fault, done, 0)
-    says(fault, done, "Fixed 2 findings in 2 files.")
+    says(fault, done, "Fixed 2 findings in 2 files with 2 edits.")
     fault.others_fixed()
     fault.holds("I4", (fault.folder / "pkg/mod.py").read_text() == FIXED)
 

@@ -48,8 +48,27 @@ async def test_an_unsafe_fix_says_what_it_changes(editor: Editor) -> None:
     uri = editor.write("a.py", UNSAFE)
     await editor.shown(uri, UNSAFE)
     fix = (await editor.actions(uri, 2))[0]
-    assert "(unsafe: " in fix.title
+    assert fix.title.endswith(" (unsafe)")
     assert not fix.is_preferred
+
+
+async def test_a_title_is_a_sentence_and_each_is_there_once(editor: Editor) -> None:
+    uri = editor.write("a.py", TWO)
+    await editor.shown(uri, TWO)
+    titles = [each.title for each in await editor.actions(uri, 5)]
+    assert len(set(titles)) == len(titles)
+    assert sum("Ignore on this line" in each for each in titles) == 1
+    assert sum(each.startswith("TL102: ") and ", column " in each for each in titles) == 2
+    assert max(map(len, titles)) < 80
+
+
+async def test_where_the_pointer_rests_it_is_told_what_an_unsafe_fix_changes(
+    editor: Editor,
+) -> None:
+    uri = editor.write("a.py", UNSAFE)
+    await editor.shown(uri, UNSAFE)
+    told = await hovered(editor, uri, 2, 3)
+    assert "Its fix is unsafe: " in told
 
 
 async def test_a_withheld_fix_is_shown_with_its_reason(editor: Editor) -> None:

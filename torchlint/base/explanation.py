@@ -112,6 +112,10 @@ class State(enum.Enum):
     YIELDED = "yielded"
     OFF = "off"
     SILENT = "silent"
+    LOOKED = "looked"
+    """It looks at such code, and no single fact keeps it silent; told where nothing else is."""
+    ASKED = "asked"
+    """It asked something about the line, and nothing of that holds; told as above."""
     ABSENT = "absent"
     """It was asked for by name, and finds nothing here that it is about."""
 

@@ -246,6 +246,22 @@ class Suppressed:
 
 
 @dataclass(frozen=True, slots=True)
+class AppliedFix:
+    """A fix that was applied: the code of its finding, how safe it is and what it may change.
+
+    `row` is where its finding starts in the text as it was read, and `rows` are those of its edits
+    there. In a notebook they are counted in the cell `cell`.
+    """
+
+    code: str
+    safety: Safety
+    note: str
+    row: int
+    rows: tuple[int, ...]
+    cell: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FileReport:
     """All that is known about one file after a run.
 
@@ -254,9 +270,10 @@ class FileReport:
     reader knows: of each changed cell its number (see `Edit`), its source before and its source
     after. `suppressed` holds the findings that comments and baselines keep out of `findings`; those
     of comments have neither fixes nor reasons why they are hot.
-    `applied` counts the fixes applied, and `unsafe` those among them that are not safe; `later` is
-    how many of them, at the least, could be applied only when others were; `source` holds excerpt
-    lines for reports: cell, row, text.
+    `applied` counts the findings that were fixed, `unsafe` those among them whose fix is not safe,
+    and `later` those, at the least, whose fix could be applied only when others were. `edits` says
+    how many places were changed for them, and `fixes` are the fixes that did it. `source` holds
+    excerpt lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state:
     `torchlint.base.trail`; None where that is not known.
     `joint` holds, of a fix run, the findings of the text as it was read whose fix, allowed, changes
@@ -276,6 +293,8 @@ class FileReport:
     unsafe: int = 0
     joint: tuple[Finding, ...] = ()
     later: int = 0
+    edits: int = 0
+    fixes: tuple[AppliedFix, ...] = ()
 
 
 def normalised(statement: str) -> str:

@@ -140,6 +140,10 @@ class Catalog:
         info = self._by_name.get(selector)
         return len(info.code if info else selector)
 
+    def stands_for(self, selector: str) -> bool:
+        """Say whether a word is a selector, be it written in small letters."""
+        return bool(self._meaning(selector) or self._meaning(selector.upper()))
+
     def _meaning(self, selector: str) -> frozenset[str]:
         if selector == "ALL":
             return self.codes
@@ -159,6 +163,8 @@ class Catalog:
 
         known = (*self.codes, *self._by_name, "ALL")
         selector = selector[:40]
+        if self._meaning(selector.upper()):
+            return f"; did you mean {selector.upper()!r}?"
         near = difflib.get_close_matches(selector, known, 1)
         near = near or difflib.get_close_matches(selector.upper(), known, 1)
         return f"; did you mean {near[0]!r}?" if near else "; 'torchlint rules' lists all"

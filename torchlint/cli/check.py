@@ -13,7 +13,7 @@ from torchlint.base.finding import NoteKind, Severity
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import add_ignore, show
 from torchlint.cli.check_options import Checking, check_options, refuse_contradictions
-from torchlint.cli.destinations import check_destinations, refuse_files, to_files, write_reports
+from torchlint.cli.destinations import check_destinations, refuse_reports, to_files, write_reports
 from torchlint.cli.filters import Filters
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
@@ -94,7 +94,7 @@ def checked(given: Given) -> int:
 def _check_reports(found: Scope, given: Given) -> None:
     """Refuse reports that cannot be made or written, before any work is done."""
     if given["diff"]:
-        refuse_files(given, "check --diff")
+        refuse_reports(given, "check --diff")
     check_destinations(given, {target.found.path for target in found.targets})
     printed = found.settings.output_format
     for option, asked in (

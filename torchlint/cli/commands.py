@@ -4,6 +4,7 @@ short one."""
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 
 import click
@@ -54,6 +55,21 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that words begin with; of others say what may be meant."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            import difflib  # only a mistake needs it
+
+            near = difflib.get_close_matches(name.lower(), COMMANDS, 1)
+            hint = f"did you mean 'torchlint {near[0]}'?" if near else "see 'torchlint --help'"
+            if not near and os.path.exists(name):
+                hint = f"to check it, write 'torchlint check {name}'"
+            raise click.UsageError(f"there is no command {name!r}; {hint}")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:

@@ -103,14 +103,16 @@ def check_destinations(given: Mapping[str, Any], inputs: Set[str]) -> None:
         before[real] = option
 
 
-def refuse_files(given: Mapping[str, Any], what: str) -> None:
-    """Refuse reports in files where a command prints something else.
+def refuse_reports(given: Mapping[str, Any], what: str) -> None:
+    """Refuse reports that the user asks for where a command prints something else.
 
     Raises:
         UsageError: there is one.
     """
-    for report in to_files(given):
-        raise UsageError(f"{report.option}: {what} writes a patch and no report")
+    for report in given["output_format"]:
+        raise UsageError(
+            f"{report.option}: {what} writes a patch and no report; `torchlint check` has reports"
+        )
 
 
 def write_reports(run: RunReport, reports: tuple[Asked, ...]) -> None:

@@ -43,7 +43,7 @@ def explain(given: Given, catalog: Catalog) -> int:
             go with --explain.
     """
     places = _places(given)
-    found = scope({**given, "paths": tuple(places)}, catalog)
+    found = scope({**given, "paths": tuple(places), "here": True}, catalog)
     format_ = _format(given, found)
     explained: list[ExplainedReport] = []
     code = 0

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from torchlint.base.errors import UsageError
 from torchlint.base.finding import FileReport, NoteKind
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import show
-from torchlint.cli.destinations import check_destinations, refuse_files
+from torchlint.cli.destinations import check_destinations, refuse_reports
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.patches import patch_bytes
@@ -20,7 +21,7 @@ from torchlint.cli.session import BROKEN, Session, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
-from torchlint.report.kit.words import pluralise, visible
+from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.summary import applied, undone
 
@@ -32,7 +33,7 @@ class _Fix(click.Command):
         end = args.index("--") if "--" in args else len(args)
         if "--proven" not in args[:end] or {"-h", "--help"} & {*args[:end]}:
             return super().parse_args(ctx, args)
-        words = [word for word in args[:end] if word != "--proven"]
+        words = [word for word in args[:end] if word not in ("--proven", "--no-cache")]
         patch = [] if "--apply" in words else ["--patch", STDIN]
         ctx.meta["torchlint.proven"] = [*patch, *words, *args[end:]]
         return super().parse_args(ctx, ["--proven"])
@@ -48,6 +49,9 @@ class _Fix(click.Command):
         "Only fixes that the program behind -- proves: `torchlint verify --patch -`, with --apply "
         "`verify --apply`; takes the options of verify."
     ),
+)
+@click.option(
+    "--no-cache", is_flag=True, help="As for check; fix never uses the results of earlier runs."
 )
 @click.pass_context
 def fix_command(ctx: click.Context, /, **given: Any) -> int:
@@ -72,7 +76,9 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
     found = scope(given, catalog)
     if given["show_settings"] or given["show_files"]:
         return show.shown(found, given)
-    refuse_files(given, "fix")
+    refuse_reports(given, "fix")
+    if given["apply"] and given["output_file"] is not None:
+        raise UsageError("--output-file: with --apply no patch is printed that it could hold")
     check_destinations(given, {target.found.path for target in found.targets})
     show.announce(found, given)
     return _apply(found, catalog, given) if given["apply"] else preview(found, catalog, given)
@@ -124,7 +130,7 @@ def _told(run: RunReport, verb: str) -> str:
         line = f"{verb} {applied(run)}."
     _, unsafe = fixable(run.findings())
     if unsafe and not run.unsafe_fixes:
-        line += f" {pluralise(unsafe, 'more fix')} with `--unsafe-fixes`."
+        line += f" {unsafe} more with `--unsafe-fixes`."
     return line
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +14,9 @@ from torchlint.base.finding import Severity
 from torchlint.cli.destinations import AskedType, printed_format
 from torchlint.settings import values
 from torchlint.settings.keys import FIELDS, KEYS, Key
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 Given = Mapping[str, Any]
@@ -28,7 +31,31 @@ def _comma_list(
     return items if value else None
 
 
-_RULES = {"multiple": True, "metavar": "RULE,...", "callback": _comma_list}
+def complete_rules(
+    _context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the codes and names of rules that begin as typed; of a list, its last one."""
+    from click.shell_completion import CompletionItem
+
+    from torchlint.catalog.rules import load_catalog
+
+    before, comma, typed = "", "", incomplete
+    if parameter.multiple:
+        before, comma, typed = incomplete.rpartition(",")
+    return [
+        CompletionItem(f"{before}{comma}{word}", help=info.title)
+        for info in load_catalog().rules
+        for word in (info.code, info.name)
+        if (typed and word.startswith((typed, typed.upper()))) or (not typed and word == info.code)
+    ]
+
+
+_RULES = {
+    "multiple": True,
+    "metavar": "RULE,...",
+    "callback": _comma_list,
+    "shell_complete": complete_rules,
+}
 _AS_OPTION: Mapping[values.Checker, Mapping[str, Any]] = {
     values.selection: _RULES,
     values.rules: _RULES,

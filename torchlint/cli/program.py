@@ -4,6 +4,7 @@ where it may write."""
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -26,7 +27,23 @@ class ProgramCommand(click.Command):
         at = args.index("--") if "--" in args else len(args)
         ctx.meta[COMMAND] = args[at + 1 :]
         ctx.meta[DASHES] = at < len(args)
-        return super().parse_args(ctx, args[:at])
+        try:
+            return super().parse_args(ctx, args[:at])
+        except click.NoSuchOption as error:
+            words = None if ctx.meta[DASHES] else _with_dashes(args)
+            if words is None:
+                raise
+            raise click.UsageError(
+                f"{error.option_name} is no option of {ctx.info_name}; put -- before the program: "
+                f"{ctx.command_path} {words}",
+                ctx,
+            ) from error
+
+
+def _with_dashes(args: Sequence[str]) -> str | None:
+    """Return a command line with ``--`` before its program, or None where none is in sight."""
+    at = next((at for at, word in enumerate(args) if word == "-m" or word.endswith(".py")), None)
+    return None if at is None else shlex.join([*args[:at], "--", *args[at:]])
 
 
 class Seconds(click.ParamType[float]):

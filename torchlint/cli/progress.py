@@ -7,13 +7,15 @@ import sys
 import time
 from typing import TypeVar
 
-from torchlint.cli.terminal import is_terminal
+from torchlint.cli.terminal import is_terminal, terminal_width
 from torchlint.report.kit.words import visible
 
 _Self = TypeVar("_Self", bound="Status")
 _PATIENCE = 1.0
 """Seconds before files are counted."""
 _PAUSE = 0.1
+_BAR = 30
+"""Characters of the bar."""
 
 
 class Status:
@@ -40,18 +42,32 @@ class Status:
 
 
 class Progress(Status):
-    """Shows ``12/345 files`` once a run takes long."""
+    """Shows ``[####------] 138/345 files`` once a run takes long; not in a build, whose terminal is
+    a file."""
 
     def __init__(self, total: int, wanted: bool) -> None:
         super().__init__(wanted)
+        if self.wanted:
+            from torchlint.run.cache_folder import on_ci
+
+            self.wanted = not on_ci()
         self.total = total
+        self.taken = 0
         self.done = 0
         self.next = time.monotonic() + _PATIENCE
 
     def step(self) -> None:
-        """Count one file."""
-        self.done += 1
+        """Count one file whose report was taken."""
+        self.taken += 1
+        self.waiting(0)
+
+    def waiting(self, ahead: int) -> None:
+        """Show how many files are done, `ahead` of them behind the one that is waited for."""
         now = time.monotonic()
-        if now >= self.next:
+        self.done = max(self.done, min(self.taken + ahead, self.total))
+        if self.wanted and now >= self.next:
             self.next = now + _PAUSE
-            self.show(f"{self.done}/{self.total} files")
+            full = _BAR * self.done // self.total
+            text = f"[{'#' * full}{'-' * (_BAR - full)}] {self.done}/{self.total} files"
+            # A line that the terminal breaks could not be wiped.
+            self.show(text[: terminal_width(sys.stderr) - 1])

@@ -8,6 +8,7 @@ import click
 
 from torchlint.base.errors import UsageError
 from torchlint.catalog.rules import Catalog, RuleInfo, load_catalog
+from torchlint.cli.options import complete_rules
 from torchlint.cli.output import complain
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import page_text, sections
@@ -43,7 +44,7 @@ def _with_manual(info: RuleInfo) -> dict[str, object]:
 
 
 @click.command("rule")
-@click.argument("code_or_name", metavar="CODE|NAME", required=False)
+@click.argument("code_or_name", metavar="CODE|NAME", required=False, shell_complete=complete_rules)
 @click.option("--all", "all_rules", is_flag=True, help="Show every rule.")
 @click.option(
     "--new",

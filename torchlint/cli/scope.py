@@ -25,7 +25,7 @@ from torchlint.settings.load import (
 from torchlint.source.discover import Found, SkipKind, Skipped, discover
 from torchlint.source.document import Document, byte_limit, loaded, read, read_up_to
 from torchlint.source.globs import matches
-from torchlint.source.paths import folder_under
+from torchlint.source.paths import folder_under, lies_in
 
 STDIN = "-"
 
@@ -141,6 +141,7 @@ class _Configured:
     def __init__(self, given: Given, catalog: Catalog) -> None:
         self.catalog = catalog
         self.isolated: bool = given["isolated"]
+        self.here: bool = given.get("here", False)
         self.named: str | None = None
         self.overrides: dict[str, object] = {}
         self.memory: dict[str, str | None] = {}
@@ -166,15 +167,21 @@ class _Configured:
         folder = path if os.path.isdir(path) else os.path.dirname(path)
         return in_folder(self._of_project(path), folder, self.declared)
 
+    def _start(self, path: str) -> str:
+        """Return where to look for the root of a path that no configuration holds for."""
+        here = os.path.realpath(os.curdir) if self.here and os.path.exists(os.curdir) else ""
+        return os.curdir if here and lies_in(path, here) else path
+
     def _of_project(self, path: str) -> Settings:
         if self.named is not None or self.isolated:
-            root = find_root(None, path)
+            root = find_root(None, self._start(path))
             return load_settings(
                 self.named, self.overrides, root=root, catalog=self.catalog, trusted=True
             )
         config = find_config(path, self.memory)
         if config is None:
-            return load_settings(None, self.overrides, start=path, catalog=self.catalog)
+            start = self._start(path)
+            return load_settings(None, self.overrides, start=start, catalog=self.catalog)
         if config not in self.by_config:
             self.by_config[config] = load_settings(config, self.overrides, catalog=self.catalog)
         return self.by_config[config]
@@ -196,7 +203,8 @@ def scope(
     """Find the files that a command's paths stand for.
 
     Args:
-        given: the command's parameters.
+        given: the command's parameters; ``here`` says that a root that nothing marks is the current
+            folder, for what lies in it, as if that were named.
         catalog: the rules.
         before: is told the settings of the paths that exist, before any file is looked for.
 
@@ -225,6 +233,7 @@ def scope(
     for settings, group in groups.items():
         discovery = discover(group, discover_options(settings))
         skipped.update(discovery.skipped)
+        _refuse_selectors(discovery.skipped, catalog)
         folders.update(discovery.folders)
         marks.update(discovery.marks)
         for found in discovery.files:
@@ -240,6 +249,20 @@ def scope(
         frozenset(marks),
         frozenset(configured.declared),
     )
+
+
+def _refuse_selectors(skipped: Sequence[Skipped], catalog: Catalog) -> None:
+    """Refuse paths that are rules, and no files: words behind the first of ``--select``.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for skip in skipped:
+        name = skip.filename
+        if skip.kind is SkipKind.ERROR and not os.path.lexists(name) and catalog.stands_for(name):
+            raise UsageError(
+                f"{name} is a rule, and no file: join rules by commas, as in --select TL101,{name}"
+            )
 
 
 def _of_stdin(filename: str | None, configured: _Configured) -> Scope:

@@ -40,6 +40,7 @@ from torchlint.source.former import former_content, half_written
 if TYPE_CHECKING:
     from torchlint.run.cache import Cache
     from torchlint.run.run import RunOptions
+    from torchlint.run.worker import Analyse
 
 Keep = Callable[[Target, FileReport], FileReport]
 """Gives the report of a file without the findings that shall not be seen."""
@@ -141,15 +142,23 @@ class Session:
     def _reports(
         self, targets: list[Target], options: RunOptions
     ) -> Generator[tuple[FileReport, Document, Target], None, None]:
-        from torchlint.run.run import run
-
-        with (
-            Progress(len(targets), self.progress) as progress,
-            closing(run(self._jobs(targets), options)) as reports,
-        ):
+        with closing(self._run(self._jobs(targets), len(targets), options)) as reports:
             for report in reports:  # in the order of the jobs
-                progress.step()
                 yield report, *self._pending.popleft()
+
+    def _run(
+        self, jobs: Iterable[Job], total: int, options: RunOptions, analyse: Analyse | None = None
+    ) -> Generator[FileReport, None, None]:
+        """Run jobs, and show how many are done."""
+        from torchlint.run.run import run
+        from torchlint.run.worker import analyse_job
+
+        with Progress(total, self.progress) as progress:
+            options = dataclasses.replace(options, waiting=progress.waiting)
+            with closing(run(jobs, options, analyse or analyse_job)) as reports:
+                for report in reports:
+                    progress.step()
+                    yield report
 
     def _settle(
         self, reports: Iterable[tuple[FileReport, Document, Target]], options: RunOptions
@@ -171,7 +180,7 @@ class Session:
                 self.catalog,
                 self.apply,
                 self._job,
-                lambda jobs: run(jobs, options, analyse_among),
+                lambda jobs: self._run(jobs, len(jobs), options, analyse_among),
                 lambda jobs: run(jobs, options, confirm_job),
             )
             settling.settle()
@@ -323,6 +332,8 @@ class Session:
 
     def _unwritten(self, group: Sequence[int], words: str) -> None:
         """Say once of files that belong together why none of them was written."""
+        from torchlint.cli.settling import unchanged
+
         names = {index: self._changed[index][0].filename for index in group}
         at = next((i for i in group if words.startswith(f"{names[i]}: ")), group[0])
         said = words.removeprefix(f"{names[at]}: ")
@@ -331,7 +342,7 @@ class Session:
             said += f"; so {' and '.join(others)} not either, which is fixed with it"
         for index in group:
             report = self.files[index]
-            report = dataclasses.replace(report, applied=0, unsafe=0, later=0, before="", after="")
+            report = unchanged(report)
             if index == at:
                 note = Note(NoteKind.UNWRITTEN, names[at], said)
                 report = dataclasses.replace(report, notes=(*report.notes, note))

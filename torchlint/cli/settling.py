@@ -19,6 +19,7 @@ from torchlint.base.content import text_digest
 from torchlint.base.errors import SourceError, TooLargeError
 from torchlint.base.finding import (
     INVALID_SYNTAX,
+    AppliedFix,
     Edit,
     FileReport,
     Finding,
@@ -30,13 +31,13 @@ from torchlint.base.trail import ASKED
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.scope import Scope, Target, read_target
 from torchlint.engine.job import Job
-from torchlint.engine.overlaps import spliced
+from torchlint.engine.overlaps import as_applied, rows_before, spliced
 from torchlint.settings.load import codes_for
 from torchlint.source.document import Document, encode, fixable, generated
 from torchlint.source.write import refused
 
 MAX_ROUNDS = 10
-Run = Callable[[Iterable[Job]], Generator[FileReport, None, None]]
+Reports = Generator[FileReport, None, None]
 Fact = tuple[str, str]
 """What a report rests on, see `torchlint.base.trail`."""
 
@@ -75,13 +76,16 @@ class Settling:
     catalog: Catalog
     writing: bool
     job: Callable[[Document, Target], Job]
-    run: Run
-    confirm: Run
+    run: Callable[[Sequence[Job]], Reports]
+    confirm: Callable[[Iterable[Job]], Reports]
     told: list[str] = field(init=False, default_factory=list)
     _at: dict[str, int] = field(init=False, default_factory=dict)
     _documents: dict[str, Document] = field(init=False, default_factory=dict)
     _texts: dict[str, str] = field(init=False, default_factory=dict)
     _applied: dict[int, list[Finding]] = field(init=False, default_factory=dict)
+    _edits: dict[str, int] = field(init=False, default_factory=dict)
+    _fixes: dict[str, list[AppliedFix]] = field(init=False, default_factory=dict)
+    _first: list[FileReport] = field(init=False, default_factory=list)
     _own: dict[int, list[FileReport]] = field(init=False, default_factory=dict)
     _because: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
     _groups: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
@@ -89,7 +93,7 @@ class Settling:
 
     def settle(self) -> None:
         """Fix until nothing is left, and say of fixes of several files that are not applied why."""
-        before = [file.report for file in self.files]
+        before = self._first = [file.report for file in self.files]
         self._at = {file.target.found.path: at for at, file in enumerate(self.files)}
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen()
@@ -196,8 +200,11 @@ class Settling:
             self._join(path for path, _ in parts)
             for path, each in parts:
                 edits.setdefault(path, set()).update(each)
+                row_before = rows_before(self._documents[path].text, self._text(path))
+                self._fixes.setdefault(path, []).append(as_applied(finding, each, row_before))
         for path, changes in edits.items():
             ordered = sorted({(edit.span, edit.text): edit for edit in changes}.items())
+            self._edits[path] = self._edits.get(path, 0) + len(ordered)
             self._texts[path] = spliced(self._text(path), (edit for _, edit in ordered))
         return frozenset(edits)
 
@@ -213,7 +220,7 @@ class Settling:
                 continue
             self._texts[path] = report.after
             self._own.setdefault(at, []).append(report)
-            file.report = replace(report, applied=0, unsafe=0, later=0, before="", after="")
+            file.report = unchanged(report)
             self._join(self._because.pop(path, frozenset()) | {path})
             changed.add(path)
         return frozenset(changed)
@@ -295,7 +302,14 @@ class Settling:
             words += "files, would break a file; please report this"
             note = Note(NoteKind.FAILED, finding.filename, words, finding.start.row)
             self._notes[at, finding.fingerprint, words] = note
-        for state in (self._texts, self._applied, self._own, self._groups):
+        for state in (
+            self._texts,
+            self._applied,
+            self._own,
+            self._groups,
+            self._edits,
+            self._fixes,
+        ):
             state.clear()
         self.told.clear()
 
@@ -310,19 +324,43 @@ class Settling:
         own = [*self._own.get(at, ()), report]
         # What was checked less was so when it was fixed; all other notes hold of the last text.
         less = [n for each in own for n in each.notes if n.kind is NoteKind.CHECKED_LESS]
+        # A fix of one finding may be that of its neighbours, too.
+        left = {(found.code, found.fingerprint) for found in report.findings}
+        fixed = [
+            found
+            for found in self._first[at].joint
+            if found in mine or (found.code, found.fingerprint) not in left
+        ]
+        later = [found for found in mine if found not in fixed]
         unsafe = sum(
-            found.fix is not None and found.fix.safety is not Safety.SAFE for found in mine
+            found.fix is not None and found.fix.safety is not Safety.SAFE
+            for found in (*fixed, *later)
         )
+        rows = [rows_before(file.document.text, each.before) for each in own]
+        fixes = [
+            replace(fix, row=row(fix.row), rows=tuple(map(row, fix.rows)))
+            for row, each in zip(rows, own, strict=True)
+            for fix in each.fixes
+        ]
         file.report = replace(
             report,
             before=file.document.text,
             after=report.after or self._texts[path],
-            applied=sum(each.applied for each in own) + len(mine),
+            applied=sum(each.applied for each in own) + len(fixed) + len(later),
             unsafe=sum(each.unsafe for each in own) + unsafe,
             later=sum(each.later for each in own),
+            edits=sum(each.edits for each in own) + self._edits.get(path, 0),
+            fixes=(*self._fixes.get(path, ()), *fixes),
             notes=tuple(dict.fromkeys((*less, *report.notes))),
         )
         self.told += _told(mine)
+
+
+def unchanged(report: FileReport) -> FileReport:
+    """Return the report on a file without what was changed in it."""
+    return replace(
+        report, applied=0, unsafe=0, later=0, edits=0, fixes=(), before="", after="", cells=()
+    )
 
 
 def _asked(file: Analysed) -> Iterator[Fact]:

@@ -169,6 +169,8 @@ def _report(job: Job, changed: Changed, cells: Cells | None) -> FileReport:
         unsafe=changed.unsafe,
         joint=changed.joint,
         later=changed.later,
+        edits=changed.edits,
+        fixes=changed.fixes,
     )
     return report if cells is None else cells.told(report, text)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from torchlint.base.errors import SourceError
-from torchlint.base.finding import Edit, FileReport, Finding, Note, Reason
+from torchlint.base.finding import AppliedFix, Edit, FileReport, Finding, Note, Reason
 from torchlint.base.span import LineIndex, Position, Span
 from torchlint.source.document import Document, encode, loaded
 from torchlint.source.notebook import Cell, Layout, Notebook, Place
@@ -147,6 +147,7 @@ class _Telling:
 
     def __init__(self, cells: Cells, text: str) -> None:
         self.layout = cells.layout(text)
+        self.before = cells.layout(cells.document.text)
         self.name = cells.document.filename
         self.sources = cells.notebook.sources(text)
         self.indices = {
@@ -173,10 +174,16 @@ class _Telling:
             ),
             notes=tuple(map(self.note, report.notes)),
             source=tuple(self.excerpt(row for _, row, _ in report.source)),
+            fixes=tuple(map(self.applied, report.fixes)),
             cells=tuple(
                 (number, before, after) for number, before, after in changed if before != after
             ),
         )
+
+    def applied(self, fix: AppliedFix) -> AppliedFix:
+        place = self.before.place_of(fix.row)
+        rows = tuple(row - place.row + 1 for row in fix.rows)
+        return replace(fix, row=fix.row - place.row + 1, rows=rows, cell=place.part.cell.number)
 
     def excerpt(self, rows: Iterable[int]) -> Iterator[tuple[int, int, str]]:
         """Yield the rows of the cells that rows of the text stand for, as they are stored; seams

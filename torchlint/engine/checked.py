@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torchlint.base.finding import Finding, Note, Suppressed
+from torchlint.base.finding import AppliedFix, Finding, Note, Suppressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,11 @@ Check = Callable[[str], Checked]
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What came of changing a text: fixes applied, or comments written.
+    """What came of changing a text: findings fixed, or comments written.
 
-    `checked` is the text as it is in the end, `count` says how many changes it holds, `unsafe` how
-    many of these are fixes that are not safe, `later` how many at least could be applied only when
-    others were; `notes` say what was not changed and why. A note of
-    kind FAILED is our bug. `joint` is as of `FileReport`.
+    `checked` is the text as it is in the end, `count` says for how many findings it was changed;
+    `notes` say what was not changed and why. A note of kind FAILED is our bug. The others are as of
+    `FileReport`.
     """
 
     checked: Checked
@@ -39,3 +38,5 @@ class Changed:
     notes: tuple[Note, ...] = ()
     joint: tuple[Finding, ...] = ()
     later: int = 0
+    edits: int = 0
+    fixes: tuple[AppliedFix, ...] = ()

@@ -12,12 +12,28 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from torchlint.base.finding import Edit, Finding, Note, NoteKind, Safety, TextFix, Uses
+from torchlint.base.finding import (
+    AppliedFix,
+    Edit,
+    Finding,
+    Note,
+    NoteKind,
+    Safety,
+    TextFix,
+    Uses,
+)
 from torchlint.base.span import LineIndex
 from torchlint.edits.validation import Validator
 from torchlint.edits.wrapping import width
 from torchlint.engine.checked import Changed, Check, Checked
-from torchlint.engine.overlaps import edits_of, independent, spliced, touch
+from torchlint.engine.overlaps import (
+    as_applied,
+    edits_of,
+    independent,
+    rows_before,
+    spliced,
+    touch,
+)
 
 MAX_ROUNDS = 10
 _PATIENT_ROUNDS = 4
@@ -30,10 +46,11 @@ class _Run:
     allowed: Callable[[TextFix], bool]
     verdict: Validator
     encoding: str
-    limit: int = 0
-    applied: int = 0
-    unsafe: int = 0
-    codes: Counter[str] = field(default_factory=Counter)
+    limit: int
+    text: str
+    edits: int = 0
+    applied: list[Finding] = field(default_factory=list)
+    fixes: list[AppliedFix] = field(default_factory=list)
     refused: set[tuple[str, ...]] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
 
@@ -115,16 +132,28 @@ class _Run:
             if id(found) not in taken and not self._holds(text, [found]):
                 self.refused.add(_key(found))
                 self.notes.append(_bug(found, "its fix would break the file; please report this"))
-        self.applied += len(kept)
-        self.codes.update(found.code for found in kept)
-        self.unsafe += sum(
-            found.fix is not None and found.fix.safety is not Safety.SAFE for found in kept
-        )
+        self.applied += kept
+        row_before = rows_before(self.text, text)
+        self.fixes += (as_applied(found, edits_of([found]), row_before) for found in kept)
         edits = _imports(kept)
         after = spliced(text, edits)
         if len(edits) > len(edits_of(kept)) and not self.verdict.holds(text, edits, after):
-            return spliced(text, edits_of(kept))
+            edits = edits_of(kept)
+            after = spliced(text, edits)
+        self.edits += len(edits)
         return after
+
+    def gone(self, offered: Sequence[Finding], left: Sequence[Finding]) -> list[Finding]:
+        """Return which findings with a fix were fixed, by their own one or by that of another."""
+        own, still = (
+            {(each.code, each.fingerprint) for each in some} for some in (self.applied, left)
+        )
+        return [
+            found
+            for found in offered
+            if (key := (found.code, found.fingerprint)) in own
+            or (key not in still and _key(found) not in self.refused)
+        ]
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
         """Return `kept` with those of `more` that can be added, by halving."""
@@ -155,9 +184,9 @@ def fixed(
         encoding: the file's codec; a fix whose text it cannot hold is withheld.
         line_length: how wide fixes may make a line; 0 for no limit.
     """
-    run = _Run(allowed, Validator(text), encoding, line_length)
+    run = _Run(allowed, Validator(text), encoding, line_length, text)
     now = first = check(text)
-    offered = Counter(found.code for found in run.fixable(first.findings))
+    offered = run.fixable(first.findings)
     for number in range(MAX_ROUNDS):
         if not run.fixable(now.findings):
             break
@@ -171,14 +200,23 @@ def fixed(
             for found in _one_per_code(left)
         ]
         return Changed(first, notes=(*run.notes, *bugs), joint=run.joint(first))
+    fixed_ones = Counter(map(_kind, run.gone(offered, now.findings)))
+    later = Counter(map(_kind, run.applied)) - Counter(map(_kind, offered))
+    counts = fixed_ones + later
     return Changed(
         now,
-        run.applied,
-        run.unsafe,
+        counts.total(),
+        sum(count for (_, safety), count in counts.items() if safety is not Safety.SAFE),
         (*run.notes, *run.withheld(now.findings), *run.checked_less()),
         run.joint(first),
-        (run.codes - offered).total(),
+        later.total(),
+        run.edits,
+        tuple(run.fixes),
     )
+
+
+def _kind(found: Finding) -> tuple[str, Safety | None]:
+    return found.code, found.fix.safety if found.fix is not None else None
 
 
 def _one_a_row(text: str, chosen: Sequence[Finding], limit: int) -> list[Finding]:

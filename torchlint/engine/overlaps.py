@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from torchlint.base.finding import Edit, Finding
+from torchlint.base.finding import AppliedFix, Edit, Finding
 from torchlint.base.span import Position, Span
 
 _IMPORT = re.compile(r"\s*import [\w.]+(?: as \w+)?\s*")
@@ -72,6 +72,32 @@ def spliced(text: str, edits: Iterable[Edit]) -> str:
         parts += (text[at : edit.span.start], edit.text)
         at = edit.span.end
     return "".join((*parts, text[at:]))
+
+
+def rows_before(before: str, now: str) -> Callable[[int], int]:
+    """Return what gives, for a row of a text, the row of the text that it was made from."""
+    if before == now:
+        return lambda row: row
+    import difflib  # most fixes are applied to the text as it was read
+
+    old, new = before.split("\n"), now.split("\n")
+    parts = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+
+    def of(row: int) -> int:
+        _, low, high, start, _ = next(part for part in parts if row <= part[4])
+        return min(low + row - start, max(high, low + 1))
+
+    return of
+
+
+def as_applied(
+    found: Finding, edits: Iterable[Edit], row_before: Callable[[int], int]
+) -> AppliedFix:
+    """Return what to tell of a finding's fix whose `edits` were applied to a text."""
+    assert found.fix is not None
+    rows = tuple(row_before(edit.start.row) for edit in edits)
+    row = row_before(found.start.row)
+    return AppliedFix(found.code, found.fix.safety, found.fix.note, row, rows, found.cell)
 
 
 def edits_of(findings: Sequence[Finding]) -> list[Edit]:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.base.explanation import Belief
 from torchlint.explain.line import Spots
-from torchlint.explain.origins import Origins
+from torchlint.explain.origins import Origins, is_bound
 from torchlint.semantic.module import Module
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
@@ -78,7 +78,7 @@ class Beliefs:
         for node in nodes:
             if self.worth(node):
                 belief = self.belief(node)
-                if self._is_target(node):
+                if isinstance(node, cst.Name) and is_bound(self.module, node):
                     given.setdefault(belief.expression, belief)
                 else:
                     told.setdefault((belief.expression, belief.words), belief)
@@ -91,13 +91,6 @@ class Beliefs:
             sorted(told.values(), key=lambda each: (_RANK.get(each.kind, 4), each.row, each.column))
         )
 
-    def _is_target(self, node: cst.CSTNode) -> bool:
-        """Say whether a node is a name that the statement gives a value, alone or in a tuple."""
-        above = self.module.parent(node)
-        while isinstance(above, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
-            above = self.module.parent(above)
-        return isinstance(node, cst.Name) and isinstance(above, cst.AssignTarget)
-
     def worth(self, node: cst.CSTNode) -> bool:
         """Say whether an expression is one that people ask about: no literal, import, keyword or
         function's name."""
@@ -106,6 +99,8 @@ class Beliefs:
         above = self.module.parent(node)
         if self._is_label(node, above):
             return False
+        if isinstance(node, cst.Subscript) and is_bound(self.module, node):
+            return False  # it is written, not read
         if self.module.name(node) is not None and not isinstance(node, cst.Call):
             return False
         value = inferred(self.module, node)

@@ -15,9 +15,12 @@ from torchlint.explain.counterfactual import (
     Key,
     Policy,
     World,
+    holds,
+    looks,
     otherwise,
 )
 from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.code.calls import Arguments
 from torchlint.source.python import MisreadError
 
 _RUNS = 80
@@ -42,6 +45,19 @@ class Blocked:
     because: tuple[Answer, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A rule whose check looks at `node`, and gives nothing whatever single fact were otherwise.
+
+    `last` is the last that it asked, and `holds` says whether anything that it asked holds.
+    """
+
+    rule: Rule
+    node: cst.CSTNode
+    last: Answer | None
+    holds: bool
+
+
 class Search:
     """Looks for the facts that keep rules silent about one line.
 
@@ -58,17 +74,30 @@ class Search:
         self.subjects = subjects
         self.on_line = on_line
 
-    def blocked(self, rule: Rule, check: Check, node: cst.CSTNode) -> Blocked | None:
-        """Return what keeps a check silent about a node; None where nothing would make it speak."""
+    def blocked(self, rule: Rule, check: Check, node: cst.CSTNode) -> Blocked | Looked | None:
+        """Return what keeps a check silent about a node; None where it speaks, or does not look at
+        such a node."""
+        runs = [self._run(check, node, policies, {}) for policies in _BASES]
+        if runs[0][0] is not None:
+            return None
+        found = self._because(rule, check, node, runs)
+        if found is None and any(looks(asked) for _, asked in runs):
+            true = [each for each in runs[0][1] if not isinstance(each.answer, Arguments)]
+            some = any(holds(asked) for _, asked in runs)
+            return Looked(rule, node, true[-1] if true else None, some)
+        return found
+
+    def _because(
+        self,
+        rule: Rule,
+        check: Check,
+        node: cst.CSTNode,
+        runs: Sequence[tuple[Hit | None, list[Answer]]],
+    ) -> Blocked | None:
         left = _RUNS
-        for policies in _BASES:
-            hit, asked = self._run(check, node, policies, {})
+        for policies, (hit, asked) in zip(_BASES, runs, strict=True):
             if hit is not None:
-                return (
-                    Blocked(rule, node, hit, self._needed(check, node, policies, asked))
-                    if policies
-                    else None
-                )
+                return Blocked(rule, node, hit, self._needed(check, node, policies, asked))
             if not asked:
                 return None
             for key, instead in self._singles(asked):

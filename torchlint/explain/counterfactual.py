@@ -8,7 +8,7 @@ is silent because of that fact. Nothing here runs in a plain `check`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -80,9 +80,11 @@ _ABOUT = frozenset(
         "is_array is_dataset is_debug is_interval in_lightning is_loader is_model_call is_network "
         "is_replica is_step makes_lightning_trainer makes_loader mentions runs_replica "
         "makes_training_arguments leaves is_size streams_rows has_main_guard is_exported "
-        "read_as_number joined_afresh called_at_once "
+        "read_as_number joined_afresh called_at_once same_modules_in_turn suppresses"
     ).split()
 )
+_COUNTS = frozenset(("heat_of", "is_benchmark", "on_error_path"))
+"""What is asked of the nodes that a check is about, see `torchlint.rule`."""
 
 
 def otherwise(answer: Answer) -> tuple[object, ...]:
@@ -98,6 +100,27 @@ def otherwise(answer: Answer) -> tuple[object, ...]:
     if isinstance(answer.answer, bool) and answer.question not in _ABOUT:
         return (not answer.answer,)
     return ()
+
+
+def looks(asked: Sequence[Answer]) -> bool:
+    """Say whether a check that asked this asked about the node, and not only what it is."""
+    return any(
+        answer.question != "may_be_hot" and (answer.question not in _ABOUT or bool(answer.answer))
+        for answer in asked
+    )
+
+
+def holds(asked: Sequence[Answer]) -> bool:
+    """Say whether something that a check asked holds, or it asked whether the node counts, which is
+    asked of nothing else than what it is about."""
+    return any(
+        answer.question in _COUNTS or (answer.question != "may_be_hot" and _holds(answer.answer))
+        for answer in asked
+    )
+
+
+def _holds(answer: object) -> bool:
+    return answer.kind != "?" if isinstance(answer, Value) else bool(answer)
 
 
 def _fewer(bound: Arguments) -> tuple[Arguments, ...]:

@@ -106,19 +106,13 @@ class Origins:
         return "", None, None
 
     def _definitions(self, node: cst.Name) -> Sequence[cst.CSTNode]:
-        above = self.module.parent(node)
         statement = self.module.small_statement(node)
-        if isinstance(above, cst.AssignTarget) or (
-            isinstance(statement, cst.Assign) and self._target(statement, node)
-        ):
-            return [statement] if statement is not None else []
+        if statement is not None and is_bound(self.module, node):
+            return [statement]
         loop = self.module.statement(node)
         if isinstance(loop, cst.For) and self.module.is_within(node, loop.target):
             return [loop]
         return definitions_of(self.module, node)
-
-    def _target(self, statement: cst.Assign, node: cst.Name) -> bool:
-        return any(self.module.is_within(node, target) for target in statement.targets)
 
     def _part(self, assign: cst.CSTNode, name: cst.Name, value: cst.BaseExpression) -> cst.CSTNode:
         """Return the part of an unpacked tuple that a name gets: ``x, y = x.to(device),
@@ -289,6 +283,15 @@ class Origins:
 
     def _lines(self, nodes: Sequence[cst.CSTNode]) -> str:
         return self.spots.lines(*sorted(nodes, key=self.spots.row), most=_ROWS)
+
+
+def is_bound(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an assignment gives a value to a name or an element, alone or in a tuple: not
+    whether it stands in ``x[i] = …``, which reads ``x``."""
+    above = module.parent(node)
+    while isinstance(above, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
+        above = module.parent(above)
+    return isinstance(above, cst.AssignTarget)
 
 
 def _is_self(node: cst.CSTNode) -> bool:

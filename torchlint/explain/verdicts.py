@@ -14,7 +14,7 @@ from torchlint.catalog.rules import Catalog
 from torchlint.engine.hits import Placed, Placing, hits, strongest
 from torchlint.engine.job import Job
 from torchlint.explain.beliefs import Beliefs
-from torchlint.explain.blockers import Blocked, Search
+from torchlint.explain.blockers import Blocked, Looked, Search
 from torchlint.explain.counterfactual import PACE, Answer
 from torchlint.explain.frequency import Paces
 from torchlint.explain.line import Spot, Spots
@@ -61,13 +61,21 @@ class Verdicts:
             if self._here(placed.span, spot, place):
                 found.setdefault((placed.rule.code, placed.span), self._on_hit(placed, stronger))
         silent = set()
-        for blocked in self._telling(list(self._blocked(spot, place))):
+        every = list(self._blocked(spot, place))
+        for blocked in self._telling([each for each in every if isinstance(each, Blocked)]):
             span = self.spots.span(blocked.hit.node)
             if span is not None and (blocked.rule.code, span) not in found:
                 verdict = self._on_silence(blocked, span)
                 if (said := (verdict.code, verdict.expression, verdict.because)) not in silent:
                     silent.add(said)
                     found[blocked.rule.code, span] = verdict
+        wanted = self.job.codes if not found else self.asked.named
+        looking = [each for each in every if isinstance(each, Looked)]
+        for looked in sorted(looking, key=lambda each: not each.holds):
+            code = looked.rule.code
+            if code in wanted and not any(verdict.code == code for verdict in found.values()):
+                span = self.spots.span(looked.node) or Span(0, 0)
+                found[code, span] = self._on_look(looked, span)
         for code in self.asked.named:
             if not any(verdict.code == code for verdict in found.values()):
                 found[code, Span(0, 0)] = self._absent(code, place)
@@ -126,7 +134,9 @@ class Verdicts:
 
     # -- silence -----------------------------------------------------------------------------------
 
-    def _blocked(self, spot: Spot, place: Place) -> Iterator[Blocked]:
+    def _blocked(self, spot: Spot, place: Place) -> Iterator[Blocked | Looked]:
+        inside = frozenset(spot.nodes)
+
         def on_line(hit: Hit) -> bool:
             span = self.spots.span(hit.node)
             return span is not None and self._here(span, spot, place)
@@ -139,7 +149,7 @@ class Verdicts:
             for node_type, check in rule.checks:
                 for node in (*spot.nodes, *spot.around):
                     blocked = search.blocked(rule, check, node) if type(node) is node_type else None
-                    if blocked is not None:
+                    if isinstance(blocked, Blocked) or (blocked is not None and node in inside):
                         yield blocked
 
     def _telling(self, silent: list[Blocked]) -> Iterator[Blocked]:
@@ -172,15 +182,20 @@ class Verdicts:
 
     def _on_silence(self, blocked: Blocked, span: Span) -> Verdict:
         because = "; ".join(
-            dict.fromkeys(self._sentence(answer, blocked.hit) for answer in blocked.because)
+            dict.fromkeys(self._sentence(answer, blocked.hit.node) for answer in blocked.because)
         )
         return self._verdict(blocked.rule, blocked.hit, span, State.SILENT, because)
 
-    def _sentence(self, answer: Answer, hit: Hit) -> str:
+    def _on_look(self, looked: Looked, span: Span) -> Verdict:
+        because = self._sentence(looked.last, looked.node) if looked.last is not None else ""
+        state = State.LOOKED if looked.holds else State.ASKED
+        return self._verdict(looked.rule, Hit(looked.node), span, state, because)
+
+    def _sentence(self, answer: Answer, node: cst.CSTNode) -> str:
         """Return the fact that an answer states."""
         subject = answer.subject
         if answer.question in PACE:
-            return self.paces.sentence(hit.node)
+            return self.paces.sentence(node)
         if answer.question in ("inferred", "on_device") and subject is not None:
             return self.beliefs.sentence(subject)
         if isinstance(answer.answer, Arguments) and isinstance(answer.given, Arguments):

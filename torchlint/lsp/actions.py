@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from lsprotocol import types as lsp
 
@@ -13,6 +15,8 @@ from torchlint.lsp.convert import Place, Places, diagnostic, text_edits, workspa
 from torchlint.source.add_ignore import additions
 
 FIX_ALL = "source.fixAll.torchlint"
+_SAFETY = {Safety.SAFE: "", Safety.UNSAFE: " (unsafe)", Safety.SUGGESTION: " (check the result)"}
+"""What a title says of a fix; what an unsafe one may change is told where the pointer rests."""
 Other = Callable[[FileEdits], Place | str]
 """Gives the text of a file that a fix changes besides its own, or why it cannot be changed."""
 IGNORES = "ignores"
@@ -43,18 +47,27 @@ def touched(
 def fixes(
     findings: Iterable[Finding], places: Places, client: Client, other: Other
 ) -> Iterator[lsp.CodeAction]:
-    """Yield an action for the fix of each finding that has one; `other` gives the files that it
-    changes too."""
+    """Yield an action for each fix, one for all findings that it mends; `other` gives the files
+    that it changes too."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
-        if finding.fix is not None:
-            yield from _fix(finding, finding.fix, places, client, other)
+        if (fix := finding.fix) is not None:
+            changes = (fix.title, fix.edits, fix.elsewhere, fix.withheld)
+            groups.setdefault((finding.code, finding.cell, *changes), []).append(finding)
+    titles = Counter((code, title) for code, _, title, *_ in groups)
+    for (code, _, title, *_), group in groups.items():
+        fix = group[0].fix
+        assert fix is not None
+        same = titles[code, title] > 1
+        where = f", column {group[0].start.column}" if same else ""
+        yield from _fix(group, replace(fix, title=f"{fix.title}{where}"), places, client, other)
 
 
 def _fix(
-    finding: Finding, fix: TextFix, places: Places, client: Client, other: Other
+    group: list[Finding], fix: TextFix, places: Places, client: Client, other: Other
 ) -> Iterator[lsp.CodeAction]:
-    title = f"{finding.code}: {fix.title}{_words(fix)}"
-    shown = [diagnostic(finding, places, related=client.related)]
+    title = f"{group[0].code}: {fix.title}{_SAFETY[fix.safety]}"
+    shown = [diagnostic(finding, places, related=client.related) for finding in group]
     edits, reason = text_edits(fix, places), fix.withheld
     others = []
     for part in fix.elsewhere if not reason else ():
@@ -79,20 +92,16 @@ def _fix(
         yield lsp.CodeAction(title, lsp.CodeActionKind.QuickFix, shown, disabled=disabled)
 
 
-def _words(fix: TextFix) -> str:
-    if fix.safety is Safety.SAFE:
-        return ""
-    word = "unsafe" if fix.safety is Safety.UNSAFE else "suggestion, check the result"
-    return f" ({word}: {fix.note})" if fix.note else f" ({word})"
-
-
 def ignores(
     findings: Iterable[Finding], places: Places, client: Client
 ) -> Iterator[lsp.CodeAction]:
-    """Yield an action for each finding that writes a comment which ignores it; `ignoring` gives its
-    edit."""
+    """Yield an action for each rule and statement that writes a comment which ignores the rule
+    there; `ignoring` gives its edit."""
+    told = set()
     for finding in findings:
-        if finding.code not in ENGINE_CODES:
+        key = (finding.code, finding.cell, finding.statement)
+        if finding.code not in ENGINE_CODES and key not in told:
+            told.add(key)
             shown = [diagnostic(finding, places, related=client.related)]
             data = {IGNORES: finding.fingerprint}
             yield lsp.CodeAction(

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 
 from lsprotocol import types as lsp
 
-from torchlint.base.finding import Finding
+from torchlint.base.finding import Finding, Safety
 from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.lsp.convert import Place
 from torchlint.source.comments import Comment
 from torchlint.source.pragma import pragmas
 
+_SAFETY = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SUGGESTION: "a suggestion"}
 Page = Callable[[RuleInfo], str]
 
 
@@ -29,7 +30,7 @@ def hover(
         page: gives the manual of a rule as markdown.
     """
     found: dict[str, lsp.Range] = {}
-    measured = ""
+    told = ""
     for word, span in _named(place, at):
         info = catalog.find(word.upper()) or catalog.find(word.lower())
         if info is not None:
@@ -39,14 +40,14 @@ def hover(
         if not found and _holds(span, at):
             found = {finding.code: span}
             if finding.measured is not None:
-                measured = f"Mending this saves {finding.measured.words} of the time.\n\n"
+                told = f"Mending this saves {finding.measured.words} of the time.\n\n"
+            if finding.fix is not None and finding.fix.note:
+                told += f"Its fix is {_SAFETY[finding.fix.safety]}: {finding.fix.note}\n\n"
     infos = [info for info in map(catalog.find, found) if info is not None]
     if not infos:
         return None
     text = "\n\n---\n\n".join(page(info) for info in infos)
-    return lsp.Hover(
-        lsp.MarkupContent(lsp.MarkupKind.Markdown, measured + text), found[infos[0].code]
-    )
+    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, told + text), found[infos[0].code])
 
 
 def _named(place: Place, at: lsp.Position) -> Iterator[tuple[str, lsp.Range]]:

@@ -1,17 +1,23 @@
-"""The changes of a fix run as one patch that ``git apply`` and ``patch -p1`` take."""
+"""The changes of a fix run as one patch that ``git apply`` and ``patch -p1`` take.
+
+What the fixes may change stands before each file's part, where both pass over it, and their codes
+behind the ``@@`` of each hunk, where git writes the function.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
-from torchlint.base.finding import FileReport
+from torchlint.base.finding import AppliedFix, FileReport, Safety
 from torchlint.report.kit.terminal import BOLD, CYAN, GREEN, RED, paint
 from torchlint.report.kit.words import path_bytes, visible
 from torchlint.report.run_report import RunReport
 
 _NO_NEWLINE = "\\ No newline at end of file\n"
-_STYLES = {"-": RED, "+": GREEN, "@": CYAN}
+_STYLES = {"-": RED, "+": GREEN, "@": CYAN, "#": CYAN}
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? .*@@")
 
 
 def render_diff(run: RunReport, *, for_eyes: bool | None = None) -> str:
@@ -39,20 +45,49 @@ def _patch(run: RunReport, file: FileReport, eyes: bool) -> Iterator[str]:
         return
     relative = run.relative(file.filename, run.cwd or run.root)
     name = relative if relative is not None else run.absolute(file.filename).lstrip("/")
-    if not (eyes and file.cells):
-        yield from _changes(name, file.before, file.after)
+    yield from _notes(name, file.fixes)
+    if not (eyes and file.cells):  # the rows of a notebook's text say nothing of its JSON
+        yield from _changes(name, file.before, file.after, () if file.cells else file.fixes)
         return
     for number, before, after in file.cells:
-        yield from _changes(f"{name}:cell {number}", before, after)
+        fixes = [fix for fix in file.fixes if fix.cell == number]
+        yield from _changes(f"{name}:cell {number}", before, after, fixes)
 
 
-def _changes(name: str, before: str, after: str) -> Iterator[str]:
+def _notes(name: str, fixes: Sequence[AppliedFix]) -> Iterator[str]:
+    """Yield what fixes may change, a line for all of a rule that may change the same."""
+    rows: dict[tuple[str, str], dict[str, None]] = {}
+    for fix in fixes:
+        if fix.note:
+            cell = "" if fix.cell is None else f"cell {fix.cell}:"
+            rows.setdefault((fix.code, fix.note), {})[f"{cell}{fix.row}"] = None
+    for (code, note), places in rows.items():
+        safety = next(fix.safety for fix in fixes if (fix.code, fix.note) == (code, note))
+        words = " ".join(note.split())
+        yield f"# {visible(name)}:{', '.join(places)}: {code} ({safety.value}): {words}\n"
+
+
+def _heading(line: str, fixes: Sequence[AppliedFix]) -> str:
+    """Return the first line of a hunk with the codes of the fixes that changed it."""
+    found = _HUNK.match(line)
+    if found is None:
+        return line
+    first, count = int(found[1]), int(found[2] or 1)
+    inside = [fix for fix in fixes if any(first <= row <= first + count for row in fix.rows)]
+    words = [
+        fix.code if fix.safety is Safety.SAFE else f"{fix.code} ({fix.safety.value})"
+        for fix in inside
+    ]
+    return f"{found[0]} {', '.join(dict.fromkeys(words))}".rstrip() + "\n"
+
+
+def _changes(name: str, before: str, after: str, fixes: Sequence[AppliedFix]) -> Iterator[str]:
     yield f"--- {_quoted('a/' + name)}\n"
     yield f"+++ {_quoted('b/' + name)}\n"
     diff = difflib.unified_diff(_lines(before), _lines(after))
     for line in list(diff)[2:]:
         if line.endswith("\n"):
-            yield line
+            yield _heading(line, fixes)
         else:
             yield f"{line}\n"
             yield _NO_NEWLINE

@@ -21,8 +21,12 @@ _WORDS = {
     State.YIELDED: "found, but left to a more specific rule",
     State.OFF: "found, but switched off",
     State.SILENT: "silent",
+    State.LOOKED: "looked",
+    State.ASKED: "asked",
     State.ABSENT: "not about this line",
 }
+
+_JOINED = {State.SILENT: "about", State.LOOKED: "at"}
 
 
 def render(reports: Iterable[ExplainedReport], color: bool) -> str:
@@ -51,8 +55,13 @@ def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
         yield from _wrapped(
             "No rule has anything to say here: nothing on the line is what a rule looks for.", 2
         )
+    states = {verdict.state for verdict in each.verdicts}
+    if State.LOOKED in states and not states - {State.LOOKED, State.ASKED}:
+        yield from _wrapped(
+            "No rule objects. These look at such code, and no single fact keeps them silent:", 2
+        )
     groups: dict[tuple[object, ...], list[Verdict]] = {}
-    for verdict in each.verdicts:
+    for verdict in (one for one in each.verdicts if one.state is not State.ASKED):
         key = (
             verdict.state,
             verdict.row,
@@ -62,10 +71,14 @@ def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
             verdict.message,
         )
         groups.setdefault(key, []).append(verdict)
-    silent = [group for group in groups.values() if group[0].state is State.SILENT]
+    silent = [group for group in groups.values() if group[0].state in _JOINED]
     for group in groups.values():
         if group not in silent[_SILENT:]:
             yield from _group(each, group, color)
+    codes = ", ".join(one.code for one in each.verdicts if one.state is State.ASKED)
+    if codes:
+        words = f"asked about the line, and nothing of what they ask holds: {codes}."
+        yield from _wrapped(f"{'Others' if groups else 'No rule objects. These'} {words}", 2)
     if len(silent) > _SILENT:
         more = sum(map(len, silent[_SILENT:]))
         yield f"  … and {more} more (--output-format json has them)"
@@ -75,12 +88,15 @@ def _group(each: Explanation, group: list[Verdict], color: bool) -> Iterator[str
     """Yield what one rule says, or several say with the same words."""
     verdict = group[0]
     state = paint(_WORDS[verdict.state], _STYLES.get(verdict.state, CYAN), color)
-    about = f" about `{visible(verdict.expression)}`" if verdict.state is State.SILENT else ""
+    about = ""
+    if verdict.state in _JOINED:
+        about = f" {_JOINED[verdict.state]} `{visible(verdict.expression)}`"
     row = f" ({_line(each.place.cell, verdict.row)})" if verdict.row != each.place.row else ""
     names = ", ".join(f"{paint(one.code, BOLD, color)} {one.name}" for one in group)
     yield f"  {names}: {state}{about}{row}"
     if verdict.because:
-        yield from _wrapped(f"because {verdict.because}", 6)
+        link = "it asked last: " if verdict.state is State.LOOKED else "because "
+        yield from _wrapped(f"{link}{verdict.because}", 6)
     if verdict.message:
         yield from _wrapped(verdict.message, 6)
 

@@ -82,7 +82,7 @@ class RunReport:
         rules: the rules that were on, by code.
         root: absolute posix path of the project root; SARIF's paths are relative to it.
         files_checked: how many files were analysed or taken from the cache.
-        fix_applied: how many fixes were applied.
+        fix_applied: how many findings were fixed.
         color: whether the text may hold ANSI colours.
         unsafe_fixes: whether the user allows unsafe fixes.
         cwd: absolute path of the folder that relative file names start from; the root where empty.

@@ -72,14 +72,17 @@ def _fixed(run: RunReport) -> Iterator[str]:
 
 
 def applied(run: RunReport) -> str:
-    """Return how many findings were fixed in how many files, how many of the fixes were unsafe, and
-    how many were not offered before others were applied."""
+    """Return how many findings were fixed in how many files, how many of them by unsafe fixes, with
+    how many edits, and how many had no fix before others were applied."""
     files = sum(1 for file in run.files if file.applied or file.before != file.after)
     unsafe = sum(file.unsafe for file in run.files)
     later = sum(file.later for file in run.files)
     kinds = f" ({run.fix_applied - unsafe} safe, {unsafe} unsafe)" if unsafe else ""
     behind = f", {later} of them once others were fixed" if later else ""
-    return f"{pluralise(run.fix_applied, 'finding')} in {pluralise(files, 'file')}{kinds}{behind}"
+    edits = sum(file.edits for file in run.files)
+    places = f" with {pluralise(edits, 'edit')}" if edits else ""
+    where = f"in {pluralise(files, 'file')}"
+    return f"{pluralise(run.fix_applied, 'finding')} {where}{kinds}{places}{behind}"
 
 
 def _found(run: RunReport) -> str:

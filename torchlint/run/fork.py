@@ -13,7 +13,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from torchlint.base.finding import FileReport
@@ -34,10 +34,12 @@ class ForkedWorker:
     Args:
         tasks: the files; the worker has them all from the start, as a fork shares the memory of its
             parent.
+        waiting: is called at every tick of waiting.
     """
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[Task], waiting: Callable[[], object] = lambda: None) -> None:
         self.tasks = tasks
+        self.waiting = waiting
         self.done = 0
         self.pid = 0
         self.pipe = -1
@@ -114,6 +116,7 @@ class ForkedWorker:
         poll.register(self.pipe, select.POLLIN)
         while len(self.buffer) < count:
             if not poll.poll(limits.TICK * 1000):
+                self.waiting()
                 patience.tick()
                 continue
             chunk = os.read(self.pipe, _CHUNK)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -43,12 +43,15 @@ class RunOptions:
         timeout: CPU seconds that one file may take (see `limits`).
         quarantine_timeout: the same for a file that looks like one that the parser hangs on.
         memory: bytes that a worker may take for one file; 0 for no limit.
+        waiting: is called every second in which no report comes, with the number of reports that
+            are there and wait for one before them.
     """
 
     jobs: int | None = None
     timeout: float = 30.0
     quarantine_timeout: float = 10.0
     memory: int = 2 * 2**30
+    waiting: Callable[[int], object] = lambda _: None
 
 
 def run(
@@ -75,13 +78,14 @@ def run(
             break
     else:
         if AVAILABLE and size <= SMALL_RUN:
-            yield from _small([_planned(job, options, analyse) for job in head])
+            yield from _small([_planned(job, options, analyse) for job in head], options)
             return
     from torchlint.run.workers import Workers
 
     small = size <= SMALL_RUN
     with Workers(1 if small else min(options.jobs or cpu_count(), cpu_count())) as workers:
-        yield from _large((_planned(job, options, analyse) for job in chain(head, source)), workers)
+        planned = (_planned(job, options, analyse) for job in chain(head, source))
+        yield from _large(planned, workers, options)
 
 
 def _planned(job: Job, options: RunOptions, analyse: Analyse) -> Task | FileReport:
@@ -98,15 +102,21 @@ def _planned(job: Job, options: RunOptions, analyse: Analyse) -> Task | FileRepo
     return Task(analyse, job, timeout, options.memory)
 
 
-def _small(planned: list[Task | FileReport]) -> Iterator[FileReport]:
-    with ForkedWorker([task for task in planned if isinstance(task, Task)]) as worker:
+def _small(planned: list[Task | FileReport], options: RunOptions) -> Iterator[FileReport]:
+    tasks = [task for task in planned if isinstance(task, Task)]
+    with ForkedWorker(tasks, lambda: options.waiting(0)) as worker:
         for task in planned:
             yield worker.next() if isinstance(task, Task) else task
 
 
-def _large(planned: Iterator[Task | FileReport], workers: Workers) -> Iterator[FileReport]:
+def _large(
+    planned: Iterator[Task | FileReport], workers: Workers, options: RunOptions
+) -> Iterator[FileReport]:
     window: deque[Pending | FileReport] = deque()
     size = 0
+    workers.waiting = lambda: options.waiting(
+        sum(isinstance(each, FileReport) or each.done for each in window)
+    )
     while True:
         while len(window) < _WINDOW_FILES and size < _WINDOW_BYTES:
             task = next(planned, None)

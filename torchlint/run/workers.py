@@ -38,6 +38,11 @@ class Pending:
         self.lost = ""
         """How the worker that was at it ended; empty where it lives."""
 
+    @property
+    def done(self) -> bool:
+        """Whether its report is there."""
+        return self.future is not None and self.future.done()
+
     def give_up(self, words: str) -> None:
         """End the worker that is at it, and say why; nothing happens where it is done."""
         self.lost = words
@@ -68,6 +73,8 @@ class Workers:
         self._awaits: ProcessFuture[Any] | None = None
         self._closed = False
         self._trouble = ""
+        self.waiting: Callable[[], object] = lambda: None
+        """Is called at every tick of waiting."""
 
     def __enter__(self) -> Workers:
         return self
@@ -221,6 +228,7 @@ class Workers:
             in_peace = any(process.exitcode == 0 for process in self._processes)
             if pool is None or not pool.active or in_peace:
                 return future.done()
+            self.waiting()
             if future.running() or not queued:
                 patience.tick()
         return True

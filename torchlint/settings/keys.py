@@ -75,7 +75,7 @@ class Key:
         place: where it stands in what ``torchlint init`` writes.
         more: what else there is to say, markdown.
         unset: the default in words, where it is no value.
-        known: refuses a value that names rules that there are not.
+        known: refuses a value that names rules that there are not, or matches nothing.
         option: the option of the command line that sets it, if there is one.
         editor: where it stands among the keys that an editor may set; 0 for one that it may not.
         refused: says, of a value and the project's root, what only the user may ask for, in words;
@@ -229,6 +229,7 @@ class Settings:
         words="Which files to take from a folder.",
         sample='include = ["*.py", "*.pyi", "*.ipynb"]',
         place=100,
+        known=values.known_globs,
     )
     exclude: tuple[str, ...] = _key(
         values.texts,
@@ -238,6 +239,7 @@ class Settings:
         words="What to leave out of a folder, in place of what is left out anyway.",
         sample='exclude = [".git", ".venv", "build"]',
         place=120,
+        known=values.known_globs,
         more=(
             "A path that is named on the command line is checked nevertheless, unless "
             "`force-exclude` is set."
@@ -489,6 +491,7 @@ _WITHOUT_FIELD = {
         place=110,
         adds_up=True,
         adds_to="exclude",
+        known=values.known_globs,
     ),
     REQUIRED_VERSION: Key(
         check=values.specifier,

@@ -194,10 +194,9 @@ def _check_rules(
     catalog: Catalog,
     error: type[TorchlintError],
 ) -> None:
-    """Refuse selectors that stand for nothing, and globs of ``per-file-ignores`` that match
-    nothing."""
-    for key in FIELDS:
-        known = KEYS[key].known
+    """Refuse selectors that stand for nothing, and globs that match nothing."""
+    for key, row in KEYS.items():
+        known = row.known
         if known is not None and key in layer:
             known(layer[key], catalog, f"{place(key)}{key}", error)
 

@@ -141,6 +141,14 @@ def known_in_severities(
     catalog.resolve((selector for selector, _ in value), where, error)
 
 
+def known_globs(
+    value: tuple[str, ...], catalog: Catalog, where: str, error: type[TorchlintError]
+) -> None:
+    """Refuse globs that match nothing."""
+    for glob, reason in bad_globs(value):
+        raise error(f"{where}: the glob {glob!r} can match nothing: {reason}")
+
+
 def known_by_glob(
     value: tuple[tuple[str, tuple[str, ...]], ...],
     catalog: Catalog,
@@ -150,8 +158,7 @@ def known_by_glob(
     """Refuse selectors that stand for nothing, and globs that match nothing."""
     for glob, selectors in value:
         catalog.resolve(selectors, where, error)
-        for _, reason in bad_globs((glob,)):
-            raise error(f"{where}: the glob {glob!r} can match nothing: {reason}")
+        known_globs((glob,), catalog, where, error)
 
 
 def shortened(value: object) -> str:
