@@ -161,6 +161,10 @@ WORKED_ON = (
     "`{expr}` waits for the GPU every step, as other code than torch's works on the copy; the same "
     "work on the device would spare the wait."
 )
+NO_LOOP = (
+    "`{expr}` copies a GPU tensor to the host every step; keep it on the device, and copy what "
+    "many steps gave at once."
+)
 HOST_ONLY = frozenset(
     (
         "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime "
@@ -212,7 +216,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         {"expr": module.code(node)},
         fix=fix,
         severity=Severity.INFO if forced or batchwise or guessed else None,
-        message=_message(graph, by_parts, forced),
+        message=_message(graph, by_parts, forced) or (None if _looped(module, node) else NO_LOOP),
     )
 
 
@@ -223,6 +227,15 @@ def _message(graph: bool, by_parts: bool, forced: bool) -> str | None:
     if by_parts:
         return BY_PARTS
     return WORKED_ON if forced else None
+
+
+def _looped(module: Module, node: cst.Call) -> bool:
+    """Say whether the loop is in sight whose steps a copy is made in: a ``forward`` may have
+    none."""
+    return any(
+        isinstance(why.node, LOOPS) or why.elsewhere is not None
+        for why in heat_of(module, node).why
+    )
 
 
 def _once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
