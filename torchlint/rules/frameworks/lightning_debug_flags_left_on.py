@@ -75,8 +75,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.rules.frameworks._trainer_arguments import without_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    without_argument,
+)
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
