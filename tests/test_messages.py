@@ -30,3 +30,25 @@ def test_special_case_has_its_sentence(code: str, line: str, phrase: str) -> Non
     row = text.split("\n").index(f"{line}  # {code}") + 1
     findings = check(text, codes=frozenset({code}), name="src/train.py").findings
     assert [phrase in found.message for found in findings if found.start.row == row] == [True]
+
+
+STEP = """
+import torch
+
+net = torch.nn.Linear(4, 4).cuda()
+kept = []
+
+
+def training_step(x):
+    x = net(x.cuda())
+    x.mean().backward()
+    kept.append((x.detach().cpu(), 1))
+    torch.cuda.empty_cache()
+"""
+
+
+def test_no_loop_is_named_where_none_is_in_sight() -> None:
+    codes = frozenset({"TL113", "TL701"})
+    said = {each.code: each.message for each in check(STEP, codes=codes).findings}
+    assert "copy what many steps gave at once" in said["TL113"]
+    assert "in every step" in said["TL701"]

@@ -88,7 +88,7 @@ NOTES = [
     ("TL207", "different dtypes in their common one"),
     ("TL207", "raises for an empty list"),
     ("TL207", "which torch cannot resize"),
-    ("TL208", "from the second epoch on"),
+    ("TL208", "the shuffled order"),
     ("TL305", "Needs NCCL"),
     ("TL401", "other random numbers for dropout"),
     ("TL402", "rounded to float32"),

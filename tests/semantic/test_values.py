@@ -251,3 +251,81 @@ def test_a_device_that_may_be_the_cpu_is_the_programs_own_only_next_to_cuda(
 )
 def test_what_does_something_with_a_model_is_none(callee: str, kind: str) -> None:
     assert value_of(f"from elsewhere import {callee}\nprobe({callee}(x))").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("given - args.shift", "?"),
+        ("args.scale * unheard_of(given)", "?"),
+        ("given - A(args).stride", "?"),
+        ("-(given - args.shift)", "?"),
+        ("given - args.shift >= 0", "?"),
+        ("given - 5", "?"),
+        ("args.scale * args.shift", "plain"),
+        ("3 - args.shift", "plain"),
+        ("torch.zeros(3).cuda() - args.shift", "tensor"),
+    ],
+)
+def test_what_is_calculated_of_the_unknown_is_unknown(expression: str, kind: str) -> None:
+    source = """
+    import argparse
+    args = argparse.ArgumentParser().parse_args()
+    class A:
+        def __init__(self, args):
+            self.stride = args.steps // args.count
+    def f(given):
+        probe({})
+    """
+    assert value_of(source.format(expression)).kind == kind
+
+
+SUMS = """
+TOTAL = 0.0
+class Meter:
+    def __init__(self):
+        self.sum, self.count, self.best, self.kept = 0.0, 0, 0.0, 0
+    def update(self, value, n=1):
+        self.sum += value * n
+        self.count += n
+        self.count /= 2
+    @property
+    def average(self):
+        return self.sum / self.count
+class Child(Meter):
+    def more(self, value):
+        self.kept -= value
+def count(value):
+    global TOTAL
+    TOTAL += value
+def given(meter: Meter):
+    probe({read})
+def run(unknown):
+    loss = torch.zeros(()).cuda()
+    meter = Child()
+    meter.update({value})
+    meter.more({value})
+    meter.best = {value}
+    count({value})
+"""
+
+
+@pytest.mark.parametrize(
+    "read", ["Meter().sum", "meter.sum", "meter.best", "Child().kept", "TOTAL", "meter.average"]
+)
+def test_what_starts_as_a_number_is_what_is_added_to_it(read: str) -> None:
+    """In a method, from outside, in a subclass, by a function: a tensor, a number or unknown."""
+    found = value_of(SUMS.format(read=read, value="loss"))
+    assert (found.kind, found.device) == (
+        "tensor" if read == "meter.average" else "accumulated",
+        CUDA,
+    )
+    assert value_of(SUMS.format(read=read, value="loss.item()")).kind == "number"
+    assert value_of(SUMS.format(read=read, value="unknown")).kind == "?"
+
+
+def test_a_count_stays_a_number_beside_a_sum_of_tensors() -> None:
+    found = value_of(SUMS.format(read="meter.count", value="loss"))
+    assert (found.kind, found.dtype) == ("number", None)
+    untouched = "class B:\n    def __init__(self):\n        self.sum = 0\nprobe(B().sum)"
+    assert value_of(SUMS.format(read="1", value="loss") + untouched).kind == "number"

@@ -75,7 +75,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    without_argument,
+)
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
@@ -114,9 +123,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if name == "deterministic" and _number(arg.value) is True:
             yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
         elif _left_on(module, name, arg.value):
-            fix = Fix(
-                (Replace(node, _without(node, arg)),), Safety.UNSAFE, "Take the flag away", _NOTE
-            )
+            edit = Replace(node, without_argument(node, arg))
+            fix = Fix((edit,), Safety.UNSAFE, "Take the flag away", _NOTE)
             yield Hit(arg.value, words, fix)
 
 
@@ -159,13 +167,3 @@ def _number(value: cst.BaseExpression) -> bool | int | float | None:
         case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() as inner):
             return -inner.evaluated_value
     return None
-
-
-def _without(call: cst.Call, arg: cst.Arg) -> cst.Call:
-    args = [each for each in call.args if each is not arg]
-    if args and call.args[-1] is arg:
-        # What stands behind the last argument, a trailing comma or a line break, stays there.
-        args[-1] = args[-1].with_changes(
-            comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg
-        )
-    return call.with_changes(args=args)

@@ -5,12 +5,14 @@ The `Trainer` of Lightning 2 has lost arguments that 1.x had deprecated (its mig
 `gpus=`, `distributed_backend=`, `replace_sampler_ddp=` and the like, or `profile=` for `profiler=`,
 the call raises a `TypeError` ("unexpected keyword argument"), and with `strategy="dp"` or
 `accelerator="ddp"` a `ValueError`. The features moved: devices are counted by `devices=`, the way
-of parallel training is the `strategy=`, and a profiler is named. `precision=16` is still accepted
-with a warning.
+of parallel training is the `strategy=`, a profiler is named, and checkpoints, early stopping and
+progress bars are callbacks. `enable_checkpointing=` takes a truth value and passes over a callback
+in silence. `precision=16` is still accepted with a warning.
 
 Flagged: a literal keyword of that kind in a call of Lightning's `Trainer`. It is an error where the
 file imports `lightning`, and a warning where it imports `pytorch_lightning`, which may be installed
-in version 1.
+in version 1. Where the value asks for what Lightning 2 does anyway, `auto_lr_find=False`, the
+argument is left out.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -75,14 +77,25 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    without_argument,
+)
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.versions import version_guarded
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
-# Argument → what to write instead; the migration guide of Lightning 2.0.
+# Argument → what to write instead: the migration guides of Lightning 1.4 to 2.0. The signature of
+# Trainer in 2.6 has none of the first and all of the second.
 _REMOVED = {
     "gpus": 'accelerator="gpu", devices=',
     "tpu_cores": 'accelerator="tpu", devices=',
@@ -94,15 +107,16 @@ _REMOVED = {
     "amp_backend": "precision=",
     "amp_level": "precision=",
     "track_grad_norm": "grad_norm() in on_before_optimizer_step",
-    "profile": 'profiler="simple"',
-    "process_position": "TQDMProgressBar(process_position=)",
-    "progress_bar_refresh_rate": "TQDMProgressBar(refresh_rate=)",
-    "weights_summary": "enable_model_summary=",
-    "weights_save_path": "default_root_dir=",
-    "checkpoint_callback": "enable_checkpointing=",
+    "profile": "profiler=",
+    "process_position": "callbacks=[TQDMProgressBar(process_position=...)]",
+    "progress_bar_refresh_rate": "callbacks=[TQDMProgressBar(refresh_rate=...)]",
+    "weights_summary": "callbacks=[ModelSummary(max_depth=...)]",
+    "weights_save_path": "dirpath= of ModelCheckpoint",
+    "checkpoint_callback": "callbacks=[...] for a callback, enable_checkpointing= for a bool",
+    "early_stop_callback": "callbacks=[...]",
     "flush_logs_every_n_steps": "the logger's own setting",
-    "log_gpu_memory": "the DeviceStatsMonitor callback",
-    "stochastic_weight_avg": "the StochasticWeightAveraging callback",
+    "log_gpu_memory": "callbacks=[DeviceStatsMonitor()]",
+    "stochastic_weight_avg": "callbacks=[StochasticWeightAveraging(...)]",
     "terminate_on_nan": "detect_anomaly= (while debugging)",
     "truncated_bptt_steps": "manual optimization",
     "move_metrics_to_cpu": "compute_on_cpu= of the metric",
@@ -113,17 +127,64 @@ _REMOVED = {
     "prepare_data_per_node": "the attribute of the module or datamodule",
     "reload_dataloaders_every_epoch": "reload_dataloaders_every_n_epochs=1",
 }
+_CPU = 'accelerator="cpu"'
+# The same for values of which more can be said.
+_BY_VALUE = {
+    ("gpus", "None"): _CPU,
+    ("gpus", "0"): _CPU,
+    ("gpus", "[]"): _CPU,
+    ("checkpoint_callback", "True"): "enable_checkpointing=",
+    ("checkpoint_callback", "False"): "enable_checkpointing=",
+    ("early_stop_callback", "True"): "callbacks=[EarlyStopping(monitor=...)]",
+    ("progress_bar_refresh_rate", "0"): "enable_progress_bar=False",
+    ("weights_summary", "None"): "enable_model_summary=False",
+    ("profile", "True"): 'profiler="simple"',
+}
+# Argument → the values that ask for what Lightning 2 does without it.
+_NOTHING = {
+    "tpu_cores": ("None",),
+    "ipus": ("None",),
+    "num_processes": ("1",),
+    "auto_select_gpus": ("False",),
+    "distributed_backend": ("None",),
+    "amp_backend": ('"native"',),
+    "amp_level": ("None",),
+    "track_grad_norm": ("-1",),
+    "profile": ("False", "None"),
+    "process_position": ("0",),
+    "progress_bar_refresh_rate": ("None", "1"),
+    "weights_summary": ('"top"',),
+    "weights_save_path": ("None",),
+    "checkpoint_callback": ("None",),
+    "early_stop_callback": ("False", "None"),
+    "flush_logs_every_n_steps": ("None",),
+    "log_gpu_memory": ("None", "False"),
+    "stochastic_weight_avg": ("False",),
+    "terminate_on_nan": ("False", "None"),
+    "truncated_bptt_steps": ("None",),
+    "move_metrics_to_cpu": ("False",),
+    "resume_from_checkpoint": ("None",),
+    "auto_lr_find": ("False",),
+    "auto_scale_batch_size": ("False", "None"),
+    "multiple_trainloader_mode": ('"max_size_cycle"',),
+    "prepare_data_per_node": ("True",),
+    "reload_dataloaders_every_epoch": ("False",),
+}
 _RENAMED = {
     "distributed_backend": "strategy",
     "replace_sampler_ddp": "use_distributed_sampler",
     "checkpoint_callback": "enable_checkpointing",
 }
+_CALLBACKS = ("checkpoint_callback", "early_stop_callback")
 _VERSION_1 = re.compile(
     r"pytorch_lightning[.](metrics|overrides|lite|utilities[.](cloud_io|cli|distributed))\b|"
     r"pytorch_lightning[^\n]*\b(DDPPlugin|LightningLite|GPUStatsMonitor|TestTubeLogger|LightningLoggerBase)\b"
 )
 _VERSION = re.compile(r"version|(lightning|(^|_)pl)_\w*[12]", re.IGNORECASE)
 _PRECISION = "Trainer(precision={arg}) is the old spelling; use {new}."
+_LEAVE_OUT = (
+    "Lightning 2 has no Trainer({arg}); leave it out: without it Lightning 2 does the same."
+)
 _NOTE = "With ddp each process loads batches of its own: the batch size is then per process."
 _NEWER = "Early versions of Lightning 1 do not know the new argument."
 
@@ -152,11 +213,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             "ddp2",
         )
         severity = Severity.WARNING if "pytorch_lightning" in module.text else None
-        fix, words = (
-            _fix(module, node, arg, name),
-            {"arg": f"{name}=", "new": _REMOVED.get(name, "")},
-        )
-        if name in _REMOVED:
+        fix = _fix(module, node, arg, name)
+        if _asks_for_nothing(module, node, arg, name):
+            yield Hit(arg.value, {"arg": f"{name}="}, fix, severity, _LEAVE_OUT)
+        elif name in _REMOVED:
+            words = {"arg": f"{name}=", "new": _instead(module, arg.value, name)}
             yield Hit(arg.value, words, fix, severity)
         elif dp and (name, _text(arg.value)) != ("strategy", "ddp"):
             new = {"arg": f"{name}={module.shown(arg.value)}", "new": 'strategy="ddp"'}
@@ -177,29 +238,41 @@ def _text(node: cst.CSTNode | None) -> str:
     return str(node.raw_value) if isinstance(node, cst.SimpleString) else ""
 
 
+def _written(module: Module, value: cst.BaseExpression) -> str:
+    """Return the literal that an argument is given; nothing for any other value."""
+    if isinstance(value, cst.SimpleString):
+        return f'"{value.raw_value}"'
+    known = isinstance(value, (cst.Name, cst.Integer, cst.UnaryOperation, cst.List))
+    return module.source_of(value) if known else ""
+
+
+def _asks_for_nothing(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> bool:
+    """Say whether an argument asks for what Lightning 2 does without it."""
+    written = _written(module, arg.value)
+    if (name, written) in _BY_VALUE and _BY_VALUE[name, written] == _CPU:
+        return keyword_argument(module, node, "accelerator") is not None
+    return written in _NOTHING.get(name, ())
+
+
+def _instead(module: Module, value: cst.BaseExpression, name: str) -> str:
+    """Return what to write for an argument, as far as its value decides that."""
+    if name == "checkpoint_callback" and _is_callback(module, value):
+        return "callbacks=[...]"
+    return _BY_VALUE.get((name, _written(module, value)), _REMOVED[name])
+
+
+def _is_callback(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a value is certainly an object that a class makes: ``ModelCheckpoint(...)``."""
+    made = sole_definition(module, value) or value
+    name = module.name(made.func) if isinstance(made, cst.Call) else None
+    return name is not None and name.rpartition(".")[2][:1].isupper()
+
+
 def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
-    value, had = arg.value, keyword_argument(module, node, "accelerator")
-    new: list[tuple[str, cst.BaseExpression]] = []
-    if (
-        name == "gpus"
-        and isinstance(value, (cst.Integer, cst.List))
-        and module.source_of(value) not in ("0", "[]")
-    ):
-        if had is not None and _text(had) not in ("gpu", "cuda"):
-            return None
-        new = [("accelerator", cst.SimpleString('"gpu"'))] if had is None else []
-        new.append(("devices", value))
-    elif name in ("strategy", "distributed_backend") and _text(value) in ("dp", "ddp"):
-        new = [("strategy", cst.SimpleString('"ddp"'))]
-    elif name in ("replace_sampler_ddp", "checkpoint_callback") and module.source_of(value) in (
-        "True",
-        "False",
-    ):
-        new = [(_RENAMED[name], value)]
-    elif name == "profile" and isinstance(value, cst.Name) and value.value == "True":
-        new = [("profiler", cst.SimpleString('"simple"'))]
-    elif name == "precision":
-        new = [("precision", cst.SimpleString('"16-mixed"'))]
+    if _asks_for_nothing(module, node, arg, name):
+        changed = without_argument(node, arg)
+        return Fix((Replace(node, changed),), Safety.UNSAFE, "Leave the argument out", _NEWER)
+    new = _new_arguments(module, node, arg.value, name)
     if not new or (
         name not in ("strategy", "precision")
         and any(keyword_argument(module, node, n) for n, _ in new)
@@ -223,3 +296,35 @@ def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
         "Use the argument of Lightning 2",
         note,
     )
+
+
+def _new_arguments(
+    module: Module, node: cst.Call, value: cst.BaseExpression, name: str
+) -> list[tuple[str, cst.BaseExpression]]:
+    """Return the keywords and values that take the place of one argument; none where that is for a
+    person to say."""
+    written = _written(module, value)
+    if name == "gpus" and isinstance(value, (cst.Integer, cst.List)):
+        return _devices(module, node, value)
+    if name in ("strategy", "distributed_backend") and _text(value) in ("dp", "ddp"):
+        return [("strategy", cst.SimpleString('"ddp"'))]
+    if name in ("replace_sampler_ddp", "checkpoint_callback") and written in ("True", "False"):
+        return [(_RENAMED[name], value)]
+    if name in _CALLBACKS and _is_callback(module, value):
+        return [("callbacks", cst.List([cst.Element(value)]))]
+    if name == "profile" and written == "True":
+        return [("profiler", cst.SimpleString('"simple"'))]
+    return [("precision", cst.SimpleString('"16-mixed"'))] if name == "precision" else []
+
+
+def _devices(
+    module: Module, node: cst.Call, value: cst.Integer | cst.List
+) -> list[tuple[str, cst.BaseExpression]]:
+    """Return what takes the place of ``gpus=``."""
+    had = keyword_argument(module, node, "accelerator")
+    if had is not None and _text(had) not in ("gpu", "cuda"):
+        return []
+    if module.source_of(value) in ("0", "[]"):
+        return [("accelerator", cst.SimpleString('"cpu"'))]
+    gpu: list[tuple[str, cst.BaseExpression]] = [("accelerator", cst.SimpleString('"gpu"'))]
+    return [*(gpu if had is None else []), ("devices", value)]

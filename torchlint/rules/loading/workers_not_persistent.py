@@ -75,9 +75,11 @@ for epoch in range(2):
 ```
 
 ## Fix safety
-Unsafe: from the second epoch on the workers' random numbers go on where they were in the place of a
-new seed, so augmentations differ, and each worker keeps its memory and its copy of the dataset
-between epochs.
+Unsafe: the loader seeds its workers once in the place of once an epoch (`DataLoader.__iter__` keeps
+its iterator, which draws that seed). From the second epoch on the workers' random numbers go on
+where they were, so augmentations differ. The seed comes from the loader's `generator`, else from
+the main process's: what is drawn from it later differs as well, first of all the order of a loader
+that shuffles. Each worker keeps its memory and its copy of the dataset between epochs.
 
 ## Measure
 A further epoch of 2 batches: in Bad it starts a worker process, in Good the worker runs already. A
@@ -103,7 +105,8 @@ from torchlint.semantic.data.loader_settings import restarts_workers
 from torchlint.semantic.data.samples import worker_count
 
 _NOTE = (
-    "Workers draw other random numbers from the second epoch on, and keep their memory "
+    "From the second epoch on the shuffled order, the workers' random numbers and what the main "
+    "process draws on the CPU differ, as the loader seeds its workers once; they keep their memory "
     "between epochs."
 )
 

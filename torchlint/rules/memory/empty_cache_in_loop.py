@@ -104,7 +104,7 @@ rule = Rule(
     __doc__,
     code="TL701",
     message=(
-        "{name}() in the loop gives cached blocks back and forces cudaMalloc (and syncs) again."
+        "{name}() in every step gives cached blocks back and forces cudaMalloc (and syncs) again."
     ),
     severity="warning",
     default=True,

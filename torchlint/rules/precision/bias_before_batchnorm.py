@@ -1,8 +1,8 @@
-"""Leave the bias out of a layer whose output goes straight into batch norm
+"""Leave the bias out of a layer whose output goes straight into batch or instance norm
 
 ## Why
-Batch norm subtracts the mean of each channel, and a bias is a part of that mean: it cancels out,
-and the norm's own shift takes its place. What is left of it is a parameter that gets (almost) no
+Batch norm and instance norm subtract the mean of each channel, and a bias is a part of that mean:
+it cancels out, and the norm's own shift, where it has one, takes its place. What is left of it is a parameter that gets (almost) no
 gradient, its optimizer state, and one more addition per forward pass. The tuning guide of the
 PyTorch docs lists "Disable bias for convolutions directly followed by a batch norm", and the
 profiler's pattern matcher looks for the same pair. Expect little: no gain was seen on a CPU.
@@ -11,7 +11,8 @@ Flagged: a convolution or linear layer made with its default bias or with `bias=
 `BatchNorm` or `SyncBatchNorm` directly behind it in a `Sequential` (also in the list that becomes
 one), or as an attribute (alone or in a list of layers) whose output `forward` always gives to a
 batch norm, in the form `self.bn(self.conv(x))` or on two lines. `spectral_norm` and `weight_norm`
-around the layer leave its bias as it is.
+around the layer leave its bias as it is. `InstanceNorm` counts behind a convolution, where it keeps
+no running statistics: the bias then cancels in eval mode, too.
 
 ## Setup
 ```python
@@ -35,9 +36,9 @@ Behind an activation the bias is not a part of the mean any more.
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.BatchNorm2d(8))
 ```
 
-Other norms take their mean over other axes, in which the bias differs.
+Group norm and layer norm take one mean over several channels, whose biases differ.
 ```python
-net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 8, 3), nn.InstanceNorm2d(8, affine=True))
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 8, 3), nn.GroupNorm(1, 8))
 ```
 
 A linear layer on sequences: the norm's channels are another axis than the one that the bias is
@@ -48,8 +49,8 @@ net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
 
 ## Fix safety
 Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made
-afterwards draw other initial weights, and outputs in eval mode differ until the running mean has
-settled. Where a file of the program loads weights, or this one speaks of pretrained ones, the fix is
+afterwards draw other initial weights, and outputs in eval mode differ until a batch norm's running mean
+has settled. Where a file of the program loads weights, or this one speaks of pretrained ones, the fix is
 only suggested, and where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
 layers, say), there is none.
 
@@ -87,6 +88,7 @@ from torchlint.semantic.torch import ops
 _BIAS = ops.values("bias", "layer")
 """The position of the argument ``bias`` of the layers that have one, counted from one."""
 _NORMS = ops.dotted("layer", "batch-norm")
+_INSTANCE_NORMS = ops.dotted("layer", "instance-norm")
 _FROZEN = re.compile(
     (
         r"(freeze|frozen|fix)\w*_(bn|batch_?norm)|(bn|norm)_?(eval|frozen)\b"
@@ -114,7 +116,7 @@ rule = Rule(
     severity="info",
     default=True,
     effect="none",
-    triggers=(b"BatchNorm",),
+    triggers=(b"BatchNorm", b"InstanceNorm"),
     equivalence="opt-in",
 )
 
@@ -133,13 +135,26 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
-    """Say whether a layer is a batch norm that subtracts the batch's mean of each channel."""
+    """Say whether a layer is a norm that subtracts the mean of each channel which the layer before
+    it made."""
+    if module.name(norm.func) in _INSTANCE_NORMS:
+        linear = (module.name(layer.func) or "").endswith("Linear")
+        return not linear and _by_sample(module, norm) and _same_channels(module, layer, norm)
     if module.name(norm.func) not in _NORMS:
         return False
     if keyword_argument(module, norm, "track_running_stats") is not None:
         return False
     momentum = keyword_argument(module, norm, "momentum")
     return (momentum is None or _moves(module, momentum)) and _same_channels(module, layer, norm)
+
+
+def _by_sample(module: Module, norm: cst.Call) -> bool:
+    """Say whether an instance norm always takes the mean of the sample at hand: it keeps no running
+    statistics."""
+    kept = keyword_argument(module, norm, "track_running_stats")
+    if any(arg.star for arg in norm.args) or sum(arg.keyword is None for arg in norm.args) > 4:
+        return False
+    return kept is None or (isinstance(kept, cst.Name) and kept.value == "False")
 
 
 def _moves(module: Module, momentum: cst.BaseExpression) -> bool:

@@ -18,7 +18,8 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
 _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
-_ALIASES = ops.having("same") | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
+_SAME = ops.having("same")
+_ALIASES = _SAME | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
 _PURE = frozenset(("isinstance", "len", "str", "float", "int", "hasattr", "getattr", "id", "repr"))
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 _OTHER_WAYS = ops.having("collective") | frozenset(
@@ -188,10 +189,24 @@ def _done(module: Module, loop: cst.For, names: _Names) -> Iterator[str]:
                     yield "scale"
                 elif isinstance(operator, (cst.AddAssign, cst.SubtractAssign)):
                     yield from _added(module, target, value, names)
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Subscript(value=target, slice=[part]))],
+                value=value,
+            ) if _takes_all(part) and _is_tensor(module, target, names):
+                yield from _stored(module, target, value, names, bound=False)
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if isinstance(
                 target, (cst.Attribute, cst.Subscript)
             ) and _is_tensor(module, target, names):
-                yield from _stored(module, target, value, names)
+                yield from _stored(module, target, value, names, bound=True)
+
+
+def _takes_all(part: cst.SubscriptElement) -> bool:
+    """Say whether a subscript takes a whole tensor: ``p[:] = …`` and ``p[...] = …`` copy into
+    it."""
+    match part.slice:
+        case cst.Slice(lower=None, upper=None, step=None) | cst.Index(value=cst.Ellipsis()):
+            return True
+    return False
 
 
 def _chain(module: Module, call: cst.Call, names: _Names) -> Iterator[str]:
@@ -232,7 +247,7 @@ def _step(
     elif method == "lerp_":
         yield "average" if any(_about(module, value, names) for value in given) else "scale"
     elif method == "copy_" and given:
-        yield from _stored(module, target, given[0], names)
+        yield from _stored(module, target, given[0], names, bound=False)
     elif method in ("mul_", "div_"):
         yield "scale"
     elif method == "clamp_":
@@ -253,15 +268,24 @@ def _added(
 
 
 def _stored(
-    module: Module, target: cst.BaseExpression, value: cst.BaseExpression, names: _Names
+    module: Module,
+    target: cst.BaseExpression,
+    value: cst.BaseExpression,
+    names: _Names,
+    bound: bool,
 ) -> Iterator[str]:
-    """Yield what it is to store a value in a parameter, or beside it under its name."""
+    """Yield what it is to store a value in a parameter, or beside it under its name.
+
+    Where the value is `bound`, ``p.data = other``, and not copied into memory that is there, no
+    kernel runs unless one makes the value.
+    """
     value = _behind(module, value, target)
     while (
         isinstance(value, cst.Call)
         and isinstance(value.func, cst.Attribute)
         and value.func.attr.value in (*_ALIASES, "clone")
     ):
+        bound = bound and value.func.attr.value in _SAME
         value = value.func.value
     if isinstance(value, cst.BinaryOperation):
         if _of_gradient(module, target, names):
@@ -272,7 +296,7 @@ def _stored(
             isinstance(b.operator, cst.Multiply) for b in module.within(value, cst.BinaryOperation)
         ):
             yield "average"
-    elif _is_tensor(module, value, names) and not isinstance(target, cst.Subscript):
+    elif _is_tensor(module, value, names) and not (bound or isinstance(target, cst.Subscript)):
         yield "copy"
 
 

@@ -85,7 +85,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword, without_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
@@ -221,10 +221,5 @@ def _scaled(module: Module, node: cst.Call) -> bool:
 
 
 def _without(node: cst.Call, arg: cst.Arg) -> Fix:
-    args = [a for a in node.args if a is not arg]
-    if args and node.args[-1] is arg:
-        args[-1] = args[-1].with_changes(
-            comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg
-        )
-    edit = Replace(node, node.with_changes(args=args))
+    edit = Replace(node, without_argument(node, arg))
     return Fix((edit,), Safety.UNSAFE, "Leave the choice to the optimizer", _NOTE_FOREACH)

@@ -9,10 +9,12 @@ as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
-project does, the finding is an `info`. Silent: what the step makes or joins on the host itself, as
-`torch.stack` does, and samples that a loop takes from a dataset without a loader: nothing pins that
-memory; what is made of tensors that are on the device; and what the host reads in the same
-expression, `x.to(device).tolist()`, as it then waits all the same.
+project does, the finding is an `info`. Silent: what the step computes or joins on the host itself,
+as `torch.stack` does, or may make of an array, samples that a loop takes from a dataset without a
+loader, and all of a project that speaks of no loader: nothing pins that memory; elements that do
+not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of tensors that are
+on the device; and what the host reads in the same expression, `x.to(device).tolist()`, as it then
+waits all the same.
 
 ## Setup
 ```python
@@ -134,14 +136,19 @@ from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import feeding_loaders, nobody_pins, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _COPIES = frozenset(("copy", "memory_format"))
-_JOINS = ops.dotted("join")
+_FRESH = ops.having("fresh")
+_OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}
+"""What copies an array or a list, or shares the array's memory; the others may give the tensor."""
+_TURNS = ops.having("turns")
 _VIEWS = ops.having("view")
 _WAITS = ops.having("waits", "method")
 _Pins = dict[Module, list[NodeEdit]]
@@ -177,7 +184,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = _blocking(module, node)
-    if transfer is None:
+    if transfer is None or not said_somewhere(module, _speaks_of_a_loader):
         return
     loaders = [(module, loader) for loader in feeding_loaders(module, node)]
     loaders = list(dict.fromkeys(loaders or loaders_behind(module, transfer.source)))
@@ -206,7 +213,8 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or transfer.like
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
-        or _joined(module, transfer.source)
+        or _made_here(module, transfer.source)
+        or _scattered(transfer.source)
         or _waited_for(module, node)
     ):
         return None
@@ -262,18 +270,53 @@ def _waited_for(module: Module, call: cst.Call) -> bool:
     )
 
 
-def _joined(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether what is moved was joined on the host, ``torch.stack(parts)``: no loader pins
-    that memory."""
+def _made_here(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what is moved was computed or joined on the host here, ``torch.stack(parts)``, or
+    may be made of an array here: no loader pins that memory."""
     if isinstance(source, cst.Call):
-        return module.name(source.func) in _JOINS
+        return _makes(module, source, _FRESH | _OF_ARRAYS)
     made = definitions_of(module, source) if isinstance(source, cst.Name) else []
-    return bool(made) and all(
-        isinstance(each, cst.Assign)
-        and isinstance(each.value, cst.Call)
-        and module.name(each.value.func) in _JOINS
-        for each in made
+    values = [each.value if isinstance(each, cst.Assign) else None for each in made]
+    return bool(values) and (
+        all(_makes(module, each, _FRESH) for each in values)
+        or any(_makes(module, each, _OF_ARRAYS) for each in values)
     )
+
+
+def _makes(module: Module, value: cst.BaseExpression | None, names: frozenset[str]) -> bool:
+    made = operation_of(module, value) if isinstance(value, cst.Call) else None
+    return made is not None and made.name in names
+
+
+def _scattered(source: cst.BaseExpression) -> bool:
+    """Say whether what is moved is certainly a view of elements that do not lie in a row, ``x[:,
+    1:]``: torch copies them into other memory first, which is not pinned."""
+    match source:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+            return name in _TURNS
+        case cst.Subscript(slice=parts):
+            wide = False
+            for part in parts:
+                chosen = part.slice
+                cut = isinstance(chosen, cst.Slice) and any((chosen.lower, chosen.upper))
+                if isinstance(chosen, cst.Slice) and chosen.step is not None:
+                    return True
+                whole = not cut and _takes_all(chosen)
+                if wide and not whole:
+                    return True
+                wide = wide or whole or cut
+    return False
+
+
+def _takes_all(part: cst.BaseSlice) -> bool:
+    """Say whether a part of a subscript takes all along some axes: ``:`` or ``...``."""
+    return isinstance(part, cst.Slice) or (
+        isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis)
+    )
+
+
+def _speaks_of_a_loader(text: str) -> bool:
+    return "oader" in text
 
 
 def _handed_in(module: Module, source: cst.BaseExpression) -> bool:

@@ -14,11 +14,11 @@ one copy before that loop is enough. `.cpu()` counts also where nothing is known
 place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
-another place for the copy, would spare it. Silent: an action on its way to an environment, what
-a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
-which a loop takes part after part, and an array that leaves torch once for
-each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to
-score.
+another place for the copy, would spare it. Silent: an action on its way to an environment, what the
+step itself writes to a file or hands to a queue, what a library that knows no GPU works on outside
+of training, one copy per batch of an evaluation of which a loop takes part after part, and an array
+that leaves torch once for each run of a model in a loop that is neither training nor over a loader:
+a picture to save, tags to score.
 
 ## Setup
 ```python
@@ -124,6 +124,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
+from torchlint.rules.transfer._saved_copies import saved_at_once
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
@@ -160,6 +161,10 @@ WORKED_ON = (
     "`{expr}` waits for the GPU every step, as other code than torch's works on the copy; the same "
     "work on the device would spare the wait."
 )
+NO_LOOP = (
+    "`{expr}` copies a GPU tensor to the host every step; keep it on the device, and copy what "
+    "many steps gave at once."
+)
 HOST_ONLY = frozenset(
     (
         "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime "
@@ -195,6 +200,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if for_environment(module, whole) or (leaves and _once_per_run(module, node, copy)):
         return
     by_parts = parts_of(module, copy.tensor, node) is not None
+    if not by_parts and saved_at_once(module, node):
+        return
     if evaluates and not by_parts and (forced or (batchwise and taken_apart(module, whole))):
         return
     forced = forced or leaves
@@ -209,7 +216,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         {"expr": module.shown(node)},
         fix=fix,
         severity=Severity.INFO if forced or batchwise or guessed else None,
-        message=_message(graph, by_parts, forced),
+        message=_message(graph, by_parts, forced) or (None if _looped(module, node) else NO_LOOP),
     )
 
 
@@ -220,6 +227,15 @@ def _message(graph: bool, by_parts: bool, forced: bool) -> str | None:
     if by_parts:
         return BY_PARTS
     return WORKED_ON if forced else None
+
+
+def _looped(module: Module, node: cst.Call) -> bool:
+    """Say whether the loop is in sight whose steps a copy is made in: a ``forward`` may have
+    none."""
+    return any(
+        isinstance(why.node, LOOPS) or why.elsewhere is not None
+        for why in heat_of(module, node).why
+    )
 
 
 def _once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:

@@ -82,3 +82,12 @@ OF_PLAIN = (
     )
 )
 """Methods of texts, paths and mappings: what options hold."""
+WRITERS = frozenset(
+    """torch.save numpy.save numpy.savez numpy.savez_compressed numpy.savetxt pickle.dump
+    joblib.dump cv2.imwrite imageio.imwrite imageio.imsave imageio.v2.imwrite
+    imageio.v3.imwrite imageio.mimsave skimage.io.imsave tifffile.imwrite soundfile.write
+    scipy.io.savemat scipy.io.wavfile.write torchaudio.save torchvision.utils.save_image
+    torchvision.io.write_png torchvision.io.write_jpeg torchvision.io.write_video
+    safetensors.torch.save_file""".split()
+)
+"""Functions that write what they are given to a file."""

@@ -157,6 +157,7 @@ FACTS = {
     "one-tensor": "gives one tensor of floating numbers",
     "bias": "the position of the argument ``bias``",
     "batch-norm": "subtracts the mean over the batch",
+    "instance-norm": "subtracts the mean of each channel of each sample",
     "fused": "has one kernel for all parameters, and no harm is known",
     "fills": "the position and the name of the argument that the result lands in",
     "barrier": "only waits for the other processes",
@@ -669,6 +670,12 @@ LazyConvTranspose3d       layer built parameters bias=7
 BatchNorm3d               layer built parameters one-tensor batch-norm
 LazyBatchNorm3d           layer built parameters batch-norm
 SyncBatchNorm             layer built parameters batch-norm
+InstanceNorm1d            layer built instance-norm
+LazyInstanceNorm1d        layer built instance-norm
+InstanceNorm2d            layer built instance-norm
+LazyInstanceNorm2d        layer built instance-norm
+InstanceNorm3d            layer built instance-norm
+LazyInstanceNorm3d        layer built instance-norm
 LayerNorm                 layer built parameters one-tensor
 Embedding                 layer built parameters one-tensor
 EmbeddingBag              layer built parameters

@@ -146,7 +146,7 @@ class Expressions(Parts):
             return NDARRAY
         if "str" in kinds:
             return STR
-        if "plain" in kinds and kinds <= _MET | {"none"} - {"?"}:
+        if "plain" in kinds and kinds <= _PLAIN_WITH:
             return PLAIN
         if kinds <= {"number", "bool"}:
             if left.dtype == right.dtype == "int" and not isinstance(
@@ -315,6 +315,8 @@ def _is_device_or_else(one: str, other: str | None) -> bool:
 
 _NEVER_TENSORS = frozenset("str none dtype device shape list tuple dict class iterator".split())
 _MET = frozenset(("?", "number", "bool", "plain"))
+_PLAIN_WITH = frozenset(("number", "bool", "plain", "none"))
+"""Operands of which a calculation with a plain value gives a plain one; a tensor may be unknown."""
 _DTYPES = dtypes.dotted(dtypes.DTYPES)
 _EXPRESSIONS: dict[type, Callable[[Any, Any], Value]] = {
     cst.Name: Expressions._name,

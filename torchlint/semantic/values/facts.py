@@ -30,7 +30,7 @@ from torchlint.semantic.values.fuel import Fuelled
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.steps import Step
-from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value, join_all
+from torchlint.semantic.values.value import ACCEL, COUNTED, UNKNOWN, Value, join, join_all
 
 if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
@@ -67,6 +67,9 @@ class Values(Fuelled, Roles):
         self._full_runs: dict[cst.CSTNode, Interpreter] = {}
         self._full_attributes: dict[tuple[cst.ClassDef, str], tuple[int, Value]] = {}
         self._parameters: dict[cst.FunctionDef, params.Parameters] = {}
+        self._written: dict[str, list[tuple[cst.Attribute, cst.Assign | cst.AugAssign]]] | None = (
+            None
+        )
         self._made: dict[cst.ClassDef, list[cst.Call]] | None = None
         self.steps: dict[cst.CSTNode, Step] = {}
         self._free: dict[cst.Name, Value | cst.FunctionDef | cst.Module] = {}
@@ -206,7 +209,20 @@ class Values(Fuelled, Roles):
             self._used(key)
             self.starve()
             return UNKNOWN
-        return self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
+        found = self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
+        if found.kind not in COUNTED or not isinstance(scope, cst.Module):
+            return found
+        return self._counted_by_functions(node.value, found, fuel)
+
+    def _counted_by_functions(self, name: str, found: Value, fuel: int) -> Value:
+        """Return what a global holds that starts as a number, by what functions give it
+        (``global total``)."""
+        for binding in self.names.tables[self.tree.root].get(name, ()):
+            if self.tree.owners[binding.node] is not self.tree.root:
+                value = binding.value
+                more = self.value(value, fuel - 1) if value is not None else UNKNOWN
+                found = join(found, more)
+        return found
 
     def _free_name(self, node: cst.Name) -> Value | cst.FunctionDef | cst.Module:
         """Return the value of such a name where no code needs to run for it, else the scope that
@@ -322,10 +338,12 @@ class Values(Fuelled, Roles):
         if not known or known[0].kind == "none":
             elsewhere = self.names.outside.attribute(self.scopes.family_outside(cls), attr)
             known = [elsewhere] if elsewhere.kind != "?" else known
-        if not known:
-            kept = self.scopes.is_optimizer(cls) and attr == "state"
-            return records.STATE if kept else records.field(self, cls, attr, fuel)
-        return records.filled(self, cls, attr, join_all(known), fuel)
+        if not known and self.scopes.is_optimizer(cls) and attr == "state":
+            return records.STATE
+        held = join_all(known) if known else records.field(self, cls, attr, fuel)
+        if held.kind in COUNTED:
+            return records.counted(self, family, attr, held, fuel)
+        return records.filled(self, cls, attr, held, fuel) if known else held
 
     def constructions(self, cls: cst.ClassDef) -> list[cst.Call]:
         """Return the calls in the file that make an instance of a class."""
@@ -341,6 +359,26 @@ class Values(Fuelled, Roles):
         if cls not in self._assigned:
             self._assigned[cls] = params.self_assignments(self.tree, cls)
         return self._assigned[cls]
+
+    def attributes_written(
+        self, attr: str
+    ) -> Sequence[tuple[cst.Attribute, cst.Assign | cst.AugAssign]]:
+        """Return the attributes of this name that the file's statements set or add to, one by
+        one."""
+        if self._written is None:
+            self._written = {}
+            for node in self.tree.nodes(cst.Assign, cst.AugAssign):
+                match node:
+                    case cst.Assign(targets=targets):
+                        places = [each.target for each in targets]
+                    case cst.AugAssign(target=target):
+                        places = [target]
+                    case _:
+                        continue
+                for place in places:
+                    if isinstance(place, cst.Attribute):
+                        self._written.setdefault(place.attr.value, []).append((place, node))
+        return self._written.get(attr, ())
 
     def _registered(self, cls: cst.ClassDef) -> frozenset[str]:
         if cls not in self._buffers:

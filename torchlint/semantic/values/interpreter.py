@@ -162,6 +162,7 @@ class Interpreter(Expressions):
             self.env[target.value] = value
             self.recorded[target] = value
         elif isinstance(target, cst.Attribute):
+            self.eval(target.value)
             self.recorded[target] = value
             text = dotted_text(target)
             if text is not None:

@@ -1,13 +1,14 @@
-"""What classes hold that are records: the fields of dataclasses and named tuples, and lists kept on
-``self``."""
+"""What classes hold that are records: the fields of dataclasses and named tuples, lists and sums
+kept on ``self``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.values.value import UNKNOWN, Value, join_all
+from torchlint.semantic.values.value import FLOAT, UNKNOWN, Value, join, join_all
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
@@ -81,3 +82,32 @@ def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, fuel: int)
             ) if name == attr:
                 items.append(values.value(appended, fuel - 1))
     return held.but(item=join_all(items), items=None) if items else held
+
+
+def counted(
+    values: Values, family: Sequence[cst.ClassDef], attr: str, held: Value, fuel: int
+) -> Value:
+    """Return an attribute that starts as a number with what is added to it: ``self.sum += loss`` in
+    a method of the class or its relatives, or what code outside gives an instance of them."""
+    for node, receiver in _writes(values, family, attr):
+        if fuel <= 0:
+            values.starve()
+            return UNKNOWN
+        if receiver is None or values.value(receiver, fuel - 1).node in family:
+            given = values.value(node.value, fuel - 1)
+            divides = isinstance(getattr(node, "operator", None), cst.DivideAssign)
+            held = join(held, FLOAT if divides and given.kind == "number" else given)
+    return held
+
+
+def _writes(
+    values: Values, family: Sequence[cst.ClassDef], attr: str
+) -> Iterator[tuple[cst.Assign | cst.AugAssign, cst.BaseExpression | None]]:
+    """Yield the statements that add to an attribute of ``self``, and those that give one of this
+    name to another receiver, with that receiver."""
+    for target, node in values.attributes_written(attr):
+        own = isinstance(target.value, cst.Name) and target.value.value == "self"
+        if not own:
+            yield node, target.value
+        elif isinstance(node, cst.AugAssign) and values.scopes.tree.class_of(node) in family:
+            yield node, None

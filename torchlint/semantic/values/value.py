@@ -94,6 +94,8 @@ _NUMBER_OR_TENSOR = (
     {"bool", "tensor"},
     {"bool", "accumulated"},
 )
+COUNTED = ("number", "bool")
+"""What a tensor may be added to later: ``total = 0.0``."""
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype", "plain"))
 _PLAIN = frozenset(("number", "bool", "str", "ndarray", "plain"))
 _MOVED = frozenset(("tensor", "batch", "accumulated", "module", "?"))

@@ -1,0 +1,57 @@
+"""What TL903 says of Lightning's Trainer is what its signature says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from tests.checking import check
+from torchlint.rules.frameworks import lightning_removed_arguments as removed
+
+MESSAGES = [
+    ("checkpoint_callback=ModelCheckpoint()", "callbacks=[...]."),
+    ("checkpoint_callback=kept", "callbacks=[...]."),
+    ("checkpoint_callback=False", "enable_checkpointing=."),
+    ("checkpoint_callback=given", "enable_checkpointing= for a bool."),
+    ("early_stop_callback=None", "leave it out"),
+    ("early_stop_callback=True", "EarlyStopping(monitor=...)"),
+    ("auto_lr_find=False", "leave it out"),
+    ("auto_lr_find=True", "Tuner(trainer).lr_find()"),
+    ("auto_scale_batch_size='power'", "Tuner(trainer).scale_batch_size()"),
+    ("progress_bar_refresh_rate=0", "enable_progress_bar=False"),
+    ("progress_bar_refresh_rate=20", "TQDMProgressBar(refresh_rate=...)"),
+    ("weights_summary=None", "enable_model_summary=False"),
+    ("weights_summary='full'", "ModelSummary(max_depth=...)"),
+    ("weights_summary='top'", "leave it out"),
+    ("gpus=0", 'use accelerator="cpu".'),
+    ("gpus=0, accelerator='cpu'", "leave it out"),
+    ("gpus='0'", 'accelerator="gpu", devices='),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), MESSAGES)
+def test_the_replacement_fits_the_value(arguments: str, words: str) -> None:
+    text = (
+        "import lightning.pytorch as pl\nfrom lightning.pytorch.callbacks import ModelCheckpoint\n"
+        f"kept = ModelCheckpoint()\n\n\ndef run(given):\n    pl.Trainer({arguments})\n"
+    )
+    found = check(text, codes=frozenset(("TL903",))).findings
+    assert [words in each.message for each in found] == [True]
+
+
+def test_the_arguments_are_gone_and_their_replacements_are_there() -> None:
+    pytest.importorskip("lightning")
+    from lightning.pytorch import Trainer, callbacks
+
+    known = set(inspect.signature(Trainer).parameters)
+    assert not known & set(removed._REMOVED)
+    assert set(removed._NOTHING) <= set(removed._REMOVED)
+    new = [*removed._REMOVED.values(), *removed._BY_VALUE.values()]
+    told = [word for text in new for word in re.findall(r"(?:^|[ ])(\w+)=(?! of|\))", text)]
+    assert set(told) <= known
+    for text in new:
+        for name, argument in re.findall(r"\[(\w+)\((\w*)", text):
+            given = inspect.signature(getattr(callbacks, name)).parameters
+            assert not argument or argument in given
