@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -111,3 +112,35 @@ def test_check_blocks_and_fix_repairs(project: Path, hook_repository: Path, tmp_
     assert "torch.zeros(8, 3, device=device)" in (project / "train.ipynb").read_text(
         encoding="utf-8"
     )
+
+
+def test_the_samples_of_the_documentation_run(
+    project: Path, hook_repository: Path, tmp_path: Path
+) -> None:
+    """The installed torchlint as a local hook, and a commit of a clone, as the page on CI says."""
+    pytest.importorskip("pre_commit")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    local, clone = re.findall(r"```yaml\n(repos:.*?)```", page, re.DOTALL)
+    head = ["git", "rev-parse", "HEAD"]
+    commit = subprocess.run(head, cwd=hook_repository, check=True, capture_output=True, text=True)
+    clone = clone.replace("/path/to/torchlint", str(hook_repository))
+    program = tmp_path / "bin" / "torchlint"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m torchlint "$@"\n')
+    program.chmod(0o755)
+    env = {
+        **os.environ,
+        "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PRE_COMMIT_HOME": str(tmp_path / "cache"),
+    }
+    for sample in (local, clone.replace("0" * 40, commit.stdout.strip())):
+        (project / ".pre-commit-config.yaml").write_text(sample, encoding="utf-8")
+        git(project, "add", "-A")
+        command = [sys.executable, "-m", "pre_commit", "run", "--all-files"]
+        ran = subprocess.run(
+            command, cwd=project, env=env, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 1, ran.stdout + ran.stderr
+        assert "TL102" in ran.stdout
+        assert "train.ipynb" in ran.stdout

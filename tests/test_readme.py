@@ -89,15 +89,19 @@ def test_pre_commit_sample_names_real_hooks() -> None:
         hook["id"]: hook
         for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     }
-    sample = yaml.safe_load(blocks("yaml")[0])
-    assert [hook["id"] for repo in sample["repos"] for hook in repo["hooks"]] == ["torchlint"]
+    [repository] = yaml.safe_load(blocks("yaml")[0])["repos"]
+    [hook] = repository["hooks"]
+    same = ("id", "name", "entry", "types_or", "require_serial")
+    assert {key: hook[key] for key in same} == {key: hooks["torchlint"][key] for key in same}
     assert set(hooks) == {"torchlint", "torchlint-fix"}
 
 
 def test_the_first_commands_find_and_repair(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_bytes((ROOT / "fixtures" / "demo" / "train.py").read_bytes())
     codes = []
-    for line in blocks("console")[0].splitlines():
+    install, *lines = blocks("console")[0].splitlines()
+    assert install.startswith("$ python -m pip install .")
+    for line in lines:
         words = shlex.split(line.removeprefix("$ "))
         assert words[0] == "torchlint"
         done = subprocess.run(

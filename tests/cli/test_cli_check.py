@@ -228,6 +228,16 @@ class TestConfiguration:
         assert "torchlint.toml:2: unknown key 'selekt'" in done.stderr
         cli("check", "--isolated", code=0)
 
+    @pytest.mark.parametrize("key", ["ignore = ['TL101']", "selekt = []", "not TOML"])
+    def test_isolated_keeps_the_root(self, cli, source: Source, key: str) -> None:
+        """The folder of a configuration file is the root, though nothing in the file counts."""
+        cli.write("torchlint.toml", f"{key}\n")
+        cli.write("sub/a.py", source("slow"))
+        done = cli("check", "sub", "--isolated", "--show-settings", code=0)
+        assert f'root = "{os.path.realpath(cli.cwd)}"' in done.stdout
+        assert "ignore = []" in done.stdout
+        cli("check", "sub", "--isolated", code=1)
+
     def test_named_file(self, cli, source: Source) -> None:
         cli.write("torchlint.toml", "selekt = []\n")
         cli.write("other/mine.toml", "ignore = ['TL101']\n")

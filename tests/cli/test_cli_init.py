@@ -36,7 +36,8 @@ def test_a_configuration_of_its_own(cli: Cli, source: Source) -> None:
     assert done.stdout.startswith("Wrote torchlint.toml; every key is commented out.\n")
     assert done.stdout.endswith(PRE_COMMIT)
     [repository] = yaml.safe_load(PRE_COMMIT)["repos"]
-    assert repository["hooks"] == [{"id": "torchlint"}]
+    [hook] = repository["hooks"]
+    assert (hook["id"], hook["entry"]) == ("torchlint", "torchlint check --force-exclude")
     assert (cli.cwd / "torchlint.toml").read_text() == configuration()
     assert cli("check", "--output-format", "concise", code=1).stdout.startswith("a.py:2:1: TL101")
 

@@ -1,7 +1,7 @@
 """The pages of docs/ tell the truth: their outputs, samples and commands are checked, as those of
 the README are.
 
-Run ``python -m tests.docs.test_docs_examples`` to write the outputs anew.
+Run ``python -m tests.docs.test_docs_examples`` to write outputs and generated parts anew.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ import tomli
 import yaml
 
 from tests import test_readme as readme
+from tests.docs.generated import filled
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli.commands import main
 from torchlint.cli.main import run
 from torchlint.settings.load import load_settings
 
 PAGES = sorted((readme.ROOT / "docs").glob("*.md"))
+WRITTEN = [readme.README, readme.ROOT / "CONTRIBUTING.md", *PAGES]
+GENERATED = re.compile(r"<!-- generated: ([a-z-]+) -->\n(.*?)<!-- end: \1 -->", re.DOTALL)
 _FOUND = re.compile(r"<!-- found: (.*?) -->\n```python\n(.*?)```\n", re.DOTALL)
 _FENCED = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -33,11 +36,11 @@ def text_of(page: Path) -> str:
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
-    """Return (page, code) of all fenced blocks in a language."""
+    """Return (page, code) of all fenced blocks in a language that were written by hand."""
     return [
         (page.name, code)
         for page in PAGES
-        for word, code in _FENCED.findall(text_of(page))
+        for word, code in _FENCED.findall(GENERATED.sub("", text_of(page)))
         if word == language
     ]
 
@@ -49,6 +52,55 @@ def test_outputs_are_current(page: Path) -> None:
     assert readme.regenerated(text_of(page)) == text_of(page), (
         "run: python -m tests.docs.test_docs_examples"
     )
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if "<!-- generated: " in text_of(page)],
+    ids=lambda page: page.name,
+)
+def test_generated_parts_are_current(page: Path) -> None:
+    assert filled(text_of(page)) == text_of(page), "run: python -m tests.docs.test_docs_examples"
+
+
+def test_the_parts_that_are_generated_are_full() -> None:
+    parts = {name: text for page in PAGES for name, text in GENERATED.findall(text_of(page))}
+    assert {"keys", "commands", "questions", "rules", "zero-grad"} <= set(parts)
+    assert all(text.strip() for text in parts.values())
+
+
+def links(page: Path) -> list[str]:
+    """Return the links of a page that lead to files, and to places in them."""
+    text = re.sub(r"`[^`\n]+`", "", _FENCED.sub("", text_of(page)))
+    found = re.findall(r"\]\(([^)\s]+)\)", text)
+    return [link for link in found if not re.match(r"[a-z]+:", link)]
+
+
+def places(page: Path) -> set[str]:
+    """Return what a link to a page may name behind ``#``."""
+    text = _FENCED.sub("", text_of(page))
+    headings = (
+        re.sub(r"[^\w\- ]", "", row).strip().lower().replace(" ", "-")
+        for row in re.findall(r"^#+ (.*)$", text, re.M)
+    )
+    return {*headings, *re.findall(r'<a id="([^"]+)">', text)}
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_links_lead_to_what_is_in_the_tree(page: Path) -> None:
+    dead = []
+    for link in links(page):
+        path, _, place = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (place and place not in places(target)):
+            dead.append(link)
+    assert dead == []
+
+
+def test_links_are_seen() -> None:
+    start = readme.ROOT / "docs" / "start.md"
+    assert {"editor.md", "rules.md#TL102"} <= set(links(start))
+    assert {"TL102", "codes-of-the-engine"} <= places(start.with_name("rules.md"))
 
 
 def test_some_outputs_are_shown() -> None:
@@ -104,7 +156,7 @@ def commands() -> list[str]:
     """Return the torchlint commands that the README and the pages show, inline and in blocks."""
     found = []
     for page in (readme.README, *PAGES):
-        text = text_of(page)
+        text = GENERATED.sub("", text_of(page))
         for word, code in _FENCED.findall(text):
             if word in ("console", "text", "yaml", "bash", "sh"):
                 found += re.findall(
@@ -157,19 +209,6 @@ def test_options_named_exist(page: Path) -> None:
     assert sorted(ours - known) == []
 
 
-@pytest.mark.parametrize(
-    "link", sorted(set(re.findall(r"\]\((docs/[^)]*)\)", text_of(readme.README))))
-)
-def test_links_of_the_readme_lead_somewhere(link: str) -> None:
-    path, _, place = link.partition("#")
-    text = text_of(readme.ROOT / path)
-    headings = [
-        re.sub(r"[^\w\- ]", "", row).strip().lower().replace(" ", "-")
-        for row in re.findall(r"^#+ (.*)$", text, re.M)
-    ]
-    assert not place or place in headings
-
-
 def test_the_readme_is_short() -> None:
     without_table = re.sub(r"^\| TL\d{3} .*\n", "", text_of(readme.README), flags=re.MULTILINE)
     assert without_table.count("\n") < 175
@@ -177,4 +216,4 @@ def test_the_readme_is_short() -> None:
 
 if __name__ == "__main__":
     for page in PAGES:
-        page.write_text(readme.regenerated(text_of(page)), encoding="utf-8")
+        page.write_text(filled(readme.regenerated(text_of(page))), encoding="utf-8")

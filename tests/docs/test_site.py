@@ -197,8 +197,7 @@ def test_defaults(key: str, default: str) -> None:
 def test_commands_and_keys_are_filled_in(site: Path) -> None:
     assert "Worker processes at most." in text_of(site / "commands.html")
     assert "Default: 30" in text_of(site / "configuration.html")
-    for page in site.rglob("*.html"):
-        assert "<!-- generated:" not in page.read_text(encoding="utf-8")
+    assert "Tried here (torch 2.13.0" in text_of(site / "faq.html")
 
 
 def url_in_json(folder: Path) -> object:

@@ -32,6 +32,7 @@ from torchlint.profile.output import json_report
 from torchlint.profile.output.run import rows, with_trace
 from torchlint.profile.running import Wanted
 from torchlint.program.inside import launch, profiling
+from torchlint.program.machine.sandbox import landlock_abi
 from torchlint.trace.division import REST, Division
 
 SCHEMA = Path(json_report.__file__).with_name("profile-report.schema.json")
@@ -266,6 +267,32 @@ def test_a_program_without_a_loader_waits_for_none(loading: int, words: str) -> 
     parts = Division(3, 1e6, {"waiting for data": 0.0, "operators": 1e6, REST: 0.0}, None)
     found = dict(rows(Steps((".",), ("train.py",), "optimizer", pace, parts)))
     assert found["  waiting for data"] == words
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
+    """Give a project beside whose folder is one of data."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "points").write_text("many")
+    yield from laboratory(tmp_path / "project", monkeypatch)
+
+
+@pytest.mark.skipif(landlock_abi() == 0, reason="needs Landlock")
+def test_what_lies_beside_the_project_is_read(apart: Profiled) -> None:
+    apart.write(train="import sys\nprint(open('../data/points').read())\nsys.exit(7)\n")
+    ran = apart.profile(".", "--", "train.py")
+    assert (ran.code, ran.message) == (3, "the program failed with exit code 7 after 0 steps")
+    assert "  | many" in ran.err
+
+
+def test_what_lies_beside_the_project_and_is_missed_is_named(apart: Profiled) -> None:
+    apart.write(train="open('../data/points')\n")
+    ran = apart.profile(".", "--isolation", "copy", "--", "train.py", "--epochs", "1")
+    missed, root = apart.root.parent / "data" / "points", apart.root
+    assert ran.message.endswith(
+        f"after 0 steps; {missed} lies outside of {root}, the project that was copied; copy it "
+        "too: torchlint profile .. -- train.py --epochs 1"
+    )
 
 
 def test_the_command_of_a_proof_keeps_the_options_of_the_run() -> None:

@@ -728,3 +728,92 @@ def test_kept_copies_of_a_program_that_fails(lab: Lab) -> None:
     assert ran.code == 3
     assert f"runs your code in copies under {folder};" in ran.err
     assert (folder / "v0" / "project" / "train.py").exists()
+
+
+class TestBeside:
+    """Programs that read or write what lies beside their project, where the copy has nothing."""
+
+    READS = "print(open('../data/points').read())\nraise SystemExit(7)\n"
+
+    @pytest.fixture
+    def data(self, lab: Lab) -> Path:
+        folder = lab.root.parent / "data"
+        folder.mkdir()
+        (folder / "points").write_text("so many points")
+        return folder
+
+    @confined
+    def test_what_lies_beside_the_project_is_read(self, lab: Lab, data: Path) -> None:
+        lab.write(train=self.READS)
+        ran = lab.verify(".", "--", "train.py")
+        assert ran.code == 3
+        assert ran.message.endswith("exit code 7 after 0 steps: so many points")
+
+    @confined
+    @pytest.mark.slow
+    def test_a_program_trains_on_what_lies_beside_it(self, lab: Lab, data: Path) -> None:
+        lab.write(model=FAULTY, train="open('../data/points')\n" + LOOP.format(steps=40, then=""))
+        ran = lab.verify(".", "--output-format", "json", "--", "train.py")
+        assert ran.code == 0, ran.err
+        (variant,) = json.loads(ran.out)["variants"]
+        assert variant["equivalence"]["ok"]
+
+    @confined
+    def test_it_is_not_written(self, lab: Lab, data: Path) -> None:
+        lab.write(train="open('../data/points', 'w')\n")
+        ran = lab.verify(".", "--", "train.py")
+        assert (
+            f"it tried to write {data / 'points'}, outside its copy: --allow-write" in ran.message
+        )
+        assert ran.message.endswith("copies the path too: torchlint verify .. -- train.py")
+        assert (data / "points").read_text() == "so many points"
+
+    @confined
+    def test_a_new_folder_is_named_where_it_would_be(self, lab: Lab) -> None:
+        lab.write(train="import os\nos.mkdir('../data')\n")
+        ran = lab.verify(".", "--", "train.py")
+        assert f"it tried to write {lab.root.parent / 'data'}, outside its copy" in ran.message
+
+    @pytest.mark.parametrize(
+        ("program", "folder"),
+        [
+            (READS, ""),
+            ('import sys\nsys.exit("can\'t open/read file: ../data/points")\n', ""),
+            (
+                "from pathlib import Path\nopen(Path(__file__).parents[1] / 'data/points')\n",
+                "",
+            ),
+            ("open('../../data/points')\n", "part"),
+        ],
+        ids=["relative", "without quotes", "absolute", "from a folder below"],
+    )
+    def test_without_links_the_file_and_the_command_are_named(
+        self, lab: Lab, data: Path, program: str, folder: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lab.write(**{os.path.join(folder, "train"): program})
+        monkeypatch.chdir(lab.root / folder)
+        ran = lab.verify(str(lab.root), "--isolation", "copy", "--", "train.py", "--epochs", "1")
+        up = os.path.relpath(lab.root.parent)
+        assert ran.message.endswith(
+            f"; {data / 'points'} lies outside of {lab.root}, the project that was copied; copy it "
+            f"too: torchlint verify {up} -- train.py --epochs 1"
+        )
+
+    def test_the_command_names_the_folder_to_run_in(
+        self, lab: Lab, data: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lab.write(train=self.READS)
+        monkeypatch.chdir(lab.root.parent)
+        ran = lab.verify("project", "--isolation", "copy", "--", "train.py")
+        assert ran.message.endswith("too: cd project && torchlint verify .. -- train.py")
+
+    def test_the_command_that_is_named_works(self, lab: Lab, data: Path) -> None:
+        lab.write(train=self.READS)
+        ran = lab.verify("..", "--isolation", "copy", "--", "train.py")
+        assert ran.code == 3
+        assert ran.message.endswith("exit code 7 after 0 steps: so many points")
+
+    def test_what_is_missing_everywhere_has_no_advice(self, lab: Lab) -> None:
+        lab.write(train=self.READS)
+        ran = lab.verify(".", "--isolation", "copy", "--", "train.py")
+        assert ran.message.endswith("No such file or directory: '../data/points'")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from torchlint.base.errors import UsageError
-from torchlint.program.machine import copying, workspace
+from torchlint.program.machine import beside, copying, workspace
 from torchlint.program.machine.environment import child_environment
 from torchlint.program.machine.manifest import changes, manifest
 from torchlint.program.machine.process_tree import table
@@ -553,3 +553,27 @@ def test_what_is_no_part_of_the_program_does_not_count(project: Path, name: str)
     (project / name).write_text("x")
     (project / "pkg/.pytest_cache").mkdir()
     assert changes(before, manifest(project)) == ()
+
+
+def test_links_beside_a_copy_lead_to_what_lies_beside_the_project(
+    project: Path, base: Path
+) -> None:
+    (project.parent / "data").mkdir()
+    (project.parent / "data" / "points").write_text("1")
+    with Workspace(base=base) as space:
+        copy = space.copy(project, f"v0/{project.name}", beside=True)
+        assert (copy.parent / "data" / "points").read_text() == "1"
+        assert sorted(path.name for path in copy.parent.iterdir()) == ["data", project.name]
+        assert not copy.is_symlink()
+        assert not (space.copy(project, f"v1/{project.name}").parent / "data").exists()
+    assert (project.parent / "data" / "points").read_text() == "1"
+
+
+def test_a_folder_of_too_many_names_is_not_linked_to(
+    project: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.parent / "data").mkdir()
+    monkeypatch.setattr(beside, "MOST", 1)
+    with Workspace(base=base) as space:
+        copy = space.copy(project, f"v0/{project.name}", beside=True)
+        assert [path.name for path in copy.parent.iterdir()] == [project.name]

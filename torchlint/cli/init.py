@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from torchlint import __version__
 from torchlint.base.errors import ConfigError, UsageError, WriteError
 from torchlint.cli.output import emit
 from torchlint.report.kit.words import visible_path
@@ -17,11 +16,15 @@ from torchlint.settings.files import NAMES, find_config, read_toml
 from torchlint.source.document import Document, reason_of
 from torchlint.source.write import atomically, write, write_all
 
-PRE_COMMIT = f"""repos:
-  - repo: https://example.org/your/mirror/of/torchlint
-    rev: v{__version__}
+PRE_COMMIT = """repos:
+  - repo: local
     hooks:
-      - id: torchlint       # or torchlint-fix, which applies safe fixes
+      - id: torchlint
+        name: torchlint
+        entry: torchlint check --force-exclude
+        language: system  # the torchlint that is installed
+        types_or: [python, pyi, jupyter]
+        require_serial: true
 """
 
 

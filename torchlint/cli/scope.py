@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from torchlint.base.errors import TooLargeError, UsageError
+from torchlint.base.errors import ConfigError, TooLargeError, UsageError
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, overrides
 from torchlint.settings.dependencies import Declared
@@ -174,7 +174,7 @@ class _Configured:
 
     def _of_project(self, path: str) -> Settings:
         if self.named is not None or self.isolated:
-            root = find_root(None, self._start(path))
+            root = find_root(self._unread(path), self._start(path))
             return load_settings(
                 self.named, self.overrides, root=root, catalog=self.catalog, trusted=True
             )
@@ -185,6 +185,16 @@ class _Configured:
         if config not in self.by_config:
             self.by_config[config] = load_settings(config, self.overrides, catalog=self.catalog)
         return self.by_config[config]
+
+    def _unread(self, path: str) -> str | None:
+        """Return the configuration file that would hold without ``--isolated``: its folder is the
+        project's root all the same. One that cannot be read is none."""
+        if not self.isolated:
+            return None
+        try:
+            return find_config(path, self.memory)
+        except ConfigError:
+            return None
 
     def of_file(self, filename: str, argument: Settings) -> Settings:
         """Return the settings of a file that was found by an argument with the settings

@@ -16,6 +16,7 @@ from typing import Any
 
 from torchlint.program.command import Command, free_port
 from torchlint.program.errors import ProgramFailedError
+from torchlint.program.machine.beside import words_of_missed
 from torchlint.program.machine.doctor import Doctor
 from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
 from torchlint.program.machine.processes import Child, signal_name, start
@@ -128,12 +129,13 @@ class Run:
         self.folder = workspace.path
         self.out = workspace.path / "out"
         self.out.mkdir()
-        self.copy = workspace.copy(root, f"v/{root.name or 'project'}")
-        self.cwd = self.copy / cwd.relative_to(root)
+        self.sandboxed = wanted.isolation == "auto" and doctor.host.landlock > 0
+        self.copy = workspace.copy(root, f"v/{root.name or 'project'}", beside=self.sandboxed)
+        self.cwd = cwd
         self.inject = workspace.inject()
         self.tail = ""
         """The last lines of the program's output."""
-        self.sandboxed = wanted.isolation == "auto" and doctor.host.landlock > 0
+        self._missed = ""
 
     def records(
         self, settings: Mapping[str, Any], show: Callable[[str], None]
@@ -152,7 +154,7 @@ class Run:
             words = ["-m", _LAUNCH, *words]
         with start(
             [self.wanted.python, *words],
-            cwd=self.cwd,
+            cwd=self.copy / self.cwd.relative_to(self.root),
             env=self._environment(settings),
             log=self.folder / "output.txt",
             writable=[self.folder, *self.wanted.allow_write] if self.sandboxed else None,
@@ -161,7 +163,11 @@ class Run:
             late = self._wait(child, show)
             code = child.poll()
             child.stop(2.0)
-        self.tail = child.tail(20).replace(str(self.copy), str(self.root))
+        tail = child.tail(20)
+        self._missed = words_of_missed(
+            tail, self.root, self.copy, self.cwd, "profile", self.command.typed
+        )
+        self.tail = tail.replace(str(self.copy), str(self.root))
         return self._judged(code, late)
 
     def check(self, records: Sequence[Mapping[str, Any]]) -> None:
@@ -247,7 +253,9 @@ class Run:
                 self.tail,
             )
         if not measured and code != 0:
-            raise ProgramFailedError(f"the program {_ending(code)} {after}", self.tail)
+            raise ProgramFailedError(
+                f"the program {_ending(code)} {after}{self._missed}", self.tail
+            )
         return records
 
 

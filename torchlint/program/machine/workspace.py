@@ -15,6 +15,7 @@ from types import TracebackType
 
 from torchlint.base.errors import UsageError
 from torchlint.program.machine import processes
+from torchlint.program.machine.beside import link_beside
 from torchlint.program.machine.copying import Survey, free_bytes, survey, write_copy
 
 if sys.platform != "win32":
@@ -86,12 +87,18 @@ class Workspace:
             if self._lock >= 0:
                 os.close(self._lock)
 
-    def copy(self, source: Path, name: str) -> Path:
+    def copy(self, source: Path, name: str, *, beside: bool = False) -> Path:
         """Copy a project into the folder `name` of the workspace, and return that.
 
         Left out: version control, virtual environments, caches (`copying.SKIPPED`), and what is no
         file, folder or link; unreadable files too, each with a note. Large files become links to
         the originals: see `copying.survey`.
+
+        Args:
+            source: the project.
+            name: of the copy's folder.
+            beside: whether what lies beside `source` is linked to beside the copy, see
+                `beside.link_beside`; the folder that `name` lies in is then the copy's own.
 
         Raises:
             UsageError: `source` is no folder or holds the workspace, or there is too little room.
@@ -109,6 +116,8 @@ class Workspace:
         self.notes += [note for note in found.notes if note not in self.notes]
         target = self.path / name
         self.notes += [note for note in write_copy(found, target) if note not in self.notes]
+        if beside:
+            link_beside(source.resolve(), target)
         return target
 
     def inject(self, *more: Path) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from torchlint.program.machine.beside import original_place, wider, words_of_missed
 from torchlint.report.kit.words import visible
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit
@@ -82,8 +83,8 @@ def run(
     if again:  # it was stopped later, in search of places that do not run
         wanted.append((other, "check", course.settings()))
     records = runner.all(wanted, together, tick)
-    for record in records:
-        _demand(record, runner)
+    for (ran_in, _, _), record in zip(wanted, records, strict=True):
+        _demand(record, runner, ran_in)
     first, second = records[0], records[1] if again else watched
     itself, warnings = _itself(runner, first, second)
     course = course.gone(first.record)
@@ -121,7 +122,7 @@ def _explored(
             break
         if course.ledger:
             reason = count_pass.gap(record, record.record.get("counts")) or "it compiles its code"
-    _demand(record, runner)
+    _demand(record, runner, home)
     until = int(record.record.get("horizon", 0))
     return record, replace(course, until=until, gap=reason if virtual and not course.ledger else "")
 
@@ -161,12 +162,13 @@ def _exercised(units: Sequence[FixUnit], watched: RunRecord) -> dict[str, bool |
     return {unit.id: True if str(number) in seen else unseen for number, unit in enumerate(units)}
 
 
-def _demand(record: RunRecord, runner: Runner) -> None:
+def _demand(record: RunRecord, runner: Runner, home: Home) -> None:
     """Raise unless the original ran, did steps, and ran from its copy."""
     program = in_words(runner.command.typed)
     if record.status is not Status.OK:
         raise OriginalFailedError(
-            f"{program} {runner.failure(record)}{_refused(record, runner)}", record.tail
+            f"{program} {runner.failure(record)}{_outside(record, runner, home)}",
+            record.tail,
         )
     leaked = record.record.get("leaked") or {}
     if leaked:
@@ -189,12 +191,19 @@ def _demand(record: RunRecord, runner: Runner) -> None:
         raise OriginalFailedError(f"{program}: no training step was seen: {trouble}", record.tail)
 
 
-def _refused(record: RunRecord, runner: Runner) -> str:
-    """Say which write was refused before the original failed: often that is why."""
-    writes = record.writes() if runner.site.landlock else ()
+def _outside(record: RunRecord, runner: Runner, home: Home) -> str:
+    """Say what lies outside of the copy and was missed, or was not to be written, before the
+    original failed: often that is why."""
+    root, cwd, typed = runner.original, runner.cwd, runner.command.typed
+    said = words_of_missed(record.tail, root, home.copy, cwd, "verify", typed)
+    writes = record.writes() if runner.site.landlock and not said else ()
     if not writes:
-        return ""
-    return (
-        f"; it tried to write {visible(writes[0])}, outside its copy: --allow-write lets a "
+        return said
+    place = original_place(writes[0], root, home.copy)
+    said = (
+        f"; it tried to write {visible(str(place))}, outside its copy: --allow-write lets a "
         "program write to a path"
     )
+    if place.is_relative_to(root) or not place.is_relative_to(root.parent):
+        return said
+    return f"{said}, and this copies the path too: {wider('verify', place, root, cwd, typed)}"

@@ -246,7 +246,9 @@ class _Verification:
             number = len(self.homes)
             self.tick(f"copying {self.request.root.name or 'the project'} ({variant.name})")
             copy = self.workspace.copy(
-                self.request.root, f"v{number}/{self.request.root.name or 'project'}"
+                self.request.root,
+                f"v{number}/{self.request.root.name or 'project'}",
+                beside=self.site.landlock,
             )
             fixed = (
                 applied([variant.unit], self.request.documents) if variant.unit is not None else {}
