@@ -103,7 +103,7 @@ def fused_attention(module: Module, softmax: cst.Call) -> Fix | None:
         for keyword, value in given.items()
         if value is not None
     ]
-    edits: list[NodeEdit] = [Remove(each) for each in (*parts.needless, *spare)]
+    edits: list[NodeEdit] = [Remove(each, comments=True) for each in (*parts.needless, *spare)]
     edits += _put(module, parts.end, call.with_changes(args=args))
     edits += imports
     notes = (
