@@ -127,7 +127,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.rules.transfer._overlaps import changed_later, may_overlap
-from torchlint.semantic.code.flow import call_sites, writes_of
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
@@ -138,8 +138,7 @@ from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
-from torchlint.semantic.values.place import named_device, on_device
+from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _COPIES = frozenset(("copy", "memory_format"))
@@ -360,30 +359,16 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
 
 
 def _may_be_host(module: Module, transfer: Transfer) -> bool:
-    """Say whether a function moves what it is given to the device it is given, and its docstring,
-    its default or a call says that this may be the CPU: then it copies to the host as well."""
-    function, target, source = module.function(transfer.call), transfer.target, transfer.source
-    while isinstance(source, (cst.Subscript, cst.Attribute)):
-        source = source.value
-    if function is None or not isinstance(target, cst.Name) or not isinstance(source, cst.Name):
+    """Say whether a function moves what it is given to the device it is given, and its docstring
+    says that this may be the CPU: then it copies to the host as well."""
+    function = module.function(transfer.call)
+    if function is None or not isinstance(transfer.target, cst.Name):
         return False
-    params = (*function.params.params, *function.params.kwonly_params)
-    given = next((param for param in params if param.name.value == target.value), None)
-    if given is None or _comes_from_loader(module, source):
-        return False
-    method = module.class_of(function) is not None
-    sites = call_sites(module, function)
-    passed = [bind(function, site, method).get(target.value) for site in sites]
-    named = [given.default if each is None else each for each in passed or [None]]
+    given = {param.name.value for param in function.params.params}
+    loops = [each for each in module.loops(transfer.call) if isinstance(each, cst.For)]
+    from_loader = any(inferred(module, each.iter).kind == "loader" for each in loops)
     said = _HOST.search(function.get_docstring() or "") is not None
-    return said or any(each is not None and named_device(module, each) == CPU for each in named)
-
-
-def _comes_from_loader(module: Module, source: cst.Name) -> bool:
-    return any(
-        isinstance(loop, cst.For) and source.value in module.names_in(loop.target)
-        for loop in module.loops(source)
-    )
+    return said and transfer.target.value in given and not from_loader
 
 
 def _whys(module: Module, transfer: Transfer) -> set[str] | None:
