@@ -132,7 +132,75 @@ for i in range(3):
     {use}
 return x"""
 
+ATTENTION = """\
+import torch
+from einops import rearrange
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.heads = 32**-0.5, 4
+
+    def forward(self, x):
+{body}
+        scores = (q @ k.transpose(-2, -1)) * self.scale
+        return scores.softmax(dim=-1) @ v
+"""
+
+
+def attention(text: str) -> tuple[str, str]:
+    return "TL405", of(ATTENTION, body=text)
+
+
+def projected(shaped: str) -> tuple[str, str]:
+    return attention("\n".join(f"{name} = {shaped.format(f'self.{name}(x)')}" for name in "qkv"))
+
+
+TRAINER = """\
+from PIL import Image
+from torch.utils.data import Dataset
+from transformers import Trainer, TrainingArguments
+
+
+class Images(Dataset):
+    def __init__(self, paths, transform):
+        self.paths, self.transform = paths, transform
+
+    def __getitem__(self, index):
+        return {{"pixel_values": self.transform(Image.open(self.paths[index]))}}
+
+
+def resize(image):
+    return image.resize((8, 8))
+
+
+def train(model, paths):
+    args = TrainingArguments("out")
+    Trainer(model, args, train_dataset={data}{more}).train()
+"""
+
+
+def trainer(data: str, more: str = "") -> tuple[str, str]:
+    return "TL907", TRAINER.format(data=data, more=more)
+
+
 ONLY_SHOWN = {
+    "attention of five dimensions by sizes": projected(
+        "{}.view(2, 3, 4, self.heads, 32).transpose(2, 3)"
+    ),
+    "attention of five dimensions by a pattern": projected(
+        'rearrange({}, "b t n (h d) -> b t h n d", h=self.heads)'
+    ),
+    "attention of five dimensions by axes": attention(
+        "b, t, n, d = x.shape\nqkv = self.qkv(x).reshape(b, t, n, 3, self.heads, 32)\n"
+        "qkv = qkv.permute(3, 0, 1, 4, 2, 5)\nq, k, v = qkv[0], qkv[1], qkv[2]"
+    ),
+    "a Trainer's lambda": trainer("Images(paths, lambda image: image)"),
+    "a Trainer's collator": trainer(
+        "Images(paths, resize)", ", data_collator=lambda rows: {'x': rows}"
+    ),
     "a lambda collates": loader(more=", collate_fn=lambda batch: torch.stack(batch)"),
     "a local function collates": loader(
         before="    def join(batch):\n        return torch.stack(batch)\n",
@@ -208,7 +276,9 @@ SILENT = {
         "parts = self.inner(x)\nshown = parts.detach() if torch.is_tensor(parts) else parts\n"
         "return sum(parts.values())",
     ),
-    "adds elements of the host": forward("TL102", SWAP.format(use="x = x.relu() + x[:, order[i]].relu()")),
+    "adds elements of the host": forward(
+        "TL102", SWAP.format(use="x = x.relu() + x[:, order[i]].relu()")
+    ),
     "reads by elements of the host": forward("TL102", SWAP.format(use="x = x + x[:, order[i]]")),
     "counts by elements of the host": forward(
         "TL102", "at = torch.arange(4)\nreturn x[at[0]] + x[at[-1]]"
@@ -263,6 +333,18 @@ SILENT = {
 """Nothing is found."""
 
 APPLIED = {
+    "attention of four dimensions": (
+        projected("{}.view(2, 3, self.heads, 32).transpose(1, 2)"),
+        "scaled_dot_product_attention",
+    ),
+    "attention of four dimensions by a pattern": (
+        projected('rearrange({}, "b n (h d) -> b h n d", h=self.heads)'),
+        "scaled_dot_product_attention",
+    ),
+    "a Trainer's function": (
+        trainer("Images(paths, resize)"),
+        "dataloader_num_workers=4",
+    ),
     "a function of the file collates": (
         loader(
             top="\n\ndef join(batch):\n    return torch.stack(batch)\n", more=", collate_fn=join"
@@ -424,3 +506,38 @@ def _fixed_beside(folder: Path, text: str) -> str:
     forget()
     done = job(text, name="train.py", root=str(folder), codes=frozenset(("TL103",)), fix="unsafe")
     return analyse_job(done).after or text
+
+
+LAID_OUT = [
+    (
+        forward(
+            "TL102",
+            "best = x.argmax(1)\nreturn x.reshape(x.shape[0], x.shape[1], -1)["
+            "torch.arange(x.shape[0]), best]",
+        ),
+        "        return x.reshape(x.shape[0], x.shape[1], -1)[\n"
+        "            torch.arange(x.shape[0], device=x.device), best\n        ]\n",
+    ),
+    (
+        loader(more=", drop_last=True, sampler=sorted(range(10), key=lambda i, step=1: i % 3)"),
+        "        sampler=sorted(range(10), key=lambda i, step=1: i % 3),\n        num_workers=4,\n",
+    ),
+    (
+        attention(
+            "q = self.q(x).view(2, 3, self.heads, 32).transpose(1, 2)\n"
+            "k, v = self.k(x).view(2, 3, self.heads, 32).transpose(1, 2), self.v(x)\n\n"
+            "# scores: a head each\nscores = (q @ k.transpose(-2, -1)) * self.scale\n"
+            "weights = scores.softmax(dim=-1)\n\n# values\nreturn weights @ v\n"
+        ),
+        "self.v(x)\n\n        # values\n        return nn.functional.scaled",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "words"), LAID_OUT, ids=["index", "lambda", "comment"])
+def test_what_fixes_write_is_laid_out_as_a_formatter_would(
+    case: tuple[str, str], words: str
+) -> None:
+    code, text = case
+    done = fixed(text, "unsafe", codes=frozenset((code,)), name="src/train.py", line_length=88)
+    assert words in (done.after or text)

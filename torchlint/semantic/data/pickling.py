@@ -17,7 +17,7 @@ from torchlint.semantic.values import relatives
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
-_SENT = ("dataset", "collate_fn", "worker_init_fn", "sampler", "batch_sampler")
+_SENT = ("dataset", "collate_fn", "worker_init_fn")
 _CALLABLE = re.compile(
     r"transform|augment|collat|preproc|tokeni[sz]e|(^|_)(fns?|func|callback|reader)$", re.IGNORECASE
 )
