@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import libcst as cst
 
 from torchlint.rule import Module
@@ -55,7 +57,7 @@ def _bound(module: Module, name: cst.Name, made: cst.CSTNode, depth: int) -> int
     return None
 
 
-def _is_row(node: cst.CSTNode) -> bool:
+def _is_row(node: cst.CSTNode) -> TypeGuard[cst.Tuple | cst.List]:
     return isinstance(node, (cst.Tuple, cst.List))
 
 
