@@ -54,7 +54,7 @@ from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
-from torchlint.semantic.uses.observers import hooks_operations, replaced, speaks_of_mps
+from torchlint.semantic.uses.observers import hooks_operations, may_be_mps, replaced
 from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.uses.standing_waits import waited_before, waits_beside
 from torchlint.semantic.values.detachable import detachable
@@ -109,10 +109,13 @@ class Remove:
     """Delete a whole simple statement line, one small statement of a ``a; b`` line, or an ``if``
     that stands in a block with other statements.
 
-    Where the statement is the only one of its block, the engine writes ``pass``.
+    Where the statement is the only one of its block, the engine writes ``pass``. With `comments`,
+    those right above it go too, where a blank line, another comment or the end of the block comes
+    behind it, so that they would stand above nothing.
     """
 
     node: cst.CSTNode
+    comments: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +344,7 @@ def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix |
     """
     statement = spare_statement(module, node)
     return (
-        Fix((Remove(statement),), safety, "Delete the call", note)
+        Fix((Remove(statement, comments=True),), safety, "Delete the call", note)
         if statement is not None
         else None
     )
@@ -441,7 +444,7 @@ def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) 
     if logs is None:
         return None
     kept: cst.BaseExpression = detached(module, read.tensor)
-    if not speaks_of_mps(module):
+    if not may_be_mps(module):
         kept = method_call(kept, "double")
     elif not made_in_turn(module, read.tensor):
         kept = method_call(kept, "clone")
@@ -454,7 +457,7 @@ def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) 
         [
             seldom if logs else "",
             _METER,
-            _ROUNDED if speaks_of_mps(module) else _NO_MPS,
+            _ROUNDED if may_be_mps(module) else _NO_MPS,
             _NO_MEAN if bare else "",
         ]
     )

@@ -63,6 +63,9 @@ POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pyto
         ("PKG-INFO", "Name: x\nRequires-Dist: torch!=1.8,>=1.13.1\n\ntorch>=1.2\n", (1, 13)),
         ("PKG-INFO", "Name: torch-x\nSummary: torch>=1.2\n\nRequires-Dist: torch>=1.2\n", None),
         ("x-1.0.dist-info/METADATA", "Name: x\nRequires-Dist: torch (>=1.7.0)\n", (1, 7)),
+        ("x.egg-info/PKG-INFO", "Name: x\nRequires-Dist: torch>=2.2\n", (2, 2)),
+        ("x.egg-info/requires.txt", "numpy\n\n[train]\ntorch>=2.2\n", (2, 2)),
+        ("x.egg-info/top_level.txt", "torch>=2.2\n", None),
         ("environment.yml", CONDA, (1, 12)),
         ("environment.yaml", "dependencies:\n- pytorch>=1.10\n- pip:\n  - torch==1.9.0\n", (1, 9)),
         ("pyproject.toml", "[project.optional-dependencies]\ntrain = ['torch>=2.1']\n", (2, 1)),
@@ -86,9 +89,10 @@ def test_a_bound_is_read(
 
 
 def test_an_environment_of_several_wheels_says_nothing(tmp_path: Path) -> None:
-    for name in ("x-1.0.dist-info", "y-2.0.dist-info"):
+    for name in ("x-1.0.dist-info", "y-2.0.dist-info", "x.egg-info", "y.egg-info"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "METADATA").write_text("Requires-Dist: torch>=1.7\n")
+        file = "METADATA" if name.endswith("dist-info") else "PKG-INFO"
+        (tmp_path / name / file).write_text("Requires-Dist: torch>=1.7\n")
     assert declared_in(str(tmp_path)) is None
 
 

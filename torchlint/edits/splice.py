@@ -27,12 +27,21 @@ class WithheldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """Replace ``text[span.start:span.end]`` by `text`; `leads` says that what goes is the first
-    statement of its block."""
+    """Replace ``text[span.start:span.end]`` by `text`.
+
+    Args:
+        span: what is replaced.
+        text: what comes in its place.
+        leads: whether what goes is the first statement of its block.
+        comments: whether comments right above go too, where they would stand above nothing.
+        about: the comments in `span` that go for that reason.
+    """
 
     span: Span
     text: str
     leads: bool = False
+    comments: bool = False
+    about: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ statement that shares its line, a comment that would go) is withheld with a reas
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
@@ -36,6 +37,7 @@ from torchlint.source.notebook import MARK
 
 __all__ = ["EditContext", "text_fix"]
 
+_PRAGMA = re.compile(r"#\s*(noqa|type:|fmt:|%%|pragma|pylint|torchlint)")
 _LOST_COMMENT = "it would lose a comment"
 
 
@@ -46,7 +48,8 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
     """
     try:
         ordered = _in_order(_splices(fix, context), context.text)
-        splices = wrapped(_closed_up(ordered, context), context)
+        ordered = _closed_up(ordered, context)
+        splices = wrapped(ordered, context)
     except WithheldError as error:
         return str(error)
     position = context.index.position
@@ -56,7 +59,8 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
     )
     if not edits:
         return "it changes nothing"
-    withheld = _LOST_COMMENT if _loses_comment(splices, context) else ""
+    spare = [each.about for each in ordered if each.about is not None]
+    withheld = _LOST_COMMENT if _loses_comment(splices, spare, context) else ""
     return TextFix(fix.safety, fix.title, edits, fix.note, withheld)
 
 
@@ -139,8 +143,9 @@ def _behind_what_goes(gone: Splice, added: Splice, text: str) -> Splice | None:
     return Splice(gone.span, added.text[len(newline) :] + newline)
 
 
-def _loses_comment(splices: Sequence[Splice], context: EditContext) -> bool:
-    """Say whether a comment inside the edited spans is not in the new text."""
+def _loses_comment(splices: Sequence[Splice], spare: Sequence[Span], context: EditContext) -> bool:
+    """Say whether a comment inside the edited spans is not in the new text, but for those in
+    `spare`."""
     text = context.text
     if not any("#" in text[splice.span.start : splice.span.end] for splice in splices):
         return False
@@ -148,6 +153,7 @@ def _loses_comment(splices: Sequence[Splice], context: EditContext) -> bool:
         text[comment.start : comment.end]
         for comment in context.layout.comments
         if any(splice.span.overlaps(comment) for splice in splices)
+        and not any(span.overlaps(comment) for span in spare)
     )
     new = "\n".join(splice.text for splice in splices)
     return any(new.count(comment) < count for comment, count in old.items())
@@ -187,7 +193,7 @@ def _remove(edit: Remove, removed: set[cst.CSTNode], context: EditContext) -> It
     ):
         yield Splice(whole, "pass")
     else:
-        yield _cut_line(line, context)
+        yield replace(_cut_line(line, context), comments=edit.comments)
 
 
 def _all_gone(lines: Sequence[cst.BaseStatement], removed: set[cst.CSTNode]) -> bool:
@@ -257,12 +263,45 @@ def _closed_up(splices: Sequence[Splice], context: EditContext) -> list[Splice]:
         if last is not None and _goes(last, starts) and _goes(splice, starts):
             between = context.text[last.span.end : splice.span.start]
             if not between.strip():
-                found[-1] = Splice(Span(last.span.start, splice.span.end), "", last.leads)
+                whole = Span(last.span.start, splice.span.end)
+                both = last.comments and splice.comments
+                found[-1] = Splice(whole, "", last.leads, both)
                 continue
         if last is not None and last.span.end == splice.span.start and splice.leads:
             splice = replace(splice, leads=False)  # Something else is put in front.
         found.append(splice)
-    return [_between_blanks(each, context) if _goes(each, starts) else each for each in found]
+    return [
+        _between_blanks(_with_comments(each, context), context) if _goes(each, starts) else each
+        for each in found
+    ]
+
+
+def _with_comments(splice: Splice, context: EditContext) -> Splice:
+    """Return a splice that deletes lines, with the comments right above them where nothing that
+    they may speak of is left behind it."""
+    index, text = context.index, context.text
+    if not splice.comments:
+        return splice
+    first = row = index.position(splice.span.start).row
+    indent = _indent(index.line(first))
+    after = text[splice.span.end :].partition("\n")[0]
+    if after.strip() and not after.lstrip().startswith("#") and _indent(after) == indent:
+        return splice
+    while (
+        row > 1
+        and index.line(row - 1).startswith(f"{indent}# ")
+        and not _PRAGMA.match(index.line(row - 1).strip())
+    ):
+        row -= 1
+    if row == first:
+        return splice
+    start = index.starts[row - 1]
+    gone = Span(start, splice.span.start)
+    return replace(splice, span=Span(start, splice.span.end), about=gone)
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _goes(splice: Splice, starts: Set[int]) -> bool:
@@ -277,11 +316,11 @@ def _between_blanks(splice: Splice, context: EditContext) -> Splice:
     first, behind = index.position(span.start).row, index.position(span.end).row
     above, below = _blanks(context, first - 1, -1), _blanks(context, behind, 1)
     if splice.leads and behind - 1 + below < len(index):
-        return Splice(Span(span.start, index.starts[behind - 1 + below]), "")
+        return replace(splice, span=Span(span.start, index.starts[behind - 1 + below]))
     if above <= below:
-        return Splice(Span(index.starts[first - 1 - above], span.end), "")
+        return replace(splice, span=Span(index.starts[first - 1 - above], span.end))
     if behind - 1 + below < len(index):
-        return Splice(Span(span.start, index.starts[behind - 1 + below]), "")
+        return replace(splice, span=Span(span.start, index.starts[behind - 1 + below]))
     return splice
 
 

@@ -26,6 +26,8 @@ USUAL = (88, 100, 120)
 _TAB = 4
 _MOST = 40
 """How many lines of one fix are wrapped at most."""
+_SHORT = 8
+"""What is no longer stays in the brackets of its index: ``[0]`` on three lines helps nobody."""
 _PRAGMA = re.compile(
     r"\s*#\s*(?:noqa\b|type:|pyright:|pylint:|pragma\b|fmt:|yapf:|mypy:|isort:|nosec\b|torchlint:).*$"
 )
@@ -68,7 +70,7 @@ class _Pair:
         start: the column behind the opening one.
         end: the column of the closing one.
         commas: the columns behind the commas right in them.
-        unfit: whether a comprehension or a lambda keeps them from being broken at the commas.
+        unfit: whether a comprehension keeps them from being broken at the commas.
         index: whether they index something.
         depth: how many pairs of the line are around them.
     """
@@ -426,20 +428,26 @@ class _Line:
         """Return the pairs of brackets that hold something: calls before indices, outer before
         inner ones, then the last first."""
         out: list[_Pair] = []
-        stack: list[tuple[int, list[int], list[bool]]] = []
+        stack: list[tuple[int, list[int], set[str]]] = []
         for number, each in enumerate(self.tokens):
             if each.type == kinds.OP and each.string in _OPENING:
-                stack.append((number, [], []))
+                stack.append((number, [], set()))
             elif each.type == kinds.OP and each.string in _CLOSING and stack:
-                first, commas, unfit = stack.pop()
+                first, commas, words = stack.pop()
                 if first + 1 < number:
-                    out.append(self._pair(first, number, commas, bool(unfit), len(stack)))
+                    out.append(self._pair(first, number, commas, bool(words), len(stack)))
             elif each.type == kinds.OP and each.string == "," and stack:
-                stack[-1][1].append(number)
+                if "lambda" not in stack[-1][2]:
+                    stack[-1][1].append(number)
+            elif each.type == kinds.OP and each.string == ":" and stack:
+                stack[-1][2].discard("lambda")  # Its parameters end here.
             elif each.type == kinds.NAME and each.string in ("for", "lambda") and stack:
-                stack[-1][2].append(True)
+                stack[-1][2].add(each.string)
 
-        return sorted(out, key=lambda pair: (pair.index, pair.depth, -pair.start))
+        # An index of several parts is broken like a call, before the calls inside it.
+        return sorted(
+            out, key=lambda pair: (pair.index and not pair.commas, pair.depth, -pair.start)
+        )
 
     def _pair(self, first: int, last: int, commas: Sequence[int], unfit: bool, depth: int) -> _Pair:
         tokens = self.tokens
@@ -507,6 +515,8 @@ class _Line:
         end = self._before(pair.end)
         if pair.commas and pair.commas[-1] >= end:
             return []  # A comma at the end asks for one argument a line.
+        if pair.index and end - pair.start < _SHORT:
+            return []
         return [
             (pair.start, self._gap(pair.start), f"\n{self.indent}{self.step}"),
             (end, pair.end, f"\n{self.indent}"),

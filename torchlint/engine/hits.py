@@ -56,6 +56,7 @@ from torchlint.rule import (
     Why,
 )
 from torchlint.semantic.code.bindings import imported_over
+from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of
 from torchlint.semantic.uses.spare_imports import SpareImport
@@ -74,6 +75,7 @@ _IMPORTED = (
     "An import gives a name in this code another meaning than it had, so that nothing is "
     "proven of it."
 )
+_SAID = "A comment there may say why the code is as it is."
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
@@ -172,10 +174,14 @@ def _valid(rule: Rule, hit: Hit) -> Hit:
 
 
 def _proven(module: Module, hit: Hit) -> Hit:
-    """Return a hit whose fix is not safe where an import may have given a name in it another
-    meaning."""
+    """Return a hit whose fix is only suggested where a comment gives a reason for the code, and not
+    safe where an import may have given a name in it another meaning."""
     fix = hit.fix
-    if fix is None or fix.safety is not Safety.SAFE:
+    if fix is None or fix.safety is Safety.SUGGESTION:
+        return hit
+    if reasoned(module, hit.node):
+        return replace(hit, fix=replace(fix, safety=Safety.SUGGESTION, note=_SAID))
+    if fix.safety is not Safety.SAFE:
         return hit
     places = [
         hit.node,

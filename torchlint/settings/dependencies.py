@@ -33,7 +33,10 @@ _NAMES = (
 _LISTS = re.compile(r"[\w.-]*requirements[\w.-]*\.txt")
 _FOLDER = "requirements"
 _INSTALLED = ".dist-info"
+_BUILT = ".egg-info"
 _METADATA = "METADATA"
+_OF_KIND = {_INSTALLED: (_METADATA,), _BUILT: ("PKG-INFO", "requires.txt")}
+"""Folders of metadata, and the files in them that list what a distribution requires."""
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
 _STRING = re.compile(
     r"#[^\n]*|'''((?:[^'\\]|\\.|'(?!''))*)'''|\"\"\"((?:[^\"\\]|\\.|\"(?!\"\"))*)\"\"\""
@@ -91,16 +94,18 @@ def lists_in(folder: str) -> list[str]:
     """Return the lists of dependencies in a folder and in its folder ``requirements``, no more than
     `_MOST_FILES`.
 
-    The metadata of a wheel lie beside its package, in ``<name>-<version>.dist-info``; several of
-    these are those of an environment, and say nothing of one package.
+    The metadata of a wheel lie beside its package, in ``<name>-<version>.dist-info``, those of a
+    built source distribution in ``<name>.egg-info``; several of one kind are those of an
+    environment, and say nothing of one package.
     """
     named = {os.path.join(folder, name) for name in _NAMES}
     entries = list(_entries(folder))
     listed = {path for path in entries if _LISTS.fullmatch(os.path.basename(path))}
     below = {path for path in _entries(os.path.join(folder, _FOLDER)) if path.endswith(".txt")}
-    wheels = [path for path in entries if path.endswith(_INSTALLED)]
-    if len(wheels) == 1:
-        named.add(os.path.join(wheels[0], _METADATA))
+    for kind, files in _OF_KIND.items():
+        folders = [path for path in entries if path.endswith(kind)]
+        if len(folders) == 1:
+            named.update(os.path.join(folders[0], name) for name in files)
     return (
         sorted(path for path in named if os.path.isfile(path))
         + sorted({*listed, *below} - named)[:_MOST_FILES]
@@ -120,7 +125,7 @@ def _entries(folder: str) -> Iterator[str]:
             for count, entry in enumerate(entries):
                 if count >= _MOST_ENTRIES:
                     return
-                if entry.name.endswith((".txt", _INSTALLED)):
+                if entry.name.endswith((".txt", *_OF_KIND)):
                     yield entry.path
     except (OSError, ValueError):
         return

@@ -112,6 +112,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.data import datasets
 from torchlint.semantic.data.frameworks import makes_training_arguments
+from torchlint.semantic.data.pickling import sendable
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
 
@@ -120,6 +121,11 @@ _NOTE = (
     "Random augmentation draws from the workers' generators, and each worker needs memory of "
     "its own."
 )
+_PICKLED = (
+    "Where processes are spawned or come from a fork server (Windows, macOS, Python 3.14) a lambda "
+    "or a local function cannot be sent to a worker."
+)
+_TITLE = "Load with workers; tune their number"
 
 rule = Rule(
     __name__,
@@ -156,12 +162,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     new = with_keyword(node, "dataloader_num_workers", cst.Integer("4"))
     if keyword_argument(module, node, "dataloader_persistent_workers") is None:
         new = with_keyword(new, "dataloader_persistent_workers", cst.Name("True"))
-    yield Hit(
-        node,
-        fix=Fix(
-            (Replace(node, new),), Safety.UNSAFE, "Load with workers; tune their number", _NOTE
-        ),
-    )
+    safety, note = (Safety.SUGGESTION, _PICKLED) if _local(module) else (Safety.UNSAFE, _NOTE)
+    yield Hit(node, fix=Fix((Replace(node, new),), safety, _TITLE, note))
+
+
+@question(
+    yes="what the Trainer loads holds a lambda or a local function", no="no lambda is known there"
+)
+def _local(module: Module) -> bool:
+    """Say whether what workers would get here cannot be pickled."""
+    given = [
+        keyword_argument(module, call, name)
+        for call in module.nodes(cst.Call)
+        for name in ("train_dataset", "data_collator")
+    ]
+    return any(each is not None and sendable(module, each) is False for each in given)
 
 
 @question(yes="the file streams its dataset", no="the file does not stream its dataset")

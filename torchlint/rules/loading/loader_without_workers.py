@@ -93,12 +93,13 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 Unsafe: random transforms draw from the workers' seeds, so samples differ; a generator that the
 dataset keeps is copied to each worker, and all of them draw the same from it. Memory grows with
 each worker, what the dataset stores in itself stays in the worker, and where processes are spawned
-(Windows, macOS) the script needs a `__main__` guard and nothing in the dataset may be a lambda. The
-order of a shuffle and the main generator stay the same. The same fix pins the memory of a loader
-that feeds an accelerator, and keeps the workers of one that is iterated in each epoch. The number
-of workers is that of another loader, or the file's own option or constant; else four, a start from
-which to measure. Where a script without a guard makes the loader, or the dataset keeps a file open,
-the fix is a suggestion.
+(Windows, macOS) the script needs a `__main__` guard. The order of a shuffle and the main generator
+stay the same. The same fix pins the memory of a loader that feeds an accelerator, and keeps the
+workers of one that is iterated in each epoch. The number of workers is that of another loader, or
+the file's own option or constant; else four, a start from which to measure. The fix is a suggestion
+where a script without a guard makes the loader, where the dataset keeps a file open, and where a
+lambda or a local function is among what workers get, or a caller that is not in view may give one:
+spawned processes and those of a fork server (Linux from Python 3.14 on) need what can be pickled.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
@@ -130,7 +131,6 @@ from torchlint.semantic.code.guards import conditions_around, is_debug
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import has_main_guard
 from torchlint.semantic.data.datasets import (
-    assigned_to,
     cuda_samples,
     sample_cost,
     streams_samples,
@@ -149,6 +149,7 @@ from torchlint.semantic.data.loaders import (
     moves_batches,
     pins_memory,
 )
+from torchlint.semantic.data.pickling import pickled
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
@@ -165,7 +166,14 @@ _NOTE = (
     "alike in each worker, and each takes memory."
 )
 _SPAWNED = "Where processes are spawned (Windows, macOS) the script needs a __main__ guard."
-_PICKLED = "Where processes are spawned (Windows, macOS) a lambda in the dataset cannot be sent."
+_PICKLED = (
+    "Where processes are spawned or come from a fork server (Windows, macOS, Python 3.14) a lambda "
+    "or a local function that the loader is given cannot be sent."
+)
+_CHOSEN = (
+    "A caller may give a lambda or a local function, which cannot be sent where processes are "
+    "spawned or come from a fork server (Windows, macOS, Python 3.14)."
+)
 _STORED = "What the dataset stores in itself while it is read stays in the worker."
 _START = "4 is only a start to tune from."
 _PINNED = "Each batch takes memory that cannot be swapped out."
@@ -222,8 +230,10 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
         safety = Safety.SUGGESTION
     elif not guarded:
         notes.append(_SPAWNED)
-    if _holds(module, node, dataset):
-        notes.append(_PICKLED)
+    sent = pickled(module, node)
+    if sent is not True:
+        safety = Safety.SUGGESTION
+        notes.append(_PICKLED if sent is False else _CHOSEN)
     if dataset is not None and _stores(module, dataset):
         notes.append(_STORED)
     if dataset is not None and _keeps_open(module, dataset):
@@ -269,16 +279,6 @@ def _runs_on_import(module: Module, node: cst.Call, depth: int = 2) -> bool:
         return module.class_of(node) is None
     sites = call_sites(module, function) if depth else []
     return any(_runs_on_import(module, site, depth - 1) for site in sites)
-
-
-def _holds(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> bool:
-    """Say whether a lambda is among what a loader, or its dataset, is made from."""
-    made = [node, *(assigned_to(module, dataset) if dataset is not None else ())]
-    parts = [arg.value for call in made if isinstance(call, cst.Call) for arg in call.args]
-    more = [each for part in parts for each in assigned_to(module, part)]
-    return any(
-        True for each in (*made, *more) for _ in module.within(each, cst.Lambda, nested=True)
-    )
 
 
 def _method(

@@ -82,9 +82,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Safety, deletion
+from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.data.replicas import saves_memory
+from torchlint.semantic.data.replicas import frees_on_purpose, saves_memory
 from torchlint.semantic.torch import ops
 
 _CALLS = ops.dotted("empties") | {
@@ -126,4 +126,7 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not saves_memory(module, node):
         words = {"name": module.name(node.func) or ""}
-        yield Hit(node, words, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
+        if frees_on_purpose(module, node):
+            yield Hit(node, words, severity=Severity.INFO)
+        else:
+            yield Hit(node, words, fix=deletion(module, node, Safety.UNSAFE, _NOTE))

@@ -83,8 +83,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Safety, deletion
-from torchlint.semantic.data.replicas import saves_memory
+from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
+from torchlint.semantic.code.text import explained
+from torchlint.semantic.data.replicas import frees_on_purpose, saves_memory
 
 _CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = (
@@ -113,7 +114,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (
         _young(node) or saves_memory(module, node) or _scheduled(module) or _cycles(module, node)
     ):
-        yield Hit(node, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
+        purpose = frees_on_purpose(module, node)
+        fix = None if purpose else deletion(module, node, Safety.UNSAFE, _NOTE)
+        yield Hit(node, fix=fix, severity=Severity.INFO if purpose else None)
 
 
 def _young(node: cst.Call) -> bool:
@@ -134,8 +137,4 @@ def _scheduled(module: Module) -> bool:
 
 def _cycles(module: Module, node: cst.Call) -> bool:
     """Say whether a comment on the call's line, or right above it, speaks of reference cycles."""
-    line = module.statement(node)
-    if not isinstance(line, cst.SimpleStatementLine):
-        return False
-    comments = [line.trailing_whitespace.comment, *(empty.comment for empty in line.leading_lines)]
-    return any(_CYCLES.search(comment.value) for comment in comments if comment is not None)
+    return explained(module, node, _CYCLES)

@@ -20,6 +20,7 @@ from torchlint.rule import (
     method_call,
     one_sentence,
 )
+from torchlint.rules.precision._attention_ranks import written_rank
 from torchlint.rules.precision._attention_widths import computed_for_nothing, is_default_scale
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
@@ -36,6 +37,8 @@ _SINCE, _SCALE_SINCE = (2, 0), (2, 1)
 _PRODUCTS = ops.having("product", "batched")
 _TURNS = ops.having("turns")
 _DEPTH = 8
+_FUSED = 4
+"""Dimensions up to which a fused kernel runs: with more, only the one in plain operations does."""
 _ROUNDING = "Results differ by rounding, and the fused kernels have no second derivatives."
 _DROPOUT = "Dropout draws other random numbers."
 _MASKED = "A query whose keys are all masked gives zeros or NaN."
@@ -83,6 +86,8 @@ def fused_attention(module: Module, softmax: cst.Call) -> Fix | None:
         return None
     if not _over_last(module, softmax, found.operands[0], parts.product):
         return None
+    if any((written_rank(module, each) or 0) > _FUSED for each in (parts.query, parts.key)):
+        return None
     wide = (parts.query, parts.key)
     spare: list[cst.CSTNode] = []
     if parts.scale and parts.factor and is_default_scale(module, parts.scale, wide):
@@ -103,7 +108,7 @@ def fused_attention(module: Module, softmax: cst.Call) -> Fix | None:
         for keyword, value in given.items()
         if value is not None
     ]
-    edits: list[NodeEdit] = [Remove(each) for each in (*parts.needless, *spare)]
+    edits: list[NodeEdit] = [Remove(each, comments=True) for each in (*parts.needless, *spare)]
     edits += _put(module, parts.end, call.with_changes(args=args))
     edits += imports
     notes = (

@@ -12,10 +12,12 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import callers_outside, heat_of
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates
@@ -50,6 +52,32 @@ def calls_eval(module: Module, place: cst.CSTNode) -> bool:
 
 
 @question(
+    yes="all that calls `{0}` evaluates",
+    no="`{0}` may be called by code that trains",
+    remember=False,
+)
+def only_evaluated(module: Module, function: cst.CSTNode, depth: int = 4) -> bool:
+    """Say whether a function evaluates by its own name or code, or else all of its callers do: one
+    that nobody here calls, as a ``forward``, may train."""
+    if not isinstance(function, cst.FunctionDef) or _evaluates_itself(module, function):
+        return True
+    sites = [s for s in call_sites(module, function) if module.function(s) is not function]
+    others = module.outside.calls(name_outside(module, function))
+    if not depth or not (sites or others):
+        return not sites and heat_of(module, function.body).grade is Grade.EVAL
+    return all(site.grade is not Grade.FORWARD for site in others) and all(
+        no_grad(module, site) is True
+        or ((heat := heat_of(module, site)).grade is Grade.EVAL and heat.loop is not None)
+        or only_evaluated(module, module.function(site) or module.root, depth - 1)
+        for site in sites
+    )
+
+
+def _evaluates_itself(module: Module, function: cst.FunctionDef) -> bool:
+    return evaluates_by_name(function) or calls_eval(module, function)
+
+
+@question(
     yes="it is repeated, or stands in code that evaluates, acts or samples",
     no="it runs once, and nothing around it evaluates, acts or samples",
 )
@@ -61,8 +89,8 @@ def matters(module: Module, node: cst.Call) -> bool:
     home = module.function(node)
     if home is None or _UNIT_TEST.search(home.name.value):
         return False
-    acts = called(home.name.value, ACTING) or evaluates_by_name(home)
-    return (acts and not _GRADIENTS.search(home.name.value)) or calls_eval(module, home)
+    acts = called(home.name.value, ACTING) and not _GRADIENTS.search(home.name.value)
+    return acts or _evaluates_itself(module, home)
 
 
 @question(
@@ -74,7 +102,7 @@ def trains_nothing(module: Module, node: cst.CSTNode) -> bool:
     home = module.function(node)
     if home is None or differentiates(module, home):
         return False
-    return evaluates_by_name(home) or calls_eval(module, home)
+    return _evaluates_itself(module, home)
 
 
 @question(

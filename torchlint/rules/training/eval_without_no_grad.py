@@ -112,6 +112,7 @@ from torchlint.rules.training._inference import (
     evaluates_by_name,
     foreign,
     matters,
+    only_evaluated,
     still_by_project,
     switched_off_elsewhere,
     trains_nothing,
@@ -214,6 +215,8 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     else:
         wanted = heat.grade <= Grade.EPOCH and evaluates_by_name(home) and calls_eval(module, home)
         around, places = {home}, [home]
+    if heat.grade is Grade.EVAL and heat.loop is None and not only_evaluated(module, home):
+        return False
     if (
         not wanted
         or no_grad(module, node) is not False

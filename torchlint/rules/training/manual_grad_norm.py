@@ -79,14 +79,17 @@ batches = [torch.randn(8, 32, device=device) for _ in range(3)]
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.upkeep import over_parameters
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.graph_use import Fate, graph_fate
 
 _READS = ops.having("reads") | {"cpu"}
 _NORMS = ops.having("norm")
@@ -98,6 +101,9 @@ _ELSEWHERE = ops.having("collective") | frozenset(
         "full_tensor"
     ).split()
 )
+_KEEPS_GRAPH = re.compile(r"create_graph\s*=\s*(?!False)")
+"""Without it a gradient has no graph, and no norm of gradients can be back-propagated;
+``clip_grad_norm_`` and ``get_total_norm`` run without autograd."""
 _KERNELS = (
     "hand-written gradient norm runs several kernels per parameter; use "
     "torch.nn.utils.clip_grad_norm_."
@@ -155,8 +161,14 @@ def _norm(
     read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
         yield Hit(read)
-    else:
+    elif not (
+        said_somewhere(module, _keeps_graph) and graph_fate(module, node) is not Fate.DROPPED
+    ):
         yield Hit(node, message=_KERNELS, severity=Severity.INFO)
+
+
+def _keeps_graph(text: str) -> bool:
+    return _KEEPS_GRAPH.search(text) is not None
 
 
 def _behind(

@@ -49,9 +49,9 @@ from torchlint.semantic.uses.accumulators import (
 from torchlint.semantic.uses.observers import (
     hooks_operations,
     is_builtin,
+    may_be_mps,
     replaced,
     scripted,
-    speaks_of_mps,
 )
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
@@ -171,7 +171,7 @@ class _Way:
         if found.sum.steps[0] in self._sums:
             return True
         self._sums.add(found.sum.steps[0])
-        narrow = found.kind == "float" and speaks_of_mps(self.module)
+        narrow = found.kind == "float" and may_be_mps(self.module)
         self.edits += _edits(self.module, found, None if narrow else METHOD_OF_KIND[found.kind])
         self._shown.update(dict.fromkeys(found.sum.each_step, found.kind))
         if found.kind == "float":
@@ -579,7 +579,7 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     ):
         whole = above
     reads: list[HostRead] = []
-    if not isinstance(whole, cst.BinaryOperation) or speaks_of_mps(module):
+    if not isinstance(whole, cst.BinaryOperation) or may_be_mps(module):
         return None
     leaves = list(_leaves(whole))
     for leaf in leaves:

@@ -99,6 +99,8 @@ def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
     match index:
         case cst.Call() if _counted(module, index) is not None:
             return _ranges(module, node)
+        case cst.List() if _written_in_vain(module, node):
+            return None
         case cst.List():
             return _slice(module, node, index) or _stacked(module, node, index)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
@@ -106,6 +108,15 @@ def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
         case cst.Name():
             return _brought(module, index)
     return None
+
+
+def _written_in_vain(module: Module, node: cst.Subscript) -> bool:
+    """Say whether the copy that a list of indices takes is changed in place, as by
+    ``x[[0, 2]].clamp_()``: ``x`` stays as it is, and another copy would hide that."""
+    method = module.parent(node)
+    if isinstance(method, cst.Attribute):
+        return method.attr.value.endswith("_") and isinstance(module.parent(method), cst.Call)
+    return isinstance(method, cst.Arg) and dotted_text(method.keyword or node) == "out"
 
 
 # -- ranges ----------------------------------------------------------------------------------------

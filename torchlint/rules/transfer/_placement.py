@@ -418,6 +418,8 @@ class _Region:
 
     def _index(self, index: cst.Index) -> None:
         """Follow an index of a tensor on the device."""
+        if inferred(self.module, index.value).rank == 0:
+            raise _UnknownError  # Of a tensor on the device, the host reads it to find the place.
         indexed = self.module.parent(self.module.parent(index) or index)
         if not isinstance(indexed, cst.Subscript) or (
             on_device(self.module, indexed.value) is not True

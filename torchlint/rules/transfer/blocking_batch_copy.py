@@ -107,6 +107,7 @@ loader = list(DataLoader(dataset, batch_size=256, pin_memory=pin))
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -134,7 +135,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
-from torchlint.semantic.data.loaders import feeding_loaders, nobody_pins, pins_memory
+from torchlint.semantic.data.loaders import feeding_loaders, makes_loader, nobody_pins, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
@@ -159,9 +160,12 @@ _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
     "object": "An object other than a tensor may have a .to() that takes no non_blocking.",
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
+    "host": "To the host the copy is not awaited, and its memory may be read unfinished.",
     "written": "The host's tensor may be written again before the copy has ended.",
     "pinned": "Each batch takes memory that cannot be swapped out.",
 }
+
+_HOST = re.compile(r"\bcpu\b", re.IGNORECASE)
 
 rule = Rule(
     __name__,
@@ -371,8 +375,9 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         return None
     whys = _whys(module, transfer)
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
-    if whys is None:
-        return Fix((edit,), Safety.SUGGESTION, _TITLE, _NOTES["object"])
+    if whys is None or _may_be_host(module, transfer):
+        note = _NOTES["object" if whys is None else "host"]
+        return Fix((edit,), Safety.SUGGESTION, _TITLE, note)
     edits: list[NodeEdit] = [edit]
     alike = True
     for other in _beside(module, transfer):
@@ -394,6 +399,19 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     safety = Safety.UNSAFE if said else Safety.SAFE
     # Of moves in one statement, all change or none.
     return Fix(tuple(edits), safety if alike else Safety.SUGGESTION, _TITLE, said, elsewhere)
+
+
+def _may_be_host(module: Module, transfer: Transfer) -> bool:
+    """Say whether a function moves what it is given to the device it is given, and its docstring
+    says that this may be the CPU: then it copies to the host as well."""
+    function = module.function(transfer.call)
+    if function is None or not isinstance(transfer.target, cst.Name):
+        return False
+    given = {param.name.value for param in function.params.params}
+    loops = [each for each in module.loops(transfer.call) if isinstance(each, cst.For)]
+    from_loader = any(inferred(module, each.iter).kind == "loader" for each in loops)
+    said = _HOST.search(function.get_docstring() or "") is not None
+    return said and transfer.target.value in given and not from_loader
 
 
 def _whys(module: Module, transfer: Transfer) -> set[str] | None:
@@ -487,7 +505,10 @@ def _alike(module: Module, call: cst.Call) -> Transfer | None:
 
 
 def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
-    """Return the edits that pin a loader's memory, where it has workers that could."""
+    """Return the edits that pin a loader's memory, where it has workers that could. A factory of
+    the project may take no such argument."""
+    if not makes_loader(module, loader):
+        return []
     bound = arguments_of(module, loader, "torch.utils.data.DataLoader")
     workers, pin = bound.value("num_workers"), bound.value("pin_memory")
     if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):

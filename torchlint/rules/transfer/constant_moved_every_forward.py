@@ -188,9 +188,18 @@ def _maker_in(module: Module, source: cst.BaseExpression) -> cst.Call | None:
 def _of_literal(module: Module, maker: cst.Call | None) -> Fix | None:
     """Fill the tensor on the device, where it is of one number or a range; keep others as
     buffers."""
-    if maker is None:
+    if maker is None or _may_be_parameter(module, maker):
         return None
     return filled_there(module, maker) or kept_as_buffer(module, maker)
+
+
+def _may_be_parameter(module: Module, maker: cst.Call) -> bool:
+    """Say whether a call gives a tensor back with its graph, and what it is given is a number by an
+    annotation or a default alone: a caller may pass a parameter."""
+    if module.name(maker.func) not in ("torch.as_tensor", "torch.asarray") or not maker.args:
+        return False
+    data = maker.args[0].value
+    return not isinstance(data, (cst.List, cst.Tuple, cst.Call, cst.BaseNumber))
 
 
 def _written_out(module: Module, upload: Upload) -> bool:

@@ -114,6 +114,11 @@ _OWN_ORDER = re.compile(
     r"^torch\.(cuda|xpu|accelerator)\.(stream|Stream|ExternalStream|CUDAGraph|graph|graphs\.\w+)$|"
     r"\.(wait_stream|wait_event|record_stream|replay)$"
 )
+_OTHERS = re.compile(
+    r"^(cupy|cupyx|cucim|cuml|cudf|cuda|pycuda|numba\.cuda|nvidia|tensorrt|warp|jax|taichi|triton"
+    r"|tensorflow|ctypes|drjit|mitsuba|nvdiffrast|kaolin)\."
+)
+"""Libraries that launch work on streams that torch does not know."""
 _NEAR = 2
 _NOTE = (
     "An error of a kernel is raised at a later line; code that uses streams of its own may "
@@ -182,11 +187,13 @@ def _spelled(module: Module, call: cst.Call) -> str:
 
 
 def _ordered(module: Module, node: cst.Call) -> bool:
-    """Say whether the function orders work itself: streams, graphs, collectives in flight, copies
-    that do not wait."""
+    """Say whether the function orders work itself: streams, graphs, another library's kernels,
+    collectives in flight, copies that do not wait."""
     for call in module.within(module.function(node) or module.root, cst.Call):
+        spelled = _spelled(module, call)
         if (
-            _OWN_ORDER.search(_spelled(module, call))
+            _OWN_ORDER.search(spelled)
+            or _OTHERS.search(spelled)
             or keyword_argument(module, call, "async_op") is not None
         ):
             return True

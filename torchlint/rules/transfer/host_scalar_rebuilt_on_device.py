@@ -97,10 +97,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, one_sentence, with_keyword
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    Replace,
+    Rule,
+    Safety,
+    one_sentence,
+    with_keyword,
+)
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.device.transfers import is_cached, transfer_of
-from torchlint.semantic.torch import dtypes
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.observers import (
     defaults_to_meta,
     free_of_effects,
@@ -109,7 +120,8 @@ from torchlint.semantic.uses.observers import (
     scripted,
 )
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.values.place import named_device
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.place import named_device, on_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
@@ -152,6 +164,12 @@ _LIST = (
     "`{expr}` copies the same numbers from the host in every step; make it once, and "
     "register it as a buffer."
 )
+_MATH = (
+    "`{expr}` makes a tensor of a number and launches a kernel for it in every step; compute it "
+    "with math."
+)
+_AS_NUMBER = "The number is rounded once, by the operation that uses it, and its dtype is not kept."
+_POINTWISE = ops.dotted("pointwise")
 _KEPT = frozenset(("device", "dtype"))
 
 rule = Rule(
@@ -191,8 +209,47 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     listed = isinstance(data, (cst.List, cst.Tuple))
+    outer = _function_of(module, place)
+    if outer is not None:
+        fix = _with_math(module, outer, data)
+        yield Hit(place, {"expr": module.code(outer)}, fix, message=_MATH)
+        return
     fix = None if listed else _fix(module, node, place, target)
     yield Hit(place, {"expr": module.shown(place)}, fix, message=_LIST if listed else None)
+
+
+def _function_of(module: Module, place: cst.Call) -> cst.Call | None:
+    """Return the call that computes a function of the number alone, which then meets a tensor."""
+    above = module.parent(place)
+    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    if not isinstance(call, cst.Call) or len(call.args) != 1:
+        return None
+    name = module.name(call.func) or ""
+    known = name in _POINTWISE and hasattr(math, name.removeprefix("torch."))
+    return call if known and isinstance(module.parent(call), cst.BinaryOperation) else None
+
+
+def _with_math(module: Module, outer: cst.Call, data: cst.BaseExpression) -> Fix | None:
+    """Compute a function of a number on the host, where the other operand is a tensor."""
+    used = module.parent(outer)
+    assert isinstance(used, cst.BinaryOperation)
+    other = used.right if used.left is outer else used.left
+    name = (module.name(outer.func) or "").rpartition(".")[2]
+    number = next(_numbers(module, data))
+    try:
+        result = getattr(math, name)(number)
+    except (ValueError, OverflowError, TypeError):
+        return None
+    if (
+        not isinstance(result, float)
+        or not inferred(module, other).tensor
+        or on_device(module, other) is not True
+    ):
+        return None
+    library = name_for_module(module, "math", "math")
+    call = cst.Call(cst.parse_expression(f"{library}.{name}"), [cst.Arg(data)])
+    edits = (Replace(outer, call), NeedImport("math", library))
+    return Fix(edits, Safety.UNSAFE, "Compute the number with math", _AS_NUMBER)
 
 
 def _fallback(module: Module, place: cst.Call) -> bool:

@@ -10,6 +10,12 @@ from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
+_REASON = re.compile(
+    r"\b(work-?around|hack|because|otherwise|unlike|on purpose|intention\w*|deliberate\w*|must"
+    r"|needed|necessary|required|to avoid|avoids|prevents?|do not|don't)\b",
+    re.IGNORECASE,
+)
+"""Words with which people say why code is as it is."""
 _MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
 
@@ -37,16 +43,43 @@ def has_main_guard(module: Module) -> bool:
 def explained(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
     """Say whether a comment speaks of something where a statement stands: above or behind it, or at
     a ``with`` around it."""
-    comments: list[cst.Comment | None] = []
+    comments: list[str] = []
     for each in (module.statement(node), *module.ancestors(node)):
-        match each:
-            case cst.SimpleStatementLine(leading_lines=above, trailing_whitespace=end):
-                pass
-            case cst.With(leading_lines=above, body=cst.IndentedBlock(header=end)):
-                pass
-            case cst.FunctionDef():
-                break
-            case _:
-                continue
-        comments += [*(line.comment for line in above), end.comment]
-    return any(each is not None and pattern.search(each.value) for each in comments)
+        if isinstance(each, cst.FunctionDef):
+            break
+        comments += _comments_at(each)
+    return any(map(pattern.search, comments))
+
+
+def _comments_at(node: cst.CSTNode) -> list[str]:
+    """Return the comments above a simple statement or a ``with``, and behind its line."""
+    match node:
+        case cst.SimpleStatementLine(leading_lines=above, trailing_whitespace=end):
+            comments = [*(line.comment for line in above), end.comment]
+        case cst.With(leading_lines=above, body=cst.IndentedBlock(header=end)):
+            comments = [*(line.comment for line in above), end.comment]
+        case _:
+            comments = []
+    return [each.value for each in comments if each is not None]
+
+
+@question(
+    yes="a comment says why the code is as it is", no="no comment says why the code is as it is"
+)
+def reasoned(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a comment at the statement of a node gives a reason, or one of its function names
+    a function that is called there, as ``# type_as follows the device in traces``."""
+    if "#" not in module.text:
+        return False
+    if explained(module, node, _REASON):
+        return True
+    funcs = [call.func for call in module.within(node, cst.Call)]
+    names = {func.attr.value for func in funcs if isinstance(func, cst.Attribute)}
+    # A name with an underscore is no word of the language.
+    names = {name for name in names if "_" in name.strip("_")}
+    if not names:
+        return False
+    named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b(?!\()")
+    home = module.function(node) or module.root
+    lines = module.within(home, cst.SimpleStatementLine, cst.With)
+    return any(named.search(text) for line in lines for text in _comments_at(line))

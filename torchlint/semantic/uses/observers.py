@@ -26,6 +26,8 @@ from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.question import question
 
 _MPS = re.compile(r"\bmps\b")
+_CUDA = re.compile(r"cuda|nccl|\brank\b")
+_DEVICE = re.compile(r"\bdevice\b")
 _FRAMES = Wording(
     re.compile(
         r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b"
@@ -495,12 +497,13 @@ def _is_property(module: Module, name: str) -> bool:
 
 
 @question(
-    yes="a file of the project speaks of MPS, which has no float64",
-    no="no file of the project speaks of MPS",
+    yes="the accelerator may be MPS, which has no float64",
+    no="no file of the project speaks of MPS, and one of CUDA",
 )
-def speaks_of_mps(module: Module) -> bool:
-    """Say whether this file, or any other of the project, names the accelerator without float64."""
-    return says(module, _MPS)
+def may_be_mps(module: Module) -> bool:
+    """Say whether a file of the project names the accelerator without float64, or a device is given
+    by a caller and no file says that it is a CUDA device."""
+    return says(module, _MPS) or (mentions(module, _DEVICE) and not says(module, _CUDA))
 
 
 def says(module: Module, pattern: re.Pattern[str] | Wording) -> bool:

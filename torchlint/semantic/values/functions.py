@@ -46,6 +46,7 @@ _NO_TENSORS = frozenset(
 _SEVERAL = ops.having("several")
 _TRUTHS = ops.dotted("truth")
 _WHOLE = ops.having("factory", "whole")
+_ROWS = ops.having("factory", "flat")
 _OF_ANYTHING = ops.dotted("from-data", "own-dtype", "lists")
 _SEVERAL_WITH_MORE = ops.having("several-with-more")
 _BUILTINS = {
@@ -266,7 +267,8 @@ class Functions:
             dtypes.KINDS.get(given.name or "") if given is not None else "int" if whole else None
         )
         size = node.args[0].value if node.args else None
-        rank = 0 if isinstance(size, (cst.Tuple, cst.List)) and not size.elements else None
+        scalar = isinstance(size, (cst.Tuple, cst.List)) and not size.elements
+        rank = 0 if scalar else 1 if last in _ROWS else None
         return Value(
             "tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=False, node=node
         )

@@ -109,8 +109,10 @@ def tensor_method(
             receiver.device,
         )
         return Value("tensor", device=where, origin="factory", grad=False)
-    if not name.islower() or (receiver.loose and name not in ops.METHODS):
-        # Not a method of tensors: the "tensor" is some other thing that a model or a batch holds.
+    foreign = name in _MAPPING_METHODS or (receiver.loose and name not in ops.METHODS)
+    if foreign or not name.islower():
+        # Not a method of tensors: the "tensor" is some other thing that a model or a batch holds,
+        # or, by this branch, a dict. (That sparse tensors have ``values()`` is not modelled.)
         return UNKNOWN
     assert isinstance(node.func, cst.Attribute)
     calls.meet(name, [node.func.value, *[arg.value for arg in node.args[:1]]])

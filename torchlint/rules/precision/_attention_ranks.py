@@ -1,0 +1,77 @@
+"""How many dimensions the queries of attention have, by what is written on their way."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import libcst as cst
+
+from torchlint.rule import Module
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values.operations import operation_of
+
+_KEEPS = ops.having("keeps-rank") | {"transpose", "chunk", "split", "contiguous", "mul", "div"}
+_SHAPES = ("view", "reshape", "permute")
+_DEPTH = 8
+
+
+def written_rank(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> int | None:
+    """Return the number of dimensions that sizes, axes or a pattern of ``rearrange`` spell out;
+    None where they do not."""
+    if not depth:
+        return None
+    match node:
+        case cst.Name():
+            found = {_bound(module, node, each, depth) for each in definitions_of(module, node)}
+            return found.pop() if len(found) == 1 else None
+        case cst.Subscript(value=value):
+            whole = written_rank(module, value, depth - 1)
+            numbers = [e for e in node.slice if _is_number(e.slice)]
+            return None if whole is None or len(numbers) < len(node.slice) else whole - len(numbers)
+        case cst.Call(args=[_, cst.Arg(value=cst.SimpleString() as pattern), *_]):
+            return _of_pattern(str(pattern.raw_value))
+    found_here = operation_of(module, node)
+    if found_here is None or not found_here.operands:
+        return None
+    first, *rest = found_here.operands
+    if found_here.name in _SHAPES:
+        sizes = [e.value for e in rest[0].elements] if rest and _is_row(rest[0]) else rest
+        return len(sizes) if len(sizes) > 1 else None
+    if found_here.name == "unbind":
+        whole = written_rank(module, first, depth - 1)
+        return None if whole is None else whole - 1
+    return written_rank(module, first, depth - 1) if found_here.name in _KEEPS else None
+
+
+def _bound(module: Module, name: cst.Name, made: cst.CSTNode, depth: int) -> int | None:
+    match made:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            return written_rank(module, value, depth - 1)
+        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if _is_row(target):
+            if not _is_row(value):
+                return written_rank(module, value, depth - 1)
+            for place, each in zip(target.elements, value.elements, strict=False):
+                if place.value.deep_equals(name):
+                    return written_rank(module, each.value, depth - 1)
+    return None
+
+
+def _is_row(node: cst.CSTNode) -> TypeGuard[cst.Tuple | cst.List]:
+    return isinstance(node, (cst.Tuple, cst.List))
+
+
+def _is_number(part: cst.BaseSlice) -> bool:
+    return isinstance(part, cst.Index) and isinstance(part.value, cst.Integer)
+
+
+def _of_pattern(pattern: str) -> int | None:
+    """Return how many axes ``b n (h d) -> b h n d`` gives."""
+    _, arrow, result = pattern.partition("->")
+    if not arrow or "..." in result or "," in pattern:
+        return None
+    depth = axes = 0
+    for word in result.replace("(", " ( ").replace(")", " ) ").split():
+        axes += depth == 0 and word != ")"
+        depth += (word == "(") - (word == ")")
+    return axes
