@@ -212,7 +212,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     outer = _function_of(module, place)
     if outer is not None:
         fix = _with_math(module, outer, data)
-        yield Hit(place, {"expr": module.code(outer)}, fix, message=_MATH)
+        yield Hit(place, {"expr": module.shown(outer)}, fix, message=_MATH)
         return
     fix = None if listed else _fix(module, node, place, target)
     yield Hit(place, {"expr": module.shown(place)}, fix, message=_LIST if listed else None)
