@@ -6,12 +6,13 @@ import enum
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import Guards, guards
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
@@ -211,24 +212,23 @@ class HeatMap:
         function = self.scopes.tree.function(node)
         if function is not None and self.flow.shadowed(function):
             return COLD
-        child = node
         epoch: Heat | None = None
         others: list[Loop] = []
-        for above in self.tree.ancestors(node):
-            if above is function:
+        for above in self._repeating(node):
+            kind = self.loops.kind(above)
+            if kind in (LoopKind.TRAIN, LoopKind.EVAL):
+                found = self._loop_heat(above, kind, node)
+                within = others if found is COLD and kind is LoopKind.TRAIN else ()
+                return self._run_heat(node, within) or found
+            if kind is LoopKind.EPOCH:
+                epoch = Heat(Grade.EPOCH, (Why("every epoch", above),), above)
                 break
-            if isinstance(above, LOOPS) and self._repeats(above, child):
-                kind = self.loops.kind(above)
-                if kind in (LoopKind.TRAIN, LoopKind.EVAL):
-                    return self._loop_heat(above, kind, node)
-                if kind is LoopKind.EPOCH:
-                    epoch = Heat(Grade.EPOCH, (Why("every epoch", above),), above)
-                    break
-                others.append(above)
-            child = above
+            others.append(above)
         found = COLD
         if function is not None and not self.guards.throttled(node, function):
             found = self.function_heat(function, depth)
+            if found.hot:
+                found = replace(found, why=(*self._always_due(node, function), *found.why))
         if epoch is not None and found.grade <= Grade.EPOCH:
             found = epoch
         return found if found.grade > Grade.EPOCH else self._run_heat(node, others) or found
@@ -244,7 +244,7 @@ class HeatMap:
                 does = "hands on batches" if hands_on else "runs a model"
                 text = f"every pass of the loop, which {does}"
                 grade = Grade.FORWARD if hands_on else Grade.EVAL
-                return Heat(grade, (Why(text, loop),), loop)
+                return Heat(grade, (*self._always_due(node, loop), Why(text, loop)), loop)
         return None
 
     def _hands_on(self, loop: cst.CSTNode) -> bool:
@@ -276,6 +276,23 @@ class HeatMap:
             )
         return self._some[owner]
 
+    def _repeating(self, node: cst.CSTNode) -> Iterator[Loop]:
+        """Yield the loops of the same function that repeat a node, innermost first; what stands in
+        a block that ends in ``break`` or ``return`` runs once, however often the loop turns."""
+        child = node
+        last: type[cst.CSTNode] | None = None
+        for above in self.tree.ancestors(node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                return
+            if isinstance(above, LOOPS) and self._repeats(above, child):
+                if last is None:
+                    yield above
+                elif last is cst.Break:
+                    last = None
+            elif isinstance(above, cst.BaseSuite) and last is not cst.Return:
+                last = self.guards.ends_loop(above, node) or last
+            child = above
+
     def _repeats(self, loop: cst.CSTNode, child: cst.CSTNode) -> bool:
         if isinstance(loop, cst.For):
             return child is loop.body
@@ -284,9 +301,22 @@ class HeatMap:
     def _loop_heat(self, loop: cst.CSTNode, kind: LoopKind, node: cst.CSTNode) -> Heat:
         if self.guards.throttled(node, loop):
             return COLD
+        due = self._always_due(node, loop)
         if kind is LoopKind.TRAIN:
-            return Heat(Grade.TRAIN, (Why("every training step of the loop", loop),), loop)
-        return Heat(Grade.EVAL, (Why("every evaluation batch of the loop", loop),), loop)
+            return Heat(Grade.TRAIN, (*due, Why("every training step of the loop", loop)), loop)
+        return Heat(Grade.EVAL, (*due, Why("every evaluation batch of the loop", loop)), loop)
+
+    def _always_due(self, node: cst.CSTNode, until: cst.CSTNode) -> tuple[Why, ...]:
+        """Return what is to be said of conditions around a node whose interval is 1."""
+        return tuple(
+            Why(
+                "the condition holds every time: "
+                + (f"`{name}` is 1" if (name := dotted_text(one)) else "its interval is 1")
+                + (" unless it is set otherwise" if isinstance(one, cst.Attribute) else ""),
+                one,
+            )
+            for one in self.guards.always_due(node, until)
+        )
 
     def function_heat(self, function: cst.FunctionDef, depth: int = _DEPTH) -> Heat:
         """Return how often a function's body runs, by its role and by who calls it."""
@@ -518,12 +548,13 @@ class HeatMap:
         """Return the innermost loop or comprehension between `node` and its hot loop or function,
         if any."""
         function = self.scopes.tree.function(node)
+        repeating = next(self._repeating(node), None)
         child = node
         for above in self.tree.ancestors(node):
             if above is heat.loop or above is function:
                 return None
-            if isinstance(above, LOOPS) and self._repeats(above, child):
-                return above
+            if above is repeating:
+                return repeating
             if isinstance(above, COMPREHENSIONS) and not isinstance(child, cst.CompFor):
                 return above
             child = above
