@@ -51,6 +51,9 @@ _STEP_ROLE = re.compile(
     r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
 )
 
+_NAMES = (_LOSS_NAME, _BATCH_STEP, _MODULE_METHOD, _TENSOR_METHOD, _STEP_ROLE)
+"""Names that say how often a function runs where its callers do not."""
+
 
 class Grade(enum.IntEnum):
     """How hot a line is; higher is hotter."""
@@ -371,6 +374,8 @@ class HeatMap:
 
     def _function_heat(self, function: cst.FunctionDef, depth: int) -> Heat:
         best = self._role(function)
+        if best.hot and self._by_name_alone(function) and self._called_seldom(function):
+            best = COLD
         if depth == 0:
             return best
         for site in self.flow.sites(function):
@@ -390,6 +395,44 @@ class HeatMap:
                     (Why(f"{function.name.value}() is passed on", function), *found.why),
                 )
         return best
+
+    def _by_name_alone(self, function: cst.FunctionDef) -> bool:
+        """Say whether nothing but a function's name says that it runs often: it is no step by what
+        it does, and no library calls it."""
+        name = function.name.value
+        cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
+        bases = self.scopes.base_names(cls) if cls is not None else ()
+        return (
+            name != "forward"
+            and any(pattern.search(name) for pattern in _NAMES)
+            and all(base.startswith("torch.") for base in bases)
+            and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot)
+            and not self.loops.updates.is_step_function(function)
+        )
+
+    def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
+        """Say whether all uses of a function are calls in view, each behind an interval or outside
+        of loops but those over epochs."""
+        sites = self.flow.sites(function)
+        called = {site.func for site in sites}
+        return (
+            bool(sites)
+            and depth > 0
+            and not self.called_elsewhere.maybe(function)
+            and all(
+                use is function.name or use in called or self.tree.parents[use] in called
+                for use in self.tree.named(function.name.value)
+            )
+            and all(self._seldom_site(site, depth) for site in sites)
+        )
+
+    def _seldom_site(self, site: cst.Call, depth: int) -> bool:
+        caller = self.tree.function(site)
+        if self.guards.throttled(site, caller):
+            return True
+        if any(self.loops.kind(loop) is not LoopKind.EPOCH for loop in self._repeating(site)):
+            return False
+        return caller is None or self._called_seldom(caller, depth - 1)
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""
@@ -439,6 +482,8 @@ class HeatMap:
         name = function.name.value
         if not _LOSS_NAME.search(name) or _NOT_LOSS.search(name):
             return False
+        if self.scopes.lexical_no_grad(function.body) is True:
+            return False  # Nothing trains on what has no graph.
         calls = self.tree.within(function, cst.Call)
         trains = any(self.loops.updates.is_step(call) for call in calls)
         return not trains and self.takes_tensors(function)
