@@ -13,7 +13,7 @@ from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Open, Tree
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Function, Open, Tree
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -260,7 +260,7 @@ class Guards:
         found = outside.find(self.names.name(method))
         return found is not None and outside.returns_seldom((found,), "", needed)
 
-    def returns_seldom(self, function: cst.CSTNode, needed: bool) -> bool:
+    def returns_seldom(self, function: Function, needed: bool) -> bool:
         """Say whether a function returns what is true (or false, as needed) only now and then:
         ``return step % every == 0``."""
         if function in self._asked:
@@ -475,7 +475,8 @@ class Guards:
         sets = [
             each
             for each in self.tree.nodes(cst.AssignTarget, cst.AugAssign)
-            if self._spelled(each.target, place)
+            if isinstance(each, (cst.AssignTarget, cst.AugAssign))
+            and self._spelled(each.target, place)
         ]
         homes = (self.tree.function(each) for each in sets)
         own = (dotted_text(place) or "").rpartition(".")[0] == "self"

@@ -232,7 +232,8 @@ class Outside:
         if not self.project.knows(key, definition.path):
             module = self._facts(definition, needed)
             self.project.answers[key] = question(module) if module is not None else None
-        return self.project.answers[key]
+        found: Value | None = self.project.answers[key]
+        return found
 
     def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:
         """Yield the places in the files of these classes where one of them calls
