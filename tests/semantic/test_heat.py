@@ -79,6 +79,36 @@ def test_other_guards_do_not(test: str) -> None:
     assert grade(TRAIN.format(f"if {test}: probe()", "pass", "pass")) is Grade.TRAIN
 
 
+@pytest.mark.parametrize(
+    ("before", "every", "expected"),
+    [
+        ("", "1", "its interval is 1"),
+        ("every = 1", "every", "`every` is 1"),
+        (
+            "parser.add_argument('--every', default=1)",
+            "args.every",
+            "`args.every` is 1 unless it is set otherwise",
+        ),
+        (
+            "@dataclasses.dataclass\nclass Args:\n    every: int = 1",
+            "args.every",
+            "`args.every` is 1 unless it is set otherwise",
+        ),
+    ],
+)
+def test_an_interval_of_one_is_told(before: str, every: str, expected: str) -> None:
+    source = TRAIN.format(f"if step % {every} == 0: probe()", "pass", "pass")
+    found, call = probe(f"import dataclasses\n{before}\n{source}")
+    heat = heat_of(found, call)
+    assert heat.grade is Grade.TRAIN
+    assert heat.why[0].text == f"the condition holds every time: {expected}"
+
+
+def test_nothing_is_told_of_other_conditions_of_a_hot_line() -> None:
+    found, call = probe(TRAIN.format("if rank == 0: probe()", "pass", "pass"))
+    assert [why.text for why in heat_of(found, call).why] == ["every training step of the loop"]
+
+
 def test_an_early_continue_throttles() -> None:
     source = TRAIN.format("if step % 50: continue\n            probe()", "pass", "pass")
     assert grade(source) is Grade.COLD

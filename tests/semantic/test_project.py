@@ -239,6 +239,59 @@ def test_an_accelerator_is_that_of_a_file_which_imports_find(
     assert on_accelerator(analysed(tmp_path, {"model.py": "", **files, **own}, name)) is accelerated
 
 
+NET = """
+import torch
+class Net(torch.nn.Module): ...
+def update(net, x, sgd):
+    net(x).sum().backward()
+    sgd.step()
+"""
+NEVER_MOVED = {
+    "at the top level": NET + "for x in data: update(net, x, sgd)\n",
+    "by the step itself": NET + "net(x).backward()\n",
+    "through another function": NET + "def main():\n    update(net, x, sgd)\nmain()\n",
+    "behind a guard": NET + "if __name__ == '__main__':\n    main()\n",
+}
+
+
+@pytest.mark.parametrize("text", NEVER_MOVED.values(), ids=NEVER_MOVED)
+def test_a_program_without_a_word_of_an_accelerator_runs_on_the_host(
+    tmp_path: Path, text: str
+) -> None:
+    assert on_accelerator(analysed(tmp_path, {"fit.py": text}, "fit.py")) is False
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"fit.py": NET},
+        {"fit.py": NET + "net = Net()\nshow(net)\n"},
+        {"fit.py": NET + "update(net.cuda(), x, sgd)\n"},
+        {"fit.py": NET + "import place\nupdate(net, x, sgd)\n", "place.py": CUDA},
+        {"fit.py": NET + "update(net, x, sgd)\n", "run.py": "from fit import Net\n"},
+    ],
+    ids=["a library", "no training", "moved here", "moved by another file", "used elsewhere"],
+)
+def test_what_may_be_moved_counts_as_on_the_accelerator(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    assert on_accelerator(analysed(tmp_path, files, "fit.py")) is True
+
+
+@pytest.mark.parametrize(
+    ("words", "accelerated"),
+    [("", False), ("net.cuda()", True), ("net.to('mps')", True), ("import place", True)],
+)
+def test_a_notebook_is_a_program_with_or_without_a_training(
+    tmp_path: Path, words: str, accelerated: bool
+) -> None:
+    files = {
+        "a.ipynb": f"import torch\nclass Net(torch.nn.Module): ...\n{words}\n",
+        "place.py": CUDA,
+    }
+    assert on_accelerator(analysed(tmp_path, files, "a.ipynb")) is accelerated
+
+
 def test_heat_comes_from_the_loop_of_a_base_class(tmp_path: Path) -> None:
     files = {
         "pkg/__init__.py": "",

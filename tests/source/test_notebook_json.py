@@ -95,6 +95,25 @@ def test_rows_of_one_string_are_all_in_its_line() -> None:
     assert notebook_of(document(text)).parts[0].cell.file_rows == (line, line, line)
 
 
+@pytest.mark.parametrize(
+    ("more", "source", "accelerated"),
+    [
+        ({}, "x = 1", False),
+        ({"metadata": {"accelerator": "GPU"}}, "x = 1", True),
+        ({"metadata": {"accelerator": "TPU"}}, "x = 1", True),
+        ({"metadata": {"accelerator": "None"}}, "x = 1", False),
+        ({"metadata": {"kaggle": {"accelerator": "nvidiaTeslaT4"}}}, "x = 1", True),
+        ({"metadata": {"kaggle": {"accelerator": "none"}}}, "x = 1", False),
+        ({}, "!nvidia-smi", True),
+        ({}, "# tensor([0.], device='cuda:0')", True),
+    ],
+)
+def test_a_notebook_says_whether_it_runs_on_an_accelerator(
+    more: dict[str, Any], source: str, accelerated: bool
+) -> None:
+    assert notebook_of(document(raw(source, **more))).accelerated is accelerated
+
+
 def test_only_python_cells_of_python_notebooks_count() -> None:
     notebook = raw("a = 1", "SELECT 1", "b = 2", "print 3")
     for cell, language in zip(notebook["cells"], ("python", "sql", None, [3]), strict=True):

@@ -139,12 +139,19 @@ def module_of(
         job.relative,
         target_torch=job.target_torch,
         torch_declared=job.torch_declared,
-        accelerator=job.accelerator,
+        accelerator=_accelerator(job),
         assume_hot=job.assume_hot,
         python=python,
         structure=syntax.structure(text, tree),
         outside=outside if outside is not None else Outside(),
     )
+
+
+def _accelerator(job: Job) -> str:
+    """Return what the code runs on; a notebook may say so outside of its cells."""
+    notebook = job.document.notebook
+    seen = job.accelerator == "auto" and notebook is not None and notebook.accelerated
+    return "cuda" if seen else job.accelerator
 
 
 def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]], list[Crash]]:

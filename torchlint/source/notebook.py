@@ -93,6 +93,8 @@ class Notebook:
     parts: tuple[Part, ...]
     mark: str
     """What every seam and covered row holds, and no cell does."""
+    accelerated: bool = False
+    """Whether its metadata ask for an accelerator, or its outputs show one."""
 
     @property
     def text(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json.decoder import JSONDecodeError
 from typing import Any
 
@@ -23,6 +23,8 @@ from torchlint.source.source_tokens import Source, spliced
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SEEN = re.compile(r"nvidia-smi|\bcuda:\d")
+"""What a cell or an output says of a GPU that is there."""
 _FORMAT = 4
 _MOST_NESTED = "is nested too deeply"
 Fields = dict[str, Span]
@@ -164,7 +166,18 @@ def read_notebook(text: str, filename: str) -> Notebook | str:
                 "file can hold"
             )
             raise SourceError(f"{filename}: {words}", (cell.file_rows[row - 1], 1))
-    return assembled(cells)
+    return replace(assembled(cells), accelerated=_accelerated(scan))
+
+
+def _accelerated(scan: _Scan) -> bool:
+    """Say whether a notebook asks for an accelerator, as Colab and Kaggle write it down, or was run
+    on one."""
+    metadata = scan.value(scan.fields.get("metadata"))
+    for chosen in (metadata, _inside(metadata, "kaggle")):
+        name = _inside(chosen, "accelerator")
+        if isinstance(name, str) and name.lower() not in ("", "none", "cpu"):
+            return True
+    return _SEEN.search(scan.text) is not None
 
 
 def rewritten(text: str, notebook: Notebook, python: str, filename: str) -> str:

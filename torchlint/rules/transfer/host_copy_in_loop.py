@@ -132,6 +132,7 @@ from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
 from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -189,6 +190,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     whole = _chain(module, node)
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
+        return
+    if becomes_lengths(module, node):
         return
     forced = any(
         (module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers

@@ -13,7 +13,7 @@ from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Open, Tree
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Function, Open, Tree
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -58,12 +58,16 @@ class Guards:
     ) -> None:
         self.tree = tree
         self.names = names
+        self.flow = flow
+        self.scopes = scopes
         self.updates = updates
         self.flags = Flags(tree, names, scopes, flow, self._rare, self.throttled)
         self._ones: set[str] | None = None
         self._error_paths: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
         self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
+        self._asked: set[cst.CSTNode] = set()
+        self._last: dict[cst.CSTNode, type[cst.CSTNode] | None] = {}
 
     def tests(
         self, node: cst.CSTNode, until: cst.CSTNode | None
@@ -123,6 +127,38 @@ class Guards:
             last = last.body[-1]
         return isinstance(last, (cst.Continue, cst.Break, cst.Return, cst.Raise))
 
+    def ends_loop(self, block: cst.CSTNode, node: cst.CSTNode) -> type[cst.CSTNode] | None:
+        """Return ``Break`` or ``Return`` where all that follows `node` in a block leads there, so
+        that a pass of the loop around the block, once it has come to `node`, is the last one; else
+        None."""
+        last = self._last_of(block)
+        if last not in (cst.Break, cst.Return):
+            return None
+        order = self.tree.order
+        again = (
+            each
+            for each in self.tree.within(block, cst.Continue)
+            if order[each] > order[node]
+            and not any(
+                isinstance(above, LOOPS) and self.tree.is_within(above, block)
+                for above in self.tree.ancestors(each)
+            )
+        )
+        return None if any(True for _ in again) else last
+
+    def _last_of(self, suite: cst.CSTNode) -> type[cst.CSTNode] | None:
+        """Return the type of the last small statement of a block, also of one in its ``with``."""
+        if suite not in self._last:
+            lines = suite.body if isinstance(suite, cst.BaseSuite) else ()
+            last: cst.CSTNode | None = lines[-1] if lines else None
+            if isinstance(last, cst.With):
+                self._last[suite] = self._last_of(last.body)
+            elif isinstance(last, cst.SimpleStatementLine):
+                self._last[suite] = type(last.body[-1])
+            else:
+                self._last[suite] = None if last is None else type(last)
+        return self._last[suite]
+
     def error_path(self, node: cst.CSTNode) -> bool:
         """Say whether `node` runs only on the way to an exception, or after one.
 
@@ -173,7 +209,7 @@ class Guards:
         if not self.updates.updates(branch):
             return False
         if not self.is_interval(test):
-            return self._by_flag(test)
+            return self._by_flag(test) or self._by_helper(test)
         return not any(
             isinstance(each.operator, cst.Modulo)
             and isinstance(each.right, cst.Integer)
@@ -195,6 +231,61 @@ class Guards:
         names = [name for name in self.tree.within(test, cst.Name) if truth(name) is None]
         return any(self.flags.seldom(name, needed) for name in names for needed in (True, False))
 
+    def _by_helper(self, test: cst.BaseExpression) -> bool:
+        """Say whether a function that the project defines makes a test rare, by what it returns."""
+        return any(
+            self._call_seldom(call, needed)
+            for call in self.tree.within(test, cst.Call)
+            for needed in (True, False)
+        )
+
+    def _call_seldom(self, call: cst.Call, needed: bool) -> bool:
+        """Say whether what a call returns is true (or false, as needed) only now and then, by the
+        function that it runs, here or in another file; an interval given as 1 is none."""
+        if any(self.is_one(arg.value) for arg in call.args):
+            return False
+        callees = self.flow.callees(call)
+        if callees:
+            return all(self.returns_seldom(each, needed) for each in callees)
+        method = call.func
+        cls = self.tree.class_of(call)
+        outside = self.names.outside
+        if (
+            isinstance(method, cst.Attribute)
+            and isinstance(method.value, cst.Name)
+            and method.value.value == "self"
+        ):
+            family = self.scopes.family_outside(cls) if cls is not None else ()
+            return outside.returns_seldom(family, method.attr.value, needed)
+        found = outside.find(self.names.name(method))
+        return found is not None and outside.returns_seldom((found,), "", needed)
+
+    def returns_seldom(self, function: Function, needed: bool) -> bool:
+        """Say whether a function returns what is true (or false, as needed) only now and then:
+        ``return step % every == 0``."""
+        if function in self._asked:
+            return False
+        self._asked.add(function)
+        try:
+            if isinstance(function, cst.Lambda):
+                return self._rare(function.body, needed)
+            returns = list(self.tree.within(function, cst.Return))
+            if not needed and self._last_of(function.body) is not cst.Return:
+                return False  # At its end a function returns None, which is false.
+            values = [False if each.value is None else truth(each.value) for each in returns]
+            return any(value is not (not needed) for value in values) and all(
+                self._returns_rarely(each, value, needed)
+                for each, value in zip(returns, values, strict=True)
+            )
+        finally:
+            self._asked.discard(function)
+
+    def _returns_rarely(self, line: cst.Return, value: bool | None, needed: bool) -> bool:
+        """Say whether one ``return`` gives the other truth, or the needed one now and then."""
+        if value is None:
+            return line.value is not None and self._rare(line.value, needed)
+        return value is not needed or self.throttled(line, None)
+
     def _seldom(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test has a truth value only in some steps, by counters and by names.
 
@@ -206,6 +297,8 @@ class Guards:
             case cst.BooleanOperation(left=left, operator=operator, right=right):
                 sides = (self._seldom(left, needed), self._seldom(right, needed))
                 return all(sides) if isinstance(operator, cst.And) and not needed else any(sides)
+            case cst.Call() if self._call_seldom(test, needed):
+                return True
         if self.is_interval(test):
             return self._often_true(test) is not needed
         if isinstance(test, cst.Name):
@@ -336,9 +429,60 @@ class Guards:
                         self._moves(line, place, None if greater is None else greater == (sign > 0))
                         for line in condition.branch
                     )
-                    if moved and self._lasts(place, condition.branch, until):
+                    if (
+                        moved
+                        and self._lasts(place, condition.branch, until)
+                        and not self._counted_up(comparison, place, condition.branch, until)
+                    ):
                         return True
         return False
+
+    def _counted_up(
+        self,
+        comparison: cst.Comparison,
+        place: cst.BaseExpression,
+        branch: Sequence[cst.CSTNode],
+        until: cst.CSTNode | None,
+    ) -> bool:
+        """Say whether a branch counts up to (or down to) what stays as it is, a budget of more than
+        a few passes: it runs in each of them. Only where the other side moves on the branch waits
+        for it."""
+        counts = any(
+            each.target.deep_equals(place)
+            for line in branch
+            for each in self.tree.within(line, cst.AugAssign)
+        )
+        loop = next((n for n in self.tree.ancestors(branch[0]) if isinstance(n, LOOPS)), until)
+        if not counts or loop is None or any(True for _ in self.tree.within(comparison, cst.Call)):
+            return False
+        sides = (comparison.left, comparison.comparisons[0].comparator)
+        few = any(
+            isinstance(side, cst.Integer) and 0 < int(side.value, 0) < 10**_FEW_DIGITS
+            for side in sides
+        )
+        return not few and not any(
+            self._goes_on(other, loop)
+            for side in sides
+            for other, _ in self._places(side, 1)
+            if not other.deep_equals(place)
+        )
+
+    def _goes_on(self, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+        """Say whether a name gets values in a loop, or an attribute outside of ``__init__``; one of
+        ``self`` that the file never sets may be another file's counter."""
+        if isinstance(place, cst.Name):
+            return bool(self.flow.writes(loop, place.value))
+        sets = [
+            each
+            for each in self.tree.nodes(cst.AssignTarget, cst.AugAssign)
+            if isinstance(each, (cst.AssignTarget, cst.AugAssign))
+            and self._spelled(each.target, place)
+        ]
+        homes = (self.tree.function(each) for each in sets)
+        own = (dotted_text(place) or "").rpartition(".")[0] == "self"
+        return any(home is None or home.name.value != "__init__" for home in homes) or (
+            own and not sets
+        )
 
     def _compared(self, test: cst.BaseExpression, needed: bool) -> Iterator[cst.Comparison]:
         """Yield the comparisons that all have to be true (or false) for a test to be what is
@@ -439,7 +583,7 @@ class Guards:
         for each in self.tree.within(test, cst.BinaryOperation):
             literal = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
             if isinstance(each.operator, cst.Modulo) and not isinstance(each.left, literal):
-                return not self._is_one(each.right)
+                return not self.is_one(each.right)
         if any(self.names.name(call.func) in _ELAPSED for call in self.tree.within(test, cst.Call)):
             return True
         if isinstance(test, cst.Comparison):
@@ -449,7 +593,17 @@ class Guards:
         text = dotted_text(test)
         return text is not None and bool(_INTERVAL_NAME.search(text.rpartition(".")[2]))
 
-    def _is_one(self, node: cst.BaseExpression) -> bool:
+    def always_due(
+        self, node: cst.CSTNode, until: cst.CSTNode | None
+    ) -> Iterator[cst.BaseExpression]:
+        """Yield the intervals of 1 by which conditions around `node` hold in each pass: the ``1``
+        of ``step % 1 == 0``, or the name that it has."""
+        for test, _ in self.tests(node, until):
+            for each in self.tree.within(test, cst.BinaryOperation):
+                if isinstance(each.operator, cst.Modulo) and self.is_one(each.right):
+                    yield each.right
+
+    def is_one(self, node: cst.BaseExpression) -> bool:
         """Say whether an interval is 1, written out or as the default of an option: every step."""
         match node:
             case cst.Integer(value="1"):
@@ -457,9 +611,7 @@ class Guards:
             case cst.Name(value=name):
                 _, bindings = self.names.bindings(name, node)
                 values = [b.value for b in bindings if b.kind == "assign"]
-                return len(bindings) == 1 == len(values) and (
-                    isinstance(values[0], cst.Integer) and values[0].value == "1"
-                )
+                return len(bindings) == 1 == len(values) and _written_one(values[0])
             case cst.Attribute(value=cst.Name(), attr=cst.Name(value=name)):
                 if self._ones is None:
                     self._ones = set(self._options_of_one())
@@ -467,16 +619,50 @@ class Guards:
         return False
 
     def _options_of_one(self) -> Iterator[str]:
-        """Yield the options of the command line that are 1 where nobody says otherwise."""
+        """Yield the options of the command line and the fields of a dataclass that are 1 where
+        nobody says otherwise, and of which nothing in the file says otherwise."""
+        defaults: dict[str, list[cst.BaseExpression | None]] = {}
+        for name, value in (*self._parsed_options(), *self._fields()):
+            defaults.setdefault(name, []).append(value)
+        for name, values in defaults.items():
+            if all(_written_one(value) for value in values) and not self._given_anew(name):
+                yield name
+
+    def _parsed_options(self) -> Iterator[tuple[str, cst.BaseExpression | None]]:
+        """Yield the options that ``add_argument`` adds, each with its default."""
         for call in self.tree.nodes(cst.Call):
             if _last_name(call.func) != "add_argument":
                 continue
-            flags = [a.value for a in call.args if a.keyword is None]
             default = [a.value for a in call.args if a.keyword and a.keyword.value == "default"]
-            if default and isinstance(default[0], cst.Integer) and default[0].value == "1":
-                for flag in flags:
-                    if isinstance(flag, cst.SimpleString) and flag.raw_value.startswith("--"):
-                        yield str(flag.raw_value)[2:].replace("-", "_")
+            for flag in (a.value for a in call.args if a.keyword is None):
+                if isinstance(flag, cst.SimpleString) and flag.raw_value.startswith("--"):
+                    name = str(flag.raw_value)[2:].replace("-", "_")
+                    yield name, default[0] if default else None
+
+    def _fields(self) -> Iterator[tuple[str, cst.BaseExpression | None]]:
+        """Yield the fields of dataclasses, each with its default."""
+        for field in self.tree.nodes(cst.AnnAssign):
+            cls = self.tree.class_of(field)
+            if cls is None or self.tree.function(field) is not None:
+                continue
+            match field:
+                case cst.AnnAssign(target=cst.Name(value=name), value=value) if any(
+                    dotted.rpartition(".")[2] == "dataclass"
+                    for _, dotted in self.scopes.decorators(cls)
+                ):
+                    yield name, value
+
+    def _given_anew(self, name: str) -> bool:
+        """Say whether the file gives an option by its name, or sets it on an object."""
+        for node in self.tree.named(name):
+            match self.tree.parents.get(node):
+                case cst.Arg(keyword=keyword, value=value) if keyword is node:
+                    if not _written_one(value):
+                        return True
+                case cst.Attribute(attr=attr) as whole if attr is node:
+                    if isinstance(self.tree.parents.get(whole), cst.AssignTarget):
+                        return True
+        return False
 
     def _counter_comparison(self, test: cst.Comparison) -> bool:
         operators = tuple(type(c.operator) for c in test.comparisons)
@@ -503,6 +689,10 @@ class Guards:
         if isinstance(test, cst.BooleanOperation):
             return self.is_debug(test.left) or self.is_debug(test.right)
         return bool(_DEBUG_NAME.search(dotted_text(test) or ""))
+
+
+def _written_one(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, cst.Integer) and node.value == "1"
 
 
 def _last_name(func: cst.BaseExpression) -> str:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around, guards, on_error_path
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
@@ -95,6 +95,14 @@ def method_returned(module: Module, cls: str, name: str) -> Value | None:
     found = _class(module, cls)
     method = own_method(module, found, name) if found is not None else None
     return exported(module, returned_by(module, method)) if method is not None else None
+
+
+def returns_seldom(module: Module, name: str, method: str, needed: bool) -> bool | None:
+    """Say whether a function, or a method of a class, returns what is true (or false, as needed)
+    only now and then; None where the file defines none."""
+    cls = _class(module, name) if method else None
+    function = _function(module, name) if cls is None else own_method(module, cls, method)
+    return guards(module).returns_seldom(function, needed) if function is not None else None
 
 
 def attribute(module: Module, cls: str, name: str) -> Value:

@@ -233,7 +233,8 @@ class Outside:
         if not self.project.knows(key, definition.path):
             module = self._facts(definition, needed)
             self.project.answers[key] = question(module) if module is not None else None
-        return self.project.answers[key]
+        found: Value | None = self.project.answers[key]
+        return found
 
     def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:
         """Yield the places in the files of these classes where one of them calls
@@ -275,6 +276,23 @@ class Outside:
         if name is None or self.project is None:
             return ()
         return self.project.flag(Definition(self.path, name, MEMBER), flag) if self.deep else None
+
+    def returns_seldom(self, definitions: Iterable[Definition], method: str, needed: bool) -> bool:
+        """Say whether a function of another file, or a method of the first of these classes that
+        has it, returns what is true (or false, as needed) only now and then."""
+        for each in definitions if self.deep else ():
+            key = (exports.returns_seldom, each, method, needed)
+            if self.project is not None and not self.project.knows(key, each.path):
+                module = self._facts(each, f"def {method or each.name}")
+                self.project.answers[key] = (
+                    exports.returns_seldom(module, each.name, method, needed)
+                    if module is not None
+                    else None
+                )
+            known = self.project.answers[key] if self.project is not None else None
+            if known is not None:
+                return bool(known)
+        return False
 
     def calling(self, definition: Definition) -> Iterator[tuple[Module, cst.Call]]:
         """Yield the calls of a function of any file in the others, each with the analysis of its

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.semantic.module import Module
-    from torchlint.semantic.values.value import Value
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -121,7 +120,7 @@ class Project:
         self._analyse = analyse
         self._indexes: dict[str, Index] = {}
         self._texts: dict[str, str | None] = {}
-        self.answers: dict[object, Value | None] = {}
+        self.answers: dict[object, Any] = {}
         self.asked: dict[Asked, Any] = {}
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}

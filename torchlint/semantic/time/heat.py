@@ -6,12 +6,13 @@ import enum
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import Guards, guards
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
@@ -49,6 +50,9 @@ _COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
 _STEP_ROLE = re.compile(
     r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
 )
+
+_NAMES = (_LOSS_NAME, _BATCH_STEP, _MODULE_METHOD, _TENSOR_METHOD, _STEP_ROLE)
+"""Names that say how often a function runs where its callers do not."""
 
 
 class Grade(enum.IntEnum):
@@ -211,24 +215,23 @@ class HeatMap:
         function = self.scopes.tree.function(node)
         if function is not None and self.flow.shadowed(function):
             return COLD
-        child = node
         epoch: Heat | None = None
         others: list[Loop] = []
-        for above in self.tree.ancestors(node):
-            if above is function:
+        for above in self._repeating(node):
+            kind = self.loops.kind(above)
+            if kind in (LoopKind.TRAIN, LoopKind.EVAL):
+                found = self._loop_heat(above, kind, node)
+                within = others if found is COLD and kind is LoopKind.TRAIN else ()
+                return self._run_heat(node, within) or found
+            if kind is LoopKind.EPOCH:
+                epoch = Heat(Grade.EPOCH, (Why("every epoch", above),), above)
                 break
-            if isinstance(above, LOOPS) and self._repeats(above, child):
-                kind = self.loops.kind(above)
-                if kind in (LoopKind.TRAIN, LoopKind.EVAL):
-                    return self._loop_heat(above, kind, node)
-                if kind is LoopKind.EPOCH:
-                    epoch = Heat(Grade.EPOCH, (Why("every epoch", above),), above)
-                    break
-                others.append(above)
-            child = above
+            others.append(above)
         found = COLD
         if function is not None and not self.guards.throttled(node, function):
             found = self.function_heat(function, depth)
+            if found.hot:
+                found = replace(found, why=(*self._always_due(node, function), *found.why))
         if epoch is not None and found.grade <= Grade.EPOCH:
             found = epoch
         return found if found.grade > Grade.EPOCH else self._run_heat(node, others) or found
@@ -244,7 +247,7 @@ class HeatMap:
                 does = "hands on batches" if hands_on else "runs a model"
                 text = f"every pass of the loop, which {does}"
                 grade = Grade.FORWARD if hands_on else Grade.EVAL
-                return Heat(grade, (Why(text, loop),), loop)
+                return Heat(grade, (*self._always_due(node, loop), Why(text, loop)), loop)
         return None
 
     def _hands_on(self, loop: cst.CSTNode) -> bool:
@@ -276,6 +279,23 @@ class HeatMap:
             )
         return self._some[owner]
 
+    def _repeating(self, node: cst.CSTNode) -> Iterator[Loop]:
+        """Yield the loops of the same function that repeat a node, innermost first; what stands in
+        a block that ends in ``break`` or ``return`` runs once, however often the loop turns."""
+        child = node
+        last: type[cst.CSTNode] | None = None
+        for above in self.tree.ancestors(node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                return
+            if isinstance(above, LOOPS) and self._repeats(above, child):
+                if last is None:
+                    yield above
+                elif last is cst.Break:
+                    last = None
+            elif isinstance(above, cst.BaseSuite) and last is not cst.Return:
+                last = self.guards.ends_loop(above, node) or last
+            child = above
+
     def _repeats(self, loop: cst.CSTNode, child: cst.CSTNode) -> bool:
         if isinstance(loop, cst.For):
             return child is loop.body
@@ -284,9 +304,22 @@ class HeatMap:
     def _loop_heat(self, loop: cst.CSTNode, kind: LoopKind, node: cst.CSTNode) -> Heat:
         if self.guards.throttled(node, loop):
             return COLD
+        due = self._always_due(node, loop)
         if kind is LoopKind.TRAIN:
-            return Heat(Grade.TRAIN, (Why("every training step of the loop", loop),), loop)
-        return Heat(Grade.EVAL, (Why("every evaluation batch of the loop", loop),), loop)
+            return Heat(Grade.TRAIN, (*due, Why("every training step of the loop", loop)), loop)
+        return Heat(Grade.EVAL, (*due, Why("every evaluation batch of the loop", loop)), loop)
+
+    def _always_due(self, node: cst.CSTNode, until: cst.CSTNode) -> tuple[Why, ...]:
+        """Return what is to be said of conditions around a node whose interval is 1."""
+        return tuple(
+            Why(
+                "the condition holds every time: "
+                + (f"`{name}` is 1" if (name := dotted_text(one)) else "its interval is 1")
+                + (" unless it is set otherwise" if isinstance(one, cst.Attribute) else ""),
+                one,
+            )
+            for one in self.guards.always_due(node, until)
+        )
 
     def function_heat(self, function: cst.FunctionDef, depth: int = _DEPTH) -> Heat:
         """Return how often a function's body runs, by its role and by who calls it."""
@@ -341,6 +374,8 @@ class HeatMap:
 
     def _function_heat(self, function: cst.FunctionDef, depth: int) -> Heat:
         best = self._role(function)
+        if best.hot and self._by_name_alone(function) and self._called_seldom(function):
+            best = COLD
         if depth == 0:
             return best
         for site in self.flow.sites(function):
@@ -360,6 +395,44 @@ class HeatMap:
                     (Why(f"{function.name.value}() is passed on", function), *found.why),
                 )
         return best
+
+    def _by_name_alone(self, function: cst.FunctionDef) -> bool:
+        """Say whether nothing but a function's name says that it runs often: it is no step by what
+        it does, and no library calls it."""
+        name = function.name.value
+        cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
+        bases = self.scopes.base_names(cls) if cls is not None else ()
+        return (
+            name != "forward"
+            and any(pattern.search(name) for pattern in _NAMES)
+            and all(base.startswith("torch.") for base in bases)
+            and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot)
+            and not self.loops.updates.is_step_function(function)
+        )
+
+    def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
+        """Say whether all uses of a function are calls in view, each behind an interval or outside
+        of loops but those over epochs."""
+        sites = self.flow.sites(function)
+        called = {site.func for site in sites}
+        return (
+            bool(sites)
+            and depth > 0
+            and not self.called_elsewhere.maybe(function)
+            and all(
+                use is function.name or use in called or self.tree.parents[use] in called
+                for use in self.tree.named(function.name.value)
+            )
+            and all(self._seldom_site(site, depth) for site in sites)
+        )
+
+    def _seldom_site(self, site: cst.Call, depth: int) -> bool:
+        caller = self.tree.function(site)
+        if self.guards.throttled(site, caller):
+            return True
+        if any(self.loops.kind(loop) is not LoopKind.EPOCH for loop in self._repeating(site)):
+            return False
+        return caller is None or self._called_seldom(caller, depth - 1)
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""
@@ -409,6 +482,8 @@ class HeatMap:
         name = function.name.value
         if not _LOSS_NAME.search(name) or _NOT_LOSS.search(name):
             return False
+        if self.scopes.lexical_no_grad(function.body) is True:
+            return False  # Nothing trains on what has no graph.
         calls = self.tree.within(function, cst.Call)
         trains = any(self.loops.updates.is_step(call) for call in calls)
         return not trains and self.takes_tensors(function)
@@ -518,12 +593,13 @@ class HeatMap:
         """Return the innermost loop or comprehension between `node` and its hot loop or function,
         if any."""
         function = self.scopes.tree.function(node)
+        repeating = next(self._repeating(node), None)
         child = node
         for above in self.tree.ancestors(node):
             if above is heat.loop or above is function:
                 return None
-            if isinstance(above, LOOPS) and self._repeats(above, child):
-                return above
+            if above is repeating:
+                return repeating
             if isinstance(above, COMPREHENSIONS) and not isinstance(child, cst.CompFor):
                 return above
             child = above

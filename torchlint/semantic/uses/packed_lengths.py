@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import callees_of, reads_of
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import readers_of
-from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import Function
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.relatives import functions, method
+from torchlint.semantic.values.value import Value
 
 _PACKERS = (
     "torch.nn.utils.rnn.pack_padded_sequence",
@@ -22,7 +25,7 @@ _PACKERS = (
 )
 def becomes_lengths(module: Module, node: cst.CSTNode, depth: int = 2) -> bool:
     """Say whether an expression is given to ``pack_padded_sequence`` as its lengths, here or by a
-    function of this file."""
+    function or method of the project."""
     above = module.parent(node)
     while isinstance(above, (cst.Attribute, cst.Call)):
         node, above = above, module.parent(above)  # ``lengths.long().to(device)``
@@ -45,20 +48,31 @@ def _taken(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
     if arg.star or not depth:
         return False
     return any(
-        becomes_lengths(module, read, depth - 1)
-        for function in _reached(module, call)
+        becomes_lengths(where, read, depth - 1)
+        for where, function in _reached(module, call)
+        if isinstance(function, cst.FunctionDef)
         for name in _parameter(function, keyword, position)
-        for read in reads_of(module, function, name)
+        for read in reads_of(where, function, name)
     )
 
 
-def _reached(module: Module, call: cst.Call) -> list[cst.FunctionDef]:
-    """Return the functions of this file that a call runs; ``self(x)`` runs the class's forward."""
+def _reached(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
+    """Return the functions that a call runs, each with its file; an object that is called, as
+    ``self(x)``, runs its class's forward."""
+    found = functions(module, call)
+    if found:
+        return found
     cls = module.class_of(call)
-    if cls is not None and isinstance(call.func, cst.Name) and call.func.value == "self":
-        forward = method_of(module, cls, "forward")
-        return [forward] if forward is not None else []
-    return [each for each in callees_of(module, call) if isinstance(each, cst.FunctionDef)]
+    match call.func:
+        case cst.Name("self") if cls is not None:
+            run = method(module, Value("object", node=cls), "forward")
+        case cst.Attribute(value=receiver, attr=cst.Name(name)):
+            run = method(module, inferred(module, receiver), name) or method(
+                module, inferred(module, call.func), "forward"
+            )
+        case _:
+            run = method(module, inferred(module, call.func), "forward")
+    return [run] if run is not None else []
 
 
 def _parameter(function: cst.FunctionDef, keyword: str | None, position: int) -> list[str]:

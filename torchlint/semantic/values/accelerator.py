@@ -8,8 +8,10 @@ import re
 import libcst as cst
 
 from torchlint.semantic.code.calls import keyword_argument, string
+from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import has_main_guard
+from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -54,7 +56,7 @@ def on_accelerator(module: Module) -> bool:
         return False  # Another framework's arrays, or a Trainer for the CPU.
     if module.accelerator != "auto":
         return module.accelerator != "cpu"
-    if _trains_on_host(module):
+    if _stays_on_host(module):
         return False
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
     return (
@@ -64,17 +66,33 @@ def on_accelerator(module: Module) -> bool:
     )
 
 
-def _trains_on_host(module: Module) -> bool:
-    """Say whether the file is a program that trains and moves nothing, nor does a file that it
-    runs with."""
+def _stays_on_host(module: Module) -> bool:
+    """Say whether the file is a program that trains, or a notebook, and moves nothing, nor does a
+    file that it runs with."""
+    trains = ".backward(" in module.text and ".step(" in module.text
     return (
-        has_main_guard(module)
-        and ".backward(" in module.text
-        and ".step(" in module.text
+        (module.filename.endswith(".ipynb") or (trains and _is_program(module)))
         and _ACCEL.search(module.text.lower().replace(".cpu()", "")) is None
         and _OWNERS.search(module.text) is None
         and module.outside.others_say(_moves, near=False) is False
         and module.outside.others_say(_anything, near=True) is False
+    )
+
+
+def _is_program(module: Module) -> bool:
+    """Say whether the file trains where it is run: behind a main guard, or at its top level."""
+    return has_main_guard(module) or any(
+        module.function(call) is None and module.class_of(call) is None and _trains(module, call)
+        for call in module.nodes(cst.Call)
+    )
+
+
+def _trains(module: Module, call: cst.Call, depth: int = 2) -> bool:
+    """Say whether a call is a step of a training, or runs a function of the file that takes any."""
+    return is_step(module, call) or any(
+        _trains(module, inner, depth - 1)
+        for callee in (callees_of(module, call) if depth else ())
+        for inner in module.within(callee, cst.Call)
     )
 
 
