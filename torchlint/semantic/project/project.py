@@ -41,7 +41,7 @@ from torchlint.semantic.project.calls import (
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
 from torchlint.semantic.project.programs import Imports, imports, meeting, named_modules, program
 from torchlint.semantic.project.reach import MINE, OTHERS, OUTSIDE, Aim, reaches, stem_of
-from torchlint.semantic.project.search import Search
+from torchlint.semantic.project.search import LIBRARIES, Search
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
 
@@ -617,6 +617,13 @@ class Project:
             Its definition in the project, or its dotted name where it leads out of the project, or
             None for unknown.
         """
+        found = self._found(importer, dotted, hops)
+        theirs = found is None and dotted.partition(".")[0] in LIBRARIES
+        return dotted if theirs else found
+
+    def _found(self, importer: str, dotted: str, hops: int) -> Definition | str | None:
+        """Return what a dotted name stands for, where a package of the project that is called as a
+        library holds all that is asked of it."""
         head = dotted[: len(dotted) - len(dotted.lstrip("."))]
         parts = dotted.lstrip(".").split(".")
         for count in range(len(parts), -1 if head else 0, -1):
