@@ -35,6 +35,7 @@ _INTERVAL_NAME = re.compile(
 _DEBUG_NAME = re.compile(
     r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE
 )
+_CHECK_NAME = re.compile(r"[._](validat(e|ion|ing)|check|verify|assert)(_\w+)?$", re.IGNORECASE)
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
 _DEVICE = re.compile(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
@@ -234,7 +235,35 @@ class Guards:
                 return known is not needed
             if self.flags.seldom(test, needed):
                 return True
-        return self.is_debug(test) if needed else self._all_but_few(test)
+        if needed:
+            return self.is_debug(test) or self._check_left_off(test)
+        return self._all_but_few(test)
+
+    def _check_left_off(self, test: cst.BaseExpression) -> bool:
+        """Say whether a test asks an object for a check of values that is off by default:
+        ``self.validate``, of a constructor with ``validate=False``."""
+        text, cls = dotted_text(test) or "", self.tree.class_of(test)
+        if cls is None or not text.startswith("self.") or not _CHECK_NAME.search(text):
+            return False
+        given = [
+            each.value
+            for each in self.tree.within(cls, cst.Assign, nested=True)
+            if any(dotted_text(target.target) == text for target in each.targets)
+        ]
+        given += [
+            each.value
+            for each in self.tree.within(cls, cst.AnnAssign, nested=True)
+            if each.value is not None and dotted_text(each.target) in (text, text[len("self.") :])
+        ]
+        return bool(given) and all(map(self._off, given))
+
+    def _off(self, node: cst.BaseExpression) -> bool:
+        """Say whether a value is False, or a parameter that is False by default."""
+        if truth(node) is not None or not isinstance(node, cst.Name):
+            return truth(node) is False
+        _, bindings = self.names.bindings(node.value, node)
+        param = bindings[0].node if len(bindings) == 1 else None
+        return isinstance(param, cst.Param) and truth(param.default) is False
 
     def _often_true(self, test: cst.BaseExpression) -> bool | None:
         """Say whether a test that tells steps apart is true in most of them, None where neither
