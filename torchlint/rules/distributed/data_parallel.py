@@ -11,7 +11,7 @@ reduced while the backward pass still runs. If DataParallel has to stay, compute
 Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
 trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
 predicts and trains nothing, where it splits single batches, and with one literal device, where the
-wrapper does nothing. Silent where DataParallel is what a caller asks for by its name, `"dp"`, beside
+wrapper does nothing. Silent where a caller asks for DataParallel by its name, `"dp"`, and for
 DistributedDataParallel by another.
 
 ## Setup
