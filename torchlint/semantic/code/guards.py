@@ -384,15 +384,12 @@ class Guards:
             return False
         if _counts_elements(place):
             return True
-        above: cst.CSTNode = condition.test
-        while not isinstance(above, (cst.If, cst.IfExp)):
-            above = self.tree.parents[above]
-        order, around = self.tree.order, above
-        if isinstance(above, cst.If):
-            around = self.tree.parents[above] or above  # What stands behind it may be the rest.
+        order, around = self.tree.order, self.tree.parents[condition.test]
+        if isinstance(around, cst.If):  # What stands behind it may be its other side.
+            around = self.tree.parents[around]
         return any(
             isinstance(each.operator, (cst.Divide, cst.FloorDivide))
-            and order[each] > order[above]
+            and order[each] > order[condition.test]
             and not any(self.tree.is_within(each, line) for line in condition.branch)
             and self._spelled(each.right, place)
             for each in self.tree.within(around, cst.BinaryOperation)
