@@ -532,7 +532,6 @@ NO_OPERATIONS = {"fact", "apart", "internal", "owner", "collective"}
 """Kinds of rows whose names are words of many other things: ``size``, ``device``, ``load``, ``to``
 of a module."""
 NAMESAKES = {
-    "semantic/code/versions.py": {"_VERSION"},  # ``torch_ge_1_8``: comparisons of versions
     "rules/loading/_arrays.py": {  # NumPy's functions of the same names
         *(
             "_ALWAYS",

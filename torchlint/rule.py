@@ -23,7 +23,7 @@ The parent process reads a rule file with `ast` and never imports it, so every a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from typing import Any, TypeGuard, TypeVar
@@ -43,6 +43,7 @@ from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
+from torchlint.semantic.time.entry_points import uncalled
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
 from torchlint.semantic.uses.accumulators import (
     NumberUses,
@@ -244,7 +245,7 @@ class Rule(Declaration):
         file calls it."""
         wanted = frozenset(names)
         return self.on(
-            cst.Call, about=lambda m, n: m.name(n.func) in wanted, runs=runs, benchmarks=benchmarks
+            cst.Call, about=lambda m, n: _means(m, n.func, wanted), runs=runs, benchmarks=benchmarks
         )
 
     def method(
@@ -321,6 +322,13 @@ _UNBOUNDED = ("anywhere", "once", "sample")
 """What `may_be_hot` says nothing of: it knows steps alone."""
 
 
+def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) -> bool:
+    """Say whether a callee has one of these dotted names, and is no definition of the project,
+    which may have a package that is called as a library."""
+    name = module.name(func)
+    return name in wanted and module.outside.find(name) is None
+
+
 def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:
     """Return how often a place runs, of a loop its body; None where it does not count for a
     check."""
@@ -332,7 +340,9 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
     around = (node, *(why.node for why in heat.why))
     if not benchmarks and any(is_benchmark(module, each) for each in around):
         return None
-    return None if on_error_path(module, node) else heat
+    if on_error_path(module, node) or (runs != "anywhere" and uncalled(module, node)):
+        return None
+    return heat
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:

@@ -53,6 +53,7 @@ CASES = {
     ),
     "SPECIAL_TOKEN": ("<pad> </s> <|endoftext|> [CLS]", "pad start a<b> [pad]"),
     "RANK": ("rank local_rank LOCAL_RANK gpu", "ranking RANK gpus world_rank"),
+    "BATCH": ("batch inputs data_dict features targets x batch_x", "plan extra sizes options meta"),
     "BATCH_SIZE": ("batch_size bs B num_batch n_samples", "batch b samples num_batches big_batch"),
     "DEVICE_FLAG": (
         "use_cuda is_cuda no_cuda use_cpu on_gpu device",

@@ -23,6 +23,7 @@ from torchlint.semantic.code.guards import (
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.entry_points import uncalled
 from torchlint.semantic.time.heat import Heat, function_heat, heat_of, may_be_hot
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
@@ -192,6 +193,8 @@ class Paces:
             yield "benchmark or test code (its path, a function's name, or CUDA timing events)"
         if on_error_path(module, node):
             yield "on the way to an exception"
+        if (name := uncalled(module, node)) is not None:
+            yield f"in {name}(), a private function of which nobody in the project speaks"
         grad = no_grad(module, node)
         if grad is True:
             yield "autograd is off"

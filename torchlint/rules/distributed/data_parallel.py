@@ -11,7 +11,8 @@ reduced while the backward pass still runs. If DataParallel has to stay, compute
 Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
 trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
 predicts and trains nothing, where it splits single batches, and with one literal device, where the
-wrapper does nothing.
+wrapper does nothing. Silent where a caller asks for DataParallel by its name, `"dp"`, and for
+DistributedDataParallel by another.
 
 ## Setup
 ```python
@@ -91,6 +92,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
 
@@ -100,6 +102,8 @@ _TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorc
 _INFERENCE = re.compile(
     r"(^|_)(eval\w*|valid\w*|val|tests?|testing|predict\w*|infer\w*|embed\w*|encode|generate|score|interact|sample)(_|$)"
 )
+_BY_NAME = re.compile(r"(?i:(^|_)(dp|data_?parallel)(_|$)|^data_?parallel)|^DP[A-Z]")
+"""What DataParallel is called where people choose it; DDP and its like are none of it."""
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
 )
@@ -137,7 +141,7 @@ def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
     wraps = name == "torch.nn.DataParallel" or _subclass(module, node)
-    if not (wraps or name in _FUNCTIONS) or _unwrapped(module, node):
+    if not (wraps or name in _FUNCTIONS) or _unwrapped(module, node) or _asked_for(module, node):
         return
     if wraps and _one_device(module, node):
         yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)
@@ -176,6 +180,24 @@ def _unwrapped(module: Module, node: cst.Call) -> bool:
                 ):
                     return not _trains(module, scope)
     return False
+
+
+def _asked_for(module: Module, node: cst.Call) -> bool:
+    """Say whether who wants DataParallel asks for it by its name, and gets
+    DistributedDataParallel by another: a class that is called after it, ``if strategy == "dp"``."""
+    if not any(module.name(call.func) == _DDP for call in module.nodes(cst.Call)):
+        return False
+    around = [a for a in module.ancestors(node) if isinstance(a, (cst.FunctionDef, cst.ClassDef))]
+    said = [each.name.value for each in around]
+    for test, needed in conditions_around(module, node, module.root):
+        said += [str(text.raw_value) for text in module.within(test, cst.SimpleString) if needed]
+    said += [
+        str(text.raw_value)
+        for above in module.ancestors(node)
+        if isinstance(above, cst.MatchCase)
+        for text in module.within(above.pattern, cst.SimpleString)
+    ]
+    return any(_BY_NAME.search(each) for each in said)
 
 
 def _trains(module: Module, scope: cst.CSTNode) -> bool:

@@ -11,8 +11,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.operations import operation_of
 
-_KEEPS = ops.having("keeps-rank") | {"transpose", "chunk", "split", "contiguous", "mul", "div"}
-_SHAPES = ("view", "reshape", "permute")
+_KEEPS = ops.having("keeps-rank") | ops.having("turns") | {"chunk", "split"}
 _DEPTH = 8
 
 
@@ -35,7 +34,7 @@ def written_rank(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) 
     if found_here is None or not found_here.operands:
         return None
     first, *rest = found_here.operands
-    if found_here.name in _SHAPES:
+    if found_here.name == "permute" or found_here.name in ("view", "reshape"):
         sizes = [e.value for e in rest[0].elements] if rest and _is_row(rest[0]) else rest
         return len(sizes) if len(sizes) > 1 else None
     if found_here.name == "unbind":

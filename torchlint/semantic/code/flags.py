@@ -30,6 +30,7 @@ class Flag(NamedTuple):
         position: its place among the arguments, counted from 0; None for one without.
         default: the truth of its default, None where that is not written out.
         needed: the truth that is asked about.
+        absent: whether what is asked is not its truth, but whether it is None; so in `default`.
     """
 
     function: str
@@ -37,6 +38,7 @@ class Flag(NamedTuple):
     position: int | None
     default: bool | None
     needed: bool
+    absent: bool = False
 
     @property
     def by_object(self) -> bool:
@@ -125,6 +127,26 @@ class Flags:
         self._answers.note(key, found)
         return found
 
+    def seldom_none(self, name: cst.Name, needed: bool) -> bool:
+        """Say whether a parameter that a test compares with None is None (or is not, as needed) in
+        no call: the calls in the project decide, of which there is one at least."""
+        _, bindings = self.names.bindings(name.value, name)
+        param = bindings[0].node if bindings else None
+        if not isinstance(param, cst.Param) or bindings[0].kind != "param":
+            return False
+        order = self.tree.order
+        later = [needed and order[each.node] > order[name] for each in bindings[1:]]
+        key = param.name, needed
+        if key in self.pending:
+            return True
+        if not all(later):  # ``if mask is None: mask = ...`` binds it behind its test.
+            return False
+        self.pending.add(key)
+        try:
+            return self._parameter(param, needed, absent=True)
+        finally:
+            self.pending.discard(key)
+
     def _by_bindings(self, bindings: list[Binding], needed: bool) -> bool:
         """Say whether each binding gives the other truth, or the needed one now and then; one
         that is written out and never given anew is a switch, for whoever edits the code."""
@@ -157,14 +179,20 @@ class Flags:
 
     # -- parameters --------------------------------------------------------------------------------
 
-    def _parameter(self, param: cst.Param, needed: bool) -> bool:
+    def _parameter(self, param: cst.Param, needed: bool, *, absent: bool = False) -> bool:
         """Say whether a parameter is what is needed only now and then by its default and by all
-        that calls pass."""
+        that calls pass; `absent` asks for None in the place of its truth."""
         function = self.tree.owners[param]
         if not isinstance(function, cst.FunctionDef) or function.name.value == "__init__":
             return False
         flag = self._flag(function, param, needed)
-        if flag is None or flag.default is needed:
+        if flag is None:
+            return False
+        if absent:
+            if flag.by_object or self.flow.escapes(function):
+                return False
+            flag = flag._replace(absent=True, default=_is_none(param.default))
+        elif flag.default is needed:
             return False
         here = list(self.given(flag, function))
         if not all(here):
@@ -177,7 +205,7 @@ class Flags:
             return True
         if there is None or not all(there):
             return False
-        return flag.default is not None or bool(here) or bool(there)
+        return (flag.default is not None and not absent) or bool(here) or bool(there)
 
     def _flag(self, function: cst.FunctionDef, param: cst.Param, needed: bool) -> Flag | None:
         params = [*function.params.posonly_params, *function.params.params]
@@ -223,10 +251,22 @@ class Flags:
         if any(arg.star for arg in call.args) and not flag.by_object:
             return False
         given = _argument(call, flag)
-        known = flag.default if given is None else truth(given)
+        said = _is_none if flag.absent else truth
+        known = flag.default if given is None else said(given)
         if known is not None:
             return known is not flag.needed or self._throttled(call, None)
+        if flag.absent:
+            return isinstance(given, cst.Name) and self._bound_to_none(given, flag.needed)
         return given is not None and self._rare(given, flag.needed)
+
+    def _bound_to_none(self, name: cst.Name, needed: bool) -> bool:
+        """Say whether an argument is None (or is not, as needed) in no call of its function, or by
+        what is assigned to it."""
+        _, bindings = self.names.bindings(name.value, name)
+        if bindings and all(each.kind == "assign" for each in bindings):
+            known = [_is_none(each.value) for each in bindings]
+            return all(each is not None and each is not needed for each in known)
+        return self.seldom_none(name, needed)
 
     def _calls(self, flag: Flag) -> Iterator[cst.Call]:
         """Yield the calls that say the function's name, or of an object that is called itself,
@@ -282,3 +322,25 @@ def truth(node: cst.BaseExpression | None) -> bool | None:
         case cst.Integer("0" | "1" as digit):
             return digit == "1"
     return None
+
+
+_NEVER_NONE = (
+    cst.BaseNumber,
+    cst.BaseString,
+    cst.Tuple,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+    cst.Lambda,
+    cst.Comparison,
+    cst.BinaryOperation,
+    cst.ListComp,
+    cst.DictComp,
+)
+
+
+def _is_none(node: cst.BaseExpression | None) -> bool | None:
+    """Say whether an expression is None, as far as it is written out."""
+    if isinstance(node, cst.Name) and node.value == "None":
+        return True
+    return False if isinstance(node, _NEVER_NONE) or truth(node) is not None else None

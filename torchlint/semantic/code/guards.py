@@ -35,7 +35,13 @@ _INTERVAL_NAME = re.compile(
 _DEBUG_NAME = re.compile(
     r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE
 )
+_CHECK_NAME = re.compile(r"[._](validat(e|ion|ing)|check|verify|assert)(_\w+)?$", re.IGNORECASE)
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
+_DEVICE = re.compile(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
+"""The device of a program, not of a tensor."""
+_APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
+_NVIDIA = ("torch.cuda.is_available",)
+_SIZES = frozenset(("numel", "nelement", "size"))
 _FEW_DIGITS = 2
 """``if step > 99: break`` leaves a few steps, ``if step > 100000: break`` a training; a step every
 50 rounds is a step, one every 500 is an event."""
@@ -181,9 +187,11 @@ class Guards:
 
     def _raises(self, suite: cst.BaseSuite) -> bool:
         last: cst.CSTNode | None = suite.body[-1] if suite.body else None
-        return isinstance(
-            last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last, cst.Raise
-        )
+        if isinstance(last, cst.If) and isinstance(last.orelse, cst.Else):
+            return self._raises(last.body) and self._raises(last.orelse.body)
+        if isinstance(last, cst.SimpleStatementLine):
+            last = last.body[-1]
+        return isinstance(last, cst.Raise)
 
     def throttled(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
         """Say whether a condition between `node` and `until` makes it run only now and then.
@@ -220,7 +228,11 @@ class Guards:
     def _rare(self, test: cst.BaseExpression, needed: bool) -> bool:
         key = (test, needed)
         if key not in self._rarity:
-            found = self._seldom(test, needed) or self._not_finite(test, needed)
+            found = (
+                self._seldom(test, needed)
+                or self._not_finite(test, needed)
+                or self._off_the_gpu(test, needed)
+            )
             if self.flags.pending or self.flags.further is not None:
                 return found  # As long as a flag is being asked about, this is not the last word.
             self._rarity[key] = found
@@ -299,6 +311,15 @@ class Guards:
                 return all(sides) if isinstance(operator, cst.And) and not needed else any(sides)
             case cst.Call() if self._call_seldom(test, needed):
                 return True
+            case cst.Comparison(
+                left=cst.Name() as name,
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Is() | cst.IsNot() as operator, comparator=cst.Name("None")
+                    )
+                ],
+            ):
+                return self.flags.seldom_none(name, isinstance(operator, cst.Is) is needed)
         if self.is_interval(test):
             return self._often_true(test) is not needed
         if isinstance(test, cst.Name):
@@ -307,7 +328,35 @@ class Guards:
                 return known is not needed
             if self.flags.seldom(test, needed):
                 return True
-        return self.is_debug(test) if needed else self._all_but_few(test)
+        if needed:
+            return self.is_debug(test) or self._check_left_off(test)
+        return self._all_but_few(test)
+
+    def _check_left_off(self, test: cst.BaseExpression) -> bool:
+        """Say whether a test asks an object for a check of values that is off by default:
+        ``self.validate``, of a constructor with ``validate=False``."""
+        text, cls = dotted_text(test) or "", self.tree.class_of(test)
+        if cls is None or not text.startswith("self.") or not _CHECK_NAME.search(text):
+            return False
+        given = [
+            each.value
+            for each in self.tree.within(cls, cst.Assign, nested=True)
+            if any(dotted_text(target.target) == text for target in each.targets)
+        ]
+        given += [
+            each.value
+            for each in self.tree.within(cls, cst.AnnAssign, nested=True)
+            if each.value is not None and dotted_text(each.target) in (text, text[len("self.") :])
+        ]
+        return bool(given) and all(map(self._off, given))
+
+    def _off(self, node: cst.BaseExpression) -> bool:
+        """Say whether a value is False, or a parameter that is False by default."""
+        if truth(node) is not None or not isinstance(node, cst.Name):
+            return truth(node) is False
+        _, bindings = self.names.bindings(node.value, node)
+        param = bindings[0].node if len(bindings) == 1 else None
+        return isinstance(param, cst.Param) and truth(param.default) is False
 
     def _often_true(self, test: cst.BaseExpression) -> bool | None:
         """Say whether a test that tells steps apart is true in most of them, None where neither
@@ -380,6 +429,35 @@ class Guards:
                 return _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
         return False
 
+    def _off_the_gpu(self, test: cst.BaseExpression, needed: bool) -> bool:
+        """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
+        ``device.type == "mps"``, ``not torch.cuda.is_available()``."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                return self._off_the_gpu(inner, not needed)
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                sides = (self._off_the_gpu(left, needed), self._off_the_gpu(right, needed))
+                return (any if isinstance(operator, cst.And) is needed else all)(sides)
+            case cst.Call(func=func):
+                return self.names.name(func) in (_APPLE if needed else _NVIDIA)
+            case cst.Attribute(attr=cst.Name("is_mps")):
+                return needed
+            case cst.Comparison(
+                left=left,
+                comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
+            ):
+                types = frozenset(_texts(right))
+                if isinstance(operator, (cst.NotEqual, cst.NotIn)):
+                    needed = not needed
+                elif not isinstance(operator, (cst.Equal, cst.In)):
+                    return False
+                ours = _DEVICE.search(dotted_text(left) or "") is not None
+                if not needed:
+                    return ours and "cuda" in types
+                # A tensor on the CPU may be about to be moved.
+                return bool(types) and types <= ({"cpu", "mps"} if ours else {"mps"})
+        return False
+
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return the test of a branch around `node` that turns over its own flag, ``if first: first
         = False; ...``, or sets back what it compares, also behind ``if step - last < 100:
@@ -387,9 +465,28 @@ class Guards:
         for condition in self._conditions(node, until):
             flags = dict(self._flags(condition.test, condition.needed))
             turned = any(self._turns(line, flags) for line in condition.branch)
-            if turned or self._sets_back(condition, until):
+            if turned or self._sets_back(condition, until) or self._special(condition):
                 return condition.test
         return None
+
+    def _special(self, condition: Condition) -> bool:
+        """Say whether a branch is for nothing: a tensor or list without elements, or the number 0,
+        by which its other side divides: ``s / n if n > 0 else torch.zeros(())``."""
+        place = _zero(condition.test, condition.needed)
+        if place is None:
+            return False
+        if _counts_elements(place):
+            return True
+        order, around = self.tree.order, self.tree.parents[condition.test]
+        if isinstance(around, cst.If):  # What stands behind it may be its other side.
+            around = self.tree.parents[around]
+        return any(
+            isinstance(each.operator, (cst.Divide, cst.FloorDivide))
+            and order[each] > order[condition.test]
+            and not any(self.tree.is_within(each, line) for line in condition.branch)
+            and self._spelled(each.right, place)
+            for each in self.tree.within(around, cst.BinaryOperation)
+        )
 
     def _flags(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, bool]]:
         """Yield the names that a test demands to be true or false."""
@@ -693,6 +790,48 @@ class Guards:
 
 def _written_one(node: cst.BaseExpression | None) -> bool:
     return isinstance(node, cst.Integer) and node.value == "1"
+
+
+def _zero(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression | None:
+    """Return what is 0 (or less) where a test is as needed."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return _zero(inner, not needed)
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=operator, comparator=cst.Integer("0") | cst.Float("0.0" | "0.")
+                )
+            ],
+        ):
+            none = (cst.Equal, cst.LessThanEqual) if needed else (cst.NotEqual, cst.GreaterThan)
+            return left if isinstance(operator, none) else None
+        case cst.Name() | cst.Attribute() | cst.Call():
+            return None if needed else test
+    return None
+
+
+def _counts_elements(node: cst.BaseExpression) -> bool:
+    """Say whether a number is one of elements, or of a size: ``len(x)``, ``x.numel()``,
+    ``x.shape[0]``."""
+    match node:
+        case cst.Call(func=cst.Name("len")):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+            return name in _SIZES
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return True
+    return False
+
+
+def _texts(node: cst.BaseExpression) -> Iterator[str]:
+    """Yield the texts that are written out, alone or in a tuple, list or set."""
+    if isinstance(node, cst.SimpleString):
+        yield str(node.raw_value)
+    elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+        for element in node.elements:
+            yield from _texts(element.value)
 
 
 def _last_name(func: cst.BaseExpression) -> str:

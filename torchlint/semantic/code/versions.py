@@ -12,7 +12,12 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
-_VERSION = re.compile(r"version|hasattr|(torch|pytorch|_(ge|gt|le|lt|gte|lte))_?\d", re.IGNORECASE)
+_ORDER = r"(ge|gt|le|lt|gte|lte|greater|less|equal|least|newer|older|before|above|below|since)"
+_VERSION = re.compile(
+    rf"version|hasattr|(torch|_{_ORDER})_?\d|torch\w*_\d|torch_(\w+_)?{_ORDER}(_\w+)?\(",
+    re.IGNORECASE,
+)
+"""Words of a test: ``TORCH_2_4``, ``_TORCH_GREATER_EQUAL_2_4``, ``torch_at_least("2.4")``."""
 _FALLBACK = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeError|Exception)\b")
 
 _NEEDS = "It needs torch {}.{} or newer, and nothing in the project says which torch it has."

@@ -101,7 +101,8 @@ def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: b
         case cst.Tuple(elements=elements) if part is not None and part < len(elements):
             operands = [elements[part].value]
         case cst.Call(func=cst.Attribute(value=receiver)) if inferred(module, receiver).tensor:
-            operands = [receiver]
+            # What is brought back from the device was not made where it is now.
+            operands = [] if on_device(module, receiver) is True else [receiver]
         case cst.Call(func=func) if (module.name(func) or "").startswith("torch."):
             operands = _tensors(module, node)
         case cst.Call():

@@ -220,7 +220,7 @@ def _of_subscript(module: Module, node: cst.Subscript) -> Iterator[HostRead]:
         part = item.slice
         if isinstance(part, cst.Slice):
             for bound in (part.lower, part.upper, part.step):
-                if bound is not None and _waits(module, bound):
+                if bound is not None and _waits(module, bound) and not _guessed(module, bound):
                     yield HostRead(node, bound, "slice")
                     return
         elif isinstance(part, cst.Index) and (
@@ -229,6 +229,12 @@ def _of_subscript(module: Module, node: cst.Subscript) -> Iterator[HostRead]:
         ):
             yield HostRead(node, part.value, "index")
             return
+
+
+def _guessed(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a value may as well be a number: what a dict holds that comes into a module."""
+    value = inferred(module, node)
+    return value.loose and value.origin == "forward"
 
 
 def _scalars(module: Module, index: cst.BaseExpression, among_others: bool) -> bool:

@@ -55,7 +55,7 @@ from torchlint.semantic.project.reach import (
     reach,
     stem_of,
 )
-from torchlint.semantic.project.search import Search
+from torchlint.semantic.project.search import LIBRARIES, Search
 from torchlint.semantic.project.vocabulary import Vocabulary, imported_words
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
@@ -698,6 +698,13 @@ class Project:
             Its definition in the project, or its dotted name where it leads out of the project, or
             None for unknown.
         """
+        found = self._found(importer, dotted, hops)
+        theirs = found is None and dotted.partition(".")[0] in LIBRARIES
+        return dotted if theirs else found
+
+    def _found(self, importer: str, dotted: str, hops: int) -> Definition | str | None:
+        """Return what a dotted name stands for, where a package of the project that is called as a
+        library holds all that is asked of it."""
         head = dotted[: len(dotted) - len(dotted.lstrip("."))]
         parts = dotted.lstrip(".").split(".")
         for count in range(len(parts), -1 if head else 0, -1):

@@ -13,14 +13,15 @@ import os
 from torchlint.base.trail import Trail, complete, listing
 
 _NEVER_OURS = frozenset(
-    (
-        "torch torchvision torchaudio numpy scipy pandas sklearn lightning pytorch_lightning "
-        "accelerate transformers "
-        "datasets ignite fastai tqdm typing collections os sys math random time logging "
-        "functools itertools "
-        "dataclasses abc builtins cv2 PIL"
-    ).split()
+    """torch numpy typing collections os sys math random time logging functools itertools
+    dataclasses abc builtins""".split()
 )
+"""Whatever the project has of that name, this is Python's own, or what its code computes with."""
+LIBRARIES = frozenset(
+    """torchvision torchaudio scipy pandas sklearn lightning pytorch_lightning accelerate
+    transformers datasets ignite fastai tqdm cv2 PIL""".split()
+)
+"""What a project's own package may be called as well: what that has not is the library's."""
 
 _MOST_FILES = 3_000
 _MOST_FOLDERS = 3_000

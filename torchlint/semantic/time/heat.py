@@ -17,6 +17,7 @@ from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.entry_points import uncalled
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch.spelling import MODEL, called
@@ -168,6 +169,7 @@ class HeatMap:
         takes_tensors: Callable[[cst.FunctionDef], bool],
         given_tensors: Callable[[cst.FunctionDef], bool],
         runs_model: Callable[[cst.CSTNode], bool],
+        uncalled: Callable[[cst.FunctionDef], bool],
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
     ) -> None:
@@ -181,6 +183,7 @@ class HeatMap:
         self.takes_tensors = takes_tensors
         self.given_tensors = given_tensors
         self.runs_model = runs_model
+        self.uncalled = uncalled
         self.callers_outside = callers_outside
         self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
         self._from_elsewhere: dict[cst.CSTNode, Heat] = {}
@@ -354,13 +357,16 @@ class HeatMap:
             for function in level:
                 for site in self.flow.sites(function):
                     caller = self.tree.function(site)
-                    if caller is None or caller in found or self.guards.throttled(site, caller):
+                    if caller is None or caller in found or self._rarely(site, caller):
                         continue
                     called = Why(f"{function.name.value}() is called", site)
                     found[caller] = (*found[function], called)
                     above.append(caller)
             level = above
         return found
+
+    def _rarely(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
+        return self.guards.error_path(site) or self.guards.throttled(site, caller)
 
     def _in_file(self, function: cst.FunctionDef, depth: int) -> Heat:
         """Return how often a function's body runs by its role and by who calls it in this file."""
@@ -376,10 +382,12 @@ class HeatMap:
         best = self._role(function)
         if best.hot and self._by_name_alone(function) and self._called_seldom(function):
             best = COLD
+        if best is not COLD and self.uncalled(function):
+            best = COLD  # Its name says what it was written for, and nobody calls it.
         if depth == 0:
             return best
         for site in self.flow.sites(function):
-            if self.scopes.tree.function(site) is function:
+            if self.scopes.tree.function(site) is function or self.guards.error_path(site):
                 continue
             found = self.heat(site, depth - 1)
             if found.grade > best.grade:
@@ -629,6 +637,7 @@ def heat_map(module: Module) -> HeatMap:
         lambda function: _takes_tensors(module, function),
         lambda function: _given_tensors(module, function),
         lambda loop: runs_model(module, loop),
+        lambda function: uncalled(module, function) is not None,
         lambda function: callers_outside(module, function),
         CalledElsewhere(
             lambda function: module.outside.may_run_often(name_outside(module, function)),

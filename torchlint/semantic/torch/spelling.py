@@ -141,6 +141,11 @@ SPECIAL_TOKEN = Spelling(
     "the special tokens of the vocabularies of torchtext, T5 and GPT, and of BERT",
     any_case=False,
 )
+BATCH = Spelling(
+    r"(^|_)(batch|inputs?|data|samples?|features?|feats?|examples?|x|items?|targets?|labels?|outputs?"
+    r"|preds?|predictions?|results?|interaction)(_?dict|s)?(_\w)?\d*$",
+    "what the collate functions of PyTorch's and transformers' tutorials hand over; not counted",
+)
 BATCH_SIZE = Spelling(
     r"^(n(um)?_?)?(batch_?size|bs|bsz|bsize|bat_size|B|batch|images?|imgs|samples)$",
     (

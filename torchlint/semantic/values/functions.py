@@ -45,6 +45,9 @@ _NO_TENSORS = frozenset(
 ) | {""}  # the module itself, called
 _SEVERAL = ops.having("several")
 _TRUTHS = ops.dotted("truth")
+_PREDICATES = ("is_", "has_", "are_", "can_", "may_", "should_", "supports_")
+"""How the names of functions begin that give a Python truth value, whatever they are asked about;
+`torch.isnan` and its like are spelled in one word, and give a tensor."""
 _WHOLE = ops.having("factory", "whole")
 _ROWS = ops.having("factory", "flat")
 _OF_ANYTHING = ops.dotted("from-data", "own-dtype", "lists")
@@ -183,7 +186,7 @@ class Functions:
         if name in ("torch.from_file", "torch.autograd.Variable"):
             file = Value("tensor", device=CPU, grad=False)
             return file if last == "from_file" else args[0] if args else UNKNOWN
-        if name in _TRUTHS:
+        if name in _TRUTHS or last.lstrip("_").startswith(_PREDICATES):
             return BOOL
         if name.startswith("torch.nn.utils.rnn.pack"):
             return Value("packed", device=args[0].device if args else None)

@@ -15,7 +15,7 @@ from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import CLASS, OPTIONS, SPECIAL_TOKEN, called
+from torchlint.semantic.torch.spelling import BATCH, CLASS, OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -48,6 +48,7 @@ a name that say more."""
 # What arrays have as well, but no array is the input of a module.
 _ARRAY_USES = ops.having("array")
 _TENSOR_USES = ops.having("weak")
+_SIZE_METHODS = ops.having("method", "sizes") | {"repeat_interleave"}
 _PYTHON = frozenset(
     """list List tuple Tuple Sequence Iterable Iterator dict Dict Mapping set Set str int float bool
     Callable""".split()
@@ -124,7 +125,8 @@ class Parameters:
             and declared.item is None
             and name in self._keyed
         ):
-            return Value("batch", device=home, origin="forward", loose=True)
+            handed = self._by_keyword(name, fuel)
+            return handed or Value("batch", device=home, origin="forward", loose=True)
         origin = "forward" if home else None
         if declared.kind != "?":
             return declared.but(device=home, origin=origin) if declared.tensor else declared
@@ -196,6 +198,22 @@ class Parameters:
             self._values.starve()
             return UNKNOWN
         return join_all([self._values.value(expr, fuel - 1) for expr in passed])
+
+    def _by_keyword(self, name: str, fuel: int) -> Value | None:
+        """Return the dict that is written out where the file's calls of objects hand it on under a
+        parameter's name, ``self.part(x, plan=plan)``."""
+        given = [
+            arg.value
+            for arg in self._values.tree.nodes(cst.Arg)
+            if arg.keyword is not None and arg.keyword.value == name
+        ]
+        if not 0 < len(given) <= _MAX_SITES:
+            return None
+        if fuel <= 0:
+            self._values.starve()
+            return None
+        found = join_all([self._values.value(each, fuel - 1) for each in given])
+        return found if found.kind == "dict" and found.keyed else None
 
     def _constructed(self, name: str, fuel: int) -> Value:
         """Return the network on the host that all calls of a class of this file hand to its
@@ -355,6 +373,7 @@ def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
     vocabularies, which are asked for the number of ``"<pad>"``."""
     out: set[str] = set()
     vocabularies: set[str] = set()
+    tensors: set[str] = set()
     for node in values.tree.within(function, cst.Subscript):
         assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
@@ -362,7 +381,30 @@ def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
         if isinstance(node.value, cst.Name) and isinstance(key, cst.SimpleString):
             token = called(str(key.raw_value), SPECIAL_TOKEN)
             (vocabularies if token else out).add(node.value.value)
-    return out - vocabularies
+            if called(node.value.value, BATCH) or _item_used(values, function, node):
+                tensors.add(node.value.value)
+    return out & tensors - vocabularies
+
+
+def _item_used(values: Values, function: cst.FunctionDef, item: cst.Subscript) -> bool:
+    """Say whether what is under a key is used as a tensor, and not as a number or an option alone:
+    by a method, in arithmetic, as an argument of torch or of a module."""
+    above = values.tree.parents[item]
+    match above:
+        case cst.Attribute(attr=cst.Name(attr)):
+            return attr in _TENSOR_USES or attr in _ARRAY_USES
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
+            listed = any(
+                isinstance(values.tree.parents[read], cst.Element)
+                for read in values.flow.reads(function, name)
+            )
+            return listed or name in used_as_tensor(values, function)
+        case cst.Arg():
+            call = values.tree.parents[above]
+            func = call.func if isinstance(call, cst.Call) else None
+            sized = isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS
+            return not sized and not (values.names.name(func) or "").startswith("builtins.")
+    return isinstance(above, (cst.BinaryOperation, cst.Subscript, cst.Element, cst.Return))
 
 
 def _indexed(values: Values, function: cst.FunctionDef) -> set[str]:
