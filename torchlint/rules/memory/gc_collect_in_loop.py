@@ -84,7 +84,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, deletion
-from torchlint.semantic.data.replicas import saves_memory
+from torchlint.semantic.uses.offloads import frees_for_offload
 
 _CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = (
@@ -111,7 +111,10 @@ rule = Rule(
 @rule.call("gc.collect")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (
-        _young(node) or saves_memory(module, node) or _scheduled(module) or _cycles(module, node)
+        _young(node)
+        or frees_for_offload(module, node)
+        or _scheduled(module)
+        or _cycles(module, node)
     ):
         yield Hit(node, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
 

@@ -131,6 +131,8 @@ from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
 from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
+from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -160,12 +162,6 @@ WORKED_ON = (
     "`{expr}` waits for the GPU every step, as other code than torch's works on the copy; the same "
     "work on the device would spare the wait."
 )
-HOST_ONLY = frozenset(
-    (
-        "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime "
-        "nltk soundfile"
-    ).split()
-)
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 JOINERS = frozenset(("torch.stack", "torch.cat"))
 NOTE = (
@@ -185,9 +181,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
         return
-    forced = any(
-        (module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers
-    )
+    if needed_at_once(module, node) or offloads(module, node):
+        return
+    forced = worked_on_by_host(module, node)
     number = _is_number(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
     batchwise = evaluates and inner_loop(module, node) is None

@@ -167,6 +167,7 @@ from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.uses.host_elements import host_elements
+from torchlint.semantic.uses.host_needs import decides, decides_to_go_on
 from torchlint.semantic.uses.standing_waits import waited_before
 
 rule = Rule(
@@ -184,6 +185,10 @@ rule = Rule(
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
+DECIDED = (
+    "`{expr}` waits for the GPU every step, as Python decides by it; decide on the device "
+    "(torch.where, a mask), or ask every few steps."
+)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -195,12 +200,17 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if for_environment(module, read.node):
             continue
+        if decides_to_go_on(module, read.node):
+            continue
+        fix = _fix(module, read)
+        decided = decides(module, read.node) and fix is None
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
             {"expr": module.code(read.node)},
-            fix=shown_if_in_vain(module, read.node, read.tensor, _fix(module, read)),
-            severity=Severity.INFO if spared else None,
+            fix=shown_if_in_vain(module, read.node, read.tensor, fix),
+            severity=Severity.INFO if spared or decided else None,
+            message=DECIDED if decided else None,
             why_hot=read.inside,
         )
 

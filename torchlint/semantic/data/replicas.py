@@ -19,9 +19,6 @@ from torchlint.semantic.values.params import bind
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
-_MEMORY = re.compile(
-    r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE
-)
 _DEPTH = 3
 
 
@@ -167,19 +164,3 @@ def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | No
         if isinstance(node.operator, cst.Modulo):
             return node.right
     return None
-
-
-# -- choices ---------------------------------------------------------------------------------------
-
-
-@question(yes="a setting about memory asks for it", no="no setting about memory asks for it")
-def saves_memory(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a setting about memory asks for the code at `node`: somebody has chosen headroom
-    over speed."""
-    names = (
-        n
-        for test, needed in conditions_around(module, node)
-        if needed
-        for n in module.within(test, cst.Name)
-    )
-    return any(_MEMORY.search(n.value) for n in names)
