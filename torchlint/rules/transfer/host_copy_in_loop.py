@@ -14,7 +14,9 @@ one copy before that loop is enough. `.cpu()` counts also where nothing is known
 place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
-another place for the copy, would spare it. Silent: an action on its way to an environment, what
+another place for the copy, would spare it. Silent: an action on its way to an environment, an
+offload (kept for the backward pass, or fetched again later), what is saved, sent away, made a text
+or decomposed on the CPU in the same step, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
 which a loop takes part after part, and an array that leaves torch once for
 each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to

@@ -10,8 +10,9 @@ your code".
 
 Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
-training steps and forward passes only. Where the value is read only to choose a branch the finding
-is an `info`: such code may need it. An action for an environment (`env.step(move.item())`) is
+training steps and forward passes only. Where Python chooses by the value what runs next the finding
+is an `info`: such code may need it; silent where it ends a loop that goes over no batches
+(decoding, a solver). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it.
 
 ## Setup
