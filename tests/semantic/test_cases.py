@@ -2,8 +2,9 @@
 
 Each folder of ``fixtures/cases`` is a small project. The first line of a file names the rules for
 which it speaks: every line that ends in ``# TLnnn`` has a finding of that code, and for these rules
-every other line is silent. Where the analysis does not understand a file yet, that line says so and
-why. ``seen_…`` has a line that should speak, ``seen_…_twin`` the near miss that must be silent.
+every other line is silent. ``info`` or ``warning`` behind the codes is their severity. Where the
+analysis does not understand a file yet, that line says so and why. ``seen_…`` has a line that
+should speak, ``seen_…_twin`` the near miss that must be silent.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from torchlint.run.worker import analyse_job
 CASES = Path(__file__).parent.parent.parent / "fixtures" / "cases"
 FILES = sorted(CASES.glob("*/*.py"))
 SPEAKS = re.compile(r"# rules:((?: TL\d{3})+)(?:; not yet: (.+))?\n")
-EXPECTED = re.compile(r"#((?: TL\d{3})+)$")
+EXPECTED = re.compile(r"#((?: TL\d{3})+)(?: (info|warning))?$")
 
 
-def announced(text: str) -> set[tuple[int, str]]:
-    """Return the (row, code) pairs that the comments of a file announce."""
+def announced(text: str) -> dict[tuple[int, str], str | None]:
+    """Return the (row, code) pairs that the comments of a file announce, each with its severity
+    where the comment says it."""
     rows = enumerate(text.split("\n"), 1)
     return {
-        (row, code)
+        (row, code): found[2]
         for row, line in rows
         if (found := EXPECTED.search(line))
         for code in found[1].split()
@@ -56,4 +58,8 @@ def test_case(path: Path) -> None:
     codes = frozenset(spoken_for(path)[1].split())
     report = analyse_job(job(text, name=path.name, root=str(path.parent)))
     assert not report.notes
-    assert {(f.start.row, f.code) for f in report.findings if f.code in codes} == announced(text)
+    found = {(f.start.row, f.code): f.severity.value for f in report.findings if f.code in codes}
+    wanted = announced(text)
+    assert found.keys() == wanted.keys()
+    graded = {at: severity for at, severity in wanted.items() if severity}
+    assert {at: found[at] for at in graded} == graded

@@ -84,8 +84,8 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.data.replicas import frees_on_purpose, saves_memory
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.offloads import frees_for_offload, frees_on_purpose
 
 _CALLS = ops.dotted("empties") | {
     "accelerate.utils.clear_device_cache",
@@ -124,7 +124,7 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.call(*_CALLS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not saves_memory(module, node):
+    if not frees_for_offload(module, node):
         words = {"name": module.name(node.func) or ""}
         if frees_on_purpose(module, node):
             yield Hit(node, words, severity=Severity.INFO)

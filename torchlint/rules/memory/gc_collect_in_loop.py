@@ -85,7 +85,7 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.text import explained
-from torchlint.semantic.data.replicas import frees_on_purpose, saves_memory
+from torchlint.semantic.uses.offloads import frees_for_offload, frees_on_purpose
 
 _CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = (
@@ -112,7 +112,10 @@ rule = Rule(
 @rule.call("gc.collect")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (
-        _young(node) or saves_memory(module, node) or _scheduled(module) or _cycles(module, node)
+        _young(node)
+        or frees_for_offload(module, node)
+        or _scheduled(module)
+        or _cycles(module, node)
     ):
         purpose = frees_on_purpose(module, node)
         fix = None if purpose else deletion(module, node, Safety.UNSAFE, _NOTE)

@@ -14,11 +14,13 @@ one copy before that loop is enough. `.cpu()` counts also where nothing is known
 place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
-another place for the copy, would spare it. Silent: an action on its way to an environment, what the
-step itself writes to a file or hands to a queue, what a library that knows no GPU works on outside
-of training, one copy per batch of an evaluation of which a loop takes part after part, and an array
-that leaves torch once for each run of a model in a loop that is neither training nor over a loader:
-a picture to save, tags to score.
+another place for the copy, would spare it. Silent: an action on its way to an environment, an
+offload (kept for the backward pass, or fetched again later), what is saved, sent away, handed to a
+queue, made a text or decomposed on the CPU in the same step, what
+a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
+which a loop takes part after part, and an array that leaves torch once for
+each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to
+score.
 
 ## Setup
 ```python
@@ -124,7 +126,6 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
-from torchlint.rules.transfer._saved_copies import saved_at_once
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
@@ -132,6 +133,8 @@ from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
 from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
+from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -166,12 +169,6 @@ NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device, and copy what "
     "many steps gave at once."
 )
-HOST_ONLY = frozenset(
-    (
-        "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime "
-        "nltk soundfile"
-    ).split()
-)
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 JOINERS = frozenset(("torch.stack", "torch.cat"))
 NOTE = (
@@ -191,11 +188,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
         return
-    if becomes_lengths(module, node):
+    if becomes_lengths(module, node) or needed_at_once(module, node) or offloads(module, node):
         return
-    forced = any(
-        (module.name(call.func) or "").partition(".")[0] in HOST_ONLY for call in consumers
-    )
+    forced = worked_on_by_host(module, node)
     number = _is_number(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
     batchwise = evaluates and inner_loop(module, node) is None
@@ -203,8 +198,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if for_environment(module, whole) or (leaves and _once_per_run(module, node, copy)):
         return
     by_parts = parts_of(module, copy.tensor, node) is not None
-    if not by_parts and saved_at_once(module, node):
-        return
     if evaluates and not by_parts and (forced or (batchwise and taken_apart(module, whole))):
         return
     forced = forced or leaves

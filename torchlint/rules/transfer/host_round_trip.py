@@ -9,8 +9,9 @@ always shows in the code.
 
 Flagged: a tensor made of host data and moved to the device, in a training step or a forward, where
 the data came from the device in the same function. Where the way goes through a library that has no
-counterpart on the device, or through a compiled function, in which NumPy calls are traced, the
-finding is an `info`.
+counterpart on the device, a decomposition by NumPy, or a compiled function, in which NumPy calls
+are traced, the finding is an `info`. Silent where the host needs the copy itself: for a text, a
+file, a request.
 
 Note that `torch.nonzero` and `torch.argwhere` still wait for the device once, to learn the size of
 the result.
@@ -110,6 +111,7 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.host_needs import needed_at_once
 from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
@@ -143,10 +145,13 @@ CURRENT = "The result lies on the tensor's own device, which need not be the cur
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for host data that a call brings back to the device it came from."""
     trip = round_trip(module, node)
-    if trip is None:
+    if trip is None or needed_at_once(module, trip.copy.node):
         return
     function = trip.through[0].rpartition(".")[2] if trip.through else ""
-    forced = any(name.partition(".")[0] in HOST_ONLY for name in trip.through)
+    forced = any(
+        name.partition(".")[0] in HOST_ONLY or name.startswith("numpy.linalg.")
+        for name in trip.through
+    )
     equivalent = f"torch.{EQUIVALENTS[function]}" if function in EQUIVALENTS else "torch operations"
     yield Hit(
         node if trip.direct else trip.copy.node,

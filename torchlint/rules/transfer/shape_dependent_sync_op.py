@@ -98,22 +98,23 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
-from torchlint.rules.transfer._gathers import (
-    SIZED_BY_VALUES,
-    gathers,
-    only_counted,
-    repeated_within_step,
-)
+from torchlint.rules.transfer._gathers import only_counted, repeated_within_step
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.calls import Arguments, arguments_of
+from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.host_loops import host_loop
+from torchlint.semantic.uses.standing_waits import wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
 _GATHER = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
     " loop; {alternative}."
+)
+_BOTH = (
+    "{op} must know values on the host to size its result; {alternative}. `{other}` waits for the"
+    " device as well: only without both the step runs on."
 )
 _ONE_HOT = "torch.nn.functional.one_hot"
 
@@ -168,9 +169,14 @@ def _unsized(
         return
     if on_device(module, values) is not True:
         return
-    severity = Severity.WARNING if heat_of(module, node).grade is Grade.FORWARD else None
+    forward = heat_of(module, node).grade is Grade.FORWARD
+    other = wait_that_stays(module, node) if forward else None
     words = {"op": module.shown(node.func), "alternative": f"pass {size}="}
-    yield Hit(node, words, severity=severity)
+    if other is None:
+        yield Hit(node, words, severity=Severity.WARNING if forward else None)
+    else:
+        words["other"] = module.shown(other)
+        yield Hit(node, words, severity=Severity.INFO, message=_BOTH)
 
 
 @rule.on(cst.Subscript)

@@ -10,8 +10,9 @@ your code".
 
 Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
-training steps and forward passes only. Where the value is read only to choose a branch the finding
-is an `info`: such code may need it. An action for an environment (`env.step(move.item())`) is
+training steps and forward passes only. Where Python chooses by the value what runs next the finding
+is an `info`: such code may need it; silent where it ends a loop that goes over no batches
+(decoding, a solver). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it.
 
 ## Setup
@@ -167,6 +168,7 @@ from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.uses.host_elements import host_elements
+from torchlint.semantic.uses.host_needs import decides, decides_to_go_on
 from torchlint.semantic.uses.standing_waits import waited_before
 
 rule = Rule(
@@ -184,6 +186,10 @@ rule = Rule(
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
+DECIDED = (
+    "`{expr}` waits for the GPU every step, as Python decides by it; decide on the device "
+    "(torch.where, a mask), or ask every few steps."
+)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -195,12 +201,17 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if for_environment(module, read.node):
             continue
+        if decides_to_go_on(module, read.node):
+            continue
+        fix = _fix(module, read)
+        decided = decides(module, read.node) and fix is None
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
             {"expr": module.shown(read.node)},
-            fix=shown_if_in_vain(module, read.node, read.tensor, _fix(module, read)),
-            severity=Severity.INFO if spared else None,
+            fix=shown_if_in_vain(module, read.node, read.tensor, fix),
+            severity=Severity.INFO if spared or decided else None,
+            message=DECIDED if decided else None,
             why_hot=read.inside,
         )
 

@@ -96,6 +96,7 @@ import libcst as cst
 
 from torchlint.rule import (
     Fix,
+    Grade,
     Hit,
     Module,
     NeedImport,
@@ -110,8 +111,11 @@ from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test,
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
+from torchlint.semantic.uses.host_needs import ends_a_loop
+from torchlint.semantic.uses.standing_waits import wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device, perhaps_on_device
 
@@ -126,6 +130,15 @@ _CHECK = (
 _GUARD = (
     "This check waits for the GPU at every step; run it every few hundred steps, or let a "
     "gradient scaler skip the step."
+)
+
+_TURNS = (
+    "This loop waits for the GPU in each turn to know whether it goes on; ask every few turns, or "
+    "run a fixed number of them."
+)
+_BOTH = (
+    "Python's {word} on a tensor value waits for the GPU, and so does `{other}`: only without both "
+    "the step runs on."
 )
 
 rule = Rule(
@@ -209,23 +222,29 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
             fix = brought_to_host(module, together)
     if fix is None and stop is None and (read := host_elements(module, test)) is not None:
         fix = elements_on_host(module, read)
-    severity = Severity.INFO if stop is not None else None
-    yield Hit(test, {"word": word}, fix=fix, severity=severity, message=stop)
+    other = _waits_as_well(module, test) if fix is None and stop is None else None
+    words = {"word": word, "other": module.shown(other) if other is not None else ""}
+    message = stop or _loops_on(module, holder) or (_BOTH if other is not None else None)
+    severity = Severity.INFO if message is not None else None
+    yield Hit(test, words, fix=fix, severity=severity, message=message)
+
+
+def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | None:
+    forward = heat_of(module, test).grade is Grade.FORWARD
+    return wait_that_stays(module, test) if forward else None
+
+
+def _loops_on(module: Module, holder: cst.CSTNode | None) -> str | None:
+    """Return the message for a ``while`` that asks the device whether to go on."""
+    return _TURNS if isinstance(holder, cst.While) and ends_a_loop(module, holder) else None
 
 
 def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:
     """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver
     that converges."""
-    loops = module.loops(holder) if holder is not None else []
     if isinstance(holder, cst.If) and _all_ended(module, holder):
         return True
-    inside = bool(loops) and heat_of(module, loops[0]).grade >= heat_of(module, loops[0].body).grade
-    match holder:
-        case cst.If(
-            orelse=None, body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])
-        ) if inside:
-            return isinstance(only, (cst.Break, cst.Return))
-    return False
+    return isinstance(holder, cst.If) and holder.orelse is None and ends_a_loop(module, holder)
 
 
 def _all_ended(module: Module, node: cst.If) -> bool:
@@ -277,7 +296,11 @@ def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) 
         module.within(holder.body, *(_STOPS if finite else _STOPS[:1]))
     ):
         return None
-    return (_GUARD if finite else _CHECK) if isinstance(holder, (cst.If, cst.Assert)) else None
+    if not isinstance(holder, (cst.If, cst.Assert)):
+        return None
+    names = [name.value for name in module.within(test, cst.Name)]
+    trains = heat_of(module, test).train or any(called(name, LOSS) for name in names)
+    return _GUARD if finite and trains else _CHECK
 
 
 def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:

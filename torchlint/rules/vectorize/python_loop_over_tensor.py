@@ -105,6 +105,7 @@ from torchlint.rules.vectorize._bodies import (
 )
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
 from torchlint.rules.vectorize._vector_forms import vector_form
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
@@ -178,7 +179,8 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     found = _found(module, node)
     if not found or any(_says_it(module, outer, node) for outer in _outer(module, node)):
         return
-    severity = Severity.INFO if is_compiled(module, node) else None
+    few = found is _MASKS and _listed(module, node)
+    severity = Severity.INFO if few or is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
     counts = _ranged(module, node.iter)
     sized = bool(counts) and is_size(module, counts[-1])
@@ -188,6 +190,17 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
         alone = together is not None and together.alone
         fix = brought_to_host(module, together) if together is not None and alone else None
     yield Hit(place, message=found, severity=severity, fix=fix)
+
+
+def _listed(module: Module, node: _Loop) -> bool:
+    """Say whether a loop goes over a list that somebody has handed on, which may be as short as
+    that of the special tokens: no range, no tensor's values."""
+    return any(
+        isinstance(goes.iterated, (cst.Name, cst.Attribute))
+        and inferred(module, goes.iterated).kind in ("?", "list", "tuple")
+        and sole_definition(module, goes.iterated) is None
+        for goes in goes_over(module, node)
+    )
 
 
 def _holder(module: Module, node: cst.CSTNode) -> cst.CSTNode:

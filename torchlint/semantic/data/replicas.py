@@ -12,7 +12,6 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names, local_class
-from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -20,20 +19,7 @@ from torchlint.semantic.values.params import bind
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
-_MEMORY = re.compile(
-    r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE
-)
-_CLEARS = re.compile(
-    r"(^|_)(clear|clean|free|release|empty|flush|purge|reclaim)(_?up)?(_\w+)?_?"
-    r"(v?ram|mem|memory|cache|caches|gpu|cuda|device|garbage)(_|$)"
-    r"|^_*(clear|clean_?up|free|release|flush|gc|garbage_collect|collect_garbage)$",
-    re.IGNORECASE,
-)
-"""What people call a function that exists to free memory."""
-_SAYS_MEMORY = re.compile(r"memory|\boom\b|fragment|\bleak", re.IGNORECASE)
 _DEPTH = 3
-_NEAR = 2
-"""Statements above a call whose comments may be about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,34 +164,3 @@ def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | No
         if isinstance(node.operator, cst.Modulo):
             return node.right
     return None
-
-
-# -- choices ---------------------------------------------------------------------------------------
-
-
-@question(yes="a comment there speaks of memory", no="no comment there speaks of memory")
-def frees_on_purpose(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a comment at a statement, or just above the ones in front of it, says that memory
-    is short there."""
-    line = module.statement(node)
-    block = module.parent(line)
-    lines = list(block.body) if isinstance(block, (cst.IndentedBlock, cst.Module)) else []
-    at = next((number for number, each in enumerate(lines) if each is line), 0)
-    near = [line, *lines[max(at - _NEAR, 0) : at]]
-    return any(explained(module, each, _SAYS_MEMORY) for each in near)
-
-
-@question(yes="a setting about memory asks for it", no="no setting about memory asks for it")
-def saves_memory(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a setting about memory asks for the code at `node`, or the function around it
-    exists to free memory: somebody has chosen headroom over speed."""
-    home = module.function(node)
-    if home is not None and _CLEARS.search(home.name.value):
-        return True
-    names = (
-        n
-        for test, needed in conditions_around(module, node)
-        if needed
-        for n in module.within(test, cst.Name)
-    )
-    return any(_MEMORY.search(n.value) for n in names)

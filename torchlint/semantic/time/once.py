@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes
 from torchlint.semantic.code.guards import throttled
-from torchlint.semantic.code.scopes import name_outside
+from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -40,22 +40,28 @@ def _once(module: Module, node: cst.CSTNode, depth: int) -> bool:
         return True
     if depth == 0 or escapes(module, function):
         return False
+    outside = module.outside.calls(name_outside(module, function))
+    known = bool(outside or call_sites(module, function))
     sites = [
         site
-        for site in (*call_sites(module, function), *_of_objects(module, function))
+        for site in (*call_sites(module, function), *_of_objects(module, function, known))
         if module.function(site) is not function
     ]
     if len(sites) > _MANY or not all(_once(module, site, depth - 1) for site in sites):
         return False
-    outside = module.outside.calls(name_outside(module, function))
     return bool(sites or outside) and all(site.once for site in outside)
 
 
-def _of_objects(module: Module, function: cst.FunctionDef) -> Iterator[cst.Call]:
+def _of_objects(module: Module, function: cst.FunctionDef, known: bool) -> Iterator[cst.Call]:
     """Yield the calls of a method's name on objects that are not known, where the file has one
-    method of that name."""
+    method of that name; where no call is known, also where all are of one family of classes."""
     name = function.name.value
-    if len([each for each in module.tree.named(name) if _defines(module, each)]) > 1:
+    definitions = [
+        above
+        for each in module.tree.named(name)
+        if isinstance(above := module.parent(each), cst.FunctionDef) and above.name is each
+    ]
+    if len(definitions) > 1 and (known or not _one_family(module, definitions)):
         return
     for each in module.tree.named(name):
         func = module.parent(each)
@@ -64,5 +70,11 @@ def _of_objects(module: Module, function: cst.FunctionDef) -> Iterator[cst.Call]
             yield call
 
 
-def _defines(module: Module, name: cst.Name) -> bool:
-    return isinstance(above := module.parent(name), cst.FunctionDef) and above.name is name
+def _one_family(module: Module, definitions: list[cst.FunctionDef]) -> bool:
+    """Say whether one class of the file is a base, or the very class, of all classes that define
+    some methods."""
+    lineages = [
+        {cls, *scopes(module).lineage(cls)} if (cls := module.class_of(each)) is not None else set()
+        for each in definitions
+    ]
+    return bool(set.intersection(*lineages))

@@ -184,3 +184,7 @@ TEXT_KEY = Spelling(
     r"(^|_)(types?|kinds?|modes?|names?|texts?|captions?|paths?|file_?names?|reduction(_type)?)$",
     "these keys of a mapping speak of words, not of numbers; not counted",
 )
+MASK = Spelling(
+    r"(^|_)masks?$",
+    "what is called so selects by truth values; attention's masks of numbers index nothing",
+)

@@ -9,6 +9,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS
 from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -128,6 +129,60 @@ def _gives_work(module: Module, call: cst.Call) -> bool:
         method not in ops.SAME_VALUES
         and on_device(module, call) is not False
         and (inferred(module, call).tensor)
+    )
+
+
+@question(
+    yes="`{answer}` waits for the device as well, whatever becomes of this",
+    no="nothing else in the function is known to wait for the device whatever becomes of this",
+)
+def wait_that_stays(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return another place of the same function that waits for the device at least as often, as
+    only values there say how many elements it takes: itself, or in a function of the file that it
+    calls. To mend `node` alone then does not let the host run ahead."""
+    function = module.function(node)
+    if function is None:
+        return None
+    own = module.small_statement(node)
+    return next(
+        (
+            other
+            for other in module.within(function.body, cst.Subscript, cst.Call)
+            if not (own is not None and module.is_within(other, own))
+            and not module.is_within(node, other)
+            and _as_often(module, other, node, function)
+            and (_sized_by_values(module, other) or _calls_one(module, other))
+        ),
+        None,
+    )
+
+
+def _as_often(
+    module: Module, other: cst.CSTNode, node: cst.CSTNode, function: cst.FunctionDef
+) -> bool:
+    """Say whether each run that comes to `node` comes to the other place too, in each turn; the
+    branch that `node` decides about counts as taken."""
+    for above in module.ancestors(other):
+        if above is function:
+            break
+        if isinstance(above, _BRANCHES) and not module.is_within(node, above):
+            return False
+    return set(module.loops(node)) <= set(module.loops(other))
+
+
+def _sized_by_values(module: Module, node: cst.BaseExpression) -> bool:
+    return gathers(module, node) or (isinstance(node, cst.Subscript) and scatters(module, node))
+
+
+def _calls_one(module: Module, node: cst.BaseExpression) -> bool:
+    callees = callees_of(module, node) if isinstance(node, cst.Call) else ()
+    return len(callees) == 1 and any(
+        gathers(module, each)
+        for each in module.within(callees[0].body, cst.Subscript, cst.Call)
+        if not any(
+            isinstance(above, _BRANCHES) and module.is_within(above, callees[0])
+            for above in module.ancestors(each)
+        )
     )
 
 

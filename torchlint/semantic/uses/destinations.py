@@ -1,0 +1,94 @@
+"""Where a value comes to in its function: the calls that take it, the tests that ask it, what
+returns or stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+
+_PARTS = (
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.SubscriptElement,
+    cst.Index,
+    cst.Arg,
+    cst.Tuple,
+    cst.List,
+    cst.Dict,
+    cst.Element,
+    cst.DictElement,
+    cst.BinaryOperation,
+    cst.UnaryOperation,
+    cst.BooleanOperation,
+    cst.Comparison,
+    cst.ComparisonTarget,
+    cst.IfExp,
+    cst.ListComp,
+    cst.GeneratorExp,
+)
+_TESTS = (cst.If, cst.While, cst.IfExp)
+_NAMES = 3
+"""Further names that a value may be given."""
+
+Place = cst.Call | cst.If | cst.While | cst.IfExp | cst.Return | cst.Assign
+
+
+@question(yes="the value comes to `{answer}`", no="the value comes to nothing that is known")
+def destinations(module: Module, node: cst.CSTNode) -> tuple[Place, ...]:
+    """Return the calls, tests, returns and assignments that a value comes to in its function, also
+    as a part of what is computed from it, and under a few further names."""
+    return tuple(dict.fromkeys(_destinations(module, node, _NAMES, set())))
+
+
+def _destinations(
+    module: Module, node: cst.CSTNode, names: int, seen: set[cst.CSTNode]
+) -> Iterator[Place]:
+    child = node
+    for above in module.ancestors(node):
+        if isinstance(above, _TESTS) and above.test is child:
+            yield above
+        if isinstance(above, (cst.Call, cst.Return, cst.Assign)):
+            yield above
+        if not isinstance(above, _PARTS) or _is_identity(above):
+            for read in _reads(module, above, child) if names else ():
+                if read not in seen:
+                    seen.add(read)
+                    yield from _destinations(module, read, names - 1, seen)
+            return
+        child = above
+
+
+def _is_identity(node: cst.CSTNode) -> bool:
+    """Say whether a node asks which object there is, not what it holds: ``x is None``."""
+    operators = (each.operator for each in getattr(node, "comparisons", ()))
+    return any(isinstance(operator, (cst.Is, cst.IsNot)) for operator in operators)
+
+
+def _reads(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> list[cst.Name]:
+    """Return the reads of the name that a statement, or a loop over the value, binds it to."""
+    match above:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            return list(readers_of(module, above, name)) if value is child else []
+        case cst.AnnAssign(target=cst.Name(value=name), value=value):
+            return list(readers_of(module, above, name)) if value is child else []
+        case cst.For(target=target, iter=iterated) if iterated is child:
+            names = [each.value for each in module.within(target, cst.Name)]
+            return [read for name in names for read in _named(module, above.body, name)]
+        case cst.CompFor(target=cst.Name(value=name), iter=iterated) if iterated is child:
+            holder = module.parent(above)
+            return _named(module, holder, name) if holder is not None else []
+    return []
+
+
+def _named(module: Module, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+    return [
+        each
+        for each in module.within(scope, cst.Name)
+        if each.value == name and not isinstance(module.parent(each), (cst.For, cst.CompFor))
+    ]

@@ -1,0 +1,137 @@
+"""What the host does with a value in the very step that brings it over: then no later read will
+do."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.guards import throttled
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.uses.destinations import destinations
+from torchlint.semantic.values.inferred import inferred
+
+_WORKS = frozenset(
+    (
+        "scipy sklearn faiss cv2 PIL matplotlib lap pycocotools skimage pandas seaborn onnxruntime "
+        "nltk soundfile"
+    ).split()
+)
+"""Libraries that compute on the host alone."""
+_SENDS = frozenset("requests httpx aiohttp urllib socket zmq grpc json pickle redis".split())
+"""Libraries that write a value out, or send it away."""
+_SAVES = re.compile(r"^(save\w*|imsave|imwrite|write_(video|jpeg|png)|dump|export)$")
+_HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".split())
+"""Methods of queues, and of writers of files, videos and sound."""
+_TEXT = re.compile(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
+_SOLVES = ops.having("precise")
+"""Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
+_NORMS = ops.having("linalg", "reduce")
+_TOKENIZER = re.compile(r"token|vocab|processor|bpe|sentencepiece|(^|_)sp(_|$)", re.IGNORECASE)
+
+
+@question(
+    yes="the host decides on `{0}` whether the loop goes on",
+    no="the host does not decide on `{0}` whether a loop goes on",
+)
+def decides_to_go_on(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the host needs a value to know whether a loop goes on, which is no loop over
+    batches: decoding, sampling, a solver."""
+    return any(ends_a_loop(module, place) for place in _tests_in_turn(module, node))
+
+
+@question(
+    yes="the test ends a loop that is none over batches",
+    no="the test ends no loop, or one over batches",
+)
+def ends_a_loop(module: Module, holder: cst.CSTNode) -> bool:
+    """Say whether a test only ends a loop that goes over no batches: a ``while`` that asks whether
+    to go on, an ``if`` that ends in ``break`` or ``return``."""
+    if isinstance(holder, cst.While):
+        return loop_kind(module, holder) is LoopKind.OTHER
+    loop = next(iter(module.loops(holder)), None)
+    if not isinstance(holder, cst.If) or loop is None:
+        return False
+    return loop_kind(module, loop) is LoopKind.OTHER and _leaves_loop(holder.body)
+
+
+def _leaves_loop(suite: cst.BaseSuite) -> bool:
+    last: cst.CSTNode | None = suite.body[-1] if suite.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Break, cst.Return))
+
+
+@question(yes="Python decides by `{0}`", no="Python decides nothing by `{0}`")
+def decides(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether Python chooses by a value which code runs next, also under another name."""
+    return bool(_tests_in_turn(module, node))
+
+
+def _tests_in_turn(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the tests of a value in the turn of the loop that reads it, not behind the loop and
+    not at intervals."""
+    loops = set(module.loops(node))
+    return [
+        place
+        for place in destinations(module, node)
+        if isinstance(place, (cst.If, cst.While, cst.IfExp))
+        and loops <= {place, *module.loops(place)}
+        and not throttled(module, place)
+    ]
+
+
+@question(
+    yes="a library that knows no GPU works on `{0}`", no="no library of the host works on `{0}`"
+)
+def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a library that computes on the host alone takes a value."""
+    return any(
+        (module.name(place.func) or "").partition(".")[0] in _WORKS
+        for place in destinations(module, node)
+        if isinstance(place, cst.Call)
+    )
+
+
+@question(
+    yes="the host needs `{0}` in this very step: a solve, a text, a file, a queue, a request",
+    no="nothing is known for which the host needs `{0}` in this very step",
+)
+def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the host cannot go on without a copy in the step that makes it: a system of
+    equations is solved on the CPU, a text is made of it, it is saved or sent away."""
+    loops = set(module.loops(node))
+    return any(
+        _takes_it_away(module, place)
+        for place in destinations(module, node)
+        if isinstance(place, cst.Call)
+        and not module.is_within(place, node)
+        and loops.issubset(module.loops(place))
+    )
+
+
+def _takes_it_away(module: Module, call: cst.Call) -> bool:
+    name = module.name(call.func) or ""
+    package, _, last = name.rpartition(".")
+    if package == "torch.linalg":
+        return last not in _NORMS
+    if package.partition(".")[0] in _SENDS or (package == "torch" and last in _SOLVES):
+        return True
+    if name in libraries.WRITERS:
+        return True
+    match call.func:
+        case cst.Attribute(attr=cst.Name(value=method)) if not name and method in _SOLVES:
+            return True
+        case cst.Attribute(value=receiver, attr=cst.Name(value=method)) if not name:
+            text = _TEXT.match(method) or (
+                method == "decode" and _TOKENIZER.search(dotted_text(receiver) or "")
+            )
+            own = bool(callees_of(module, call)) or inferred(module, receiver).kind == "module"
+            return bool(text or method in _HANDS_ON or _SAVES.match(method)) and not own
+    return bool(_SAVES.match(last)) and not callees_of(module, call)

@@ -1,0 +1,158 @@
+"""What is put on the host to spare the device's memory, and fetched again later."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.code.text import explained
+from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.destinations import Place, destinations
+
+_FUNCTIONS = frozenset(("torch.autograd.Function", "torch.autograd.function.Function"))
+_HOOKS = "torch.autograd.graph.saved_tensors_hooks"
+_SAVES = frozenset(("save_for_backward", "save_for_forward"))
+_FREES = ops.dotted("empties") | {"gc.collect"}
+_MEMORY = re.compile(
+    r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE
+)
+_CLEARS = re.compile(
+    r"(^|_)(clear|clean|free|release|empty|flush|purge|reclaim)(_?up)?(_\w+)?_?"
+    r"(v?ram|mem|memory|cache|caches|gpu|cuda|device|garbage)(_|$)"
+    r"|^_*(clear|clean_?up|free|release|flush|gc|garbage_collect|collect_garbage)$",
+    re.IGNORECASE,
+)
+"""What people call a function that exists to free memory."""
+_SAYS_MEMORY = re.compile(r"memory|\boom\b|fragment|\bleak", re.IGNORECASE)
+_NEAR = 2
+"""Statements above a call whose comments may be about it."""
+_OFFLOAD = re.compile(r"off_?load|low_?mem|spare_?mem|save_?mem", re.IGNORECASE)
+
+
+@question(
+    yes="`{0}` is put on the host to spare the device's memory",
+    no="nothing says that `{0}` is put on the host to spare the device's memory",
+)
+def offloads(module: Module, copy: cst.Call) -> bool:
+    """Say whether a copy to the host is an offload: named one, kept for the backward pass, fetched
+    again by the same class, or fetched again by a function that gives memory back in between."""
+    if _named_so(module, copy) or _in_hook(module, copy):
+        return True
+    places = destinations(module, copy)
+    if any(_kept_for_backward(module, place) for place in places):
+        return True
+    fetched = (p for p in places if isinstance(p, cst.Call) and transfer_of(module, p) is not None)
+    if any(fetched) and _frees(module, copy):
+        return True
+    return any(_fetched_by_class(module, place) for place in places)
+
+
+@question(
+    yes="a setting about memory asks for it, or tensors around it go to the host and come back",
+    no="no setting about memory asks for it, and nothing around it goes to the host and comes back",
+)
+def frees_for_offload(module: Module, call: cst.Call) -> bool:
+    """Say whether a call that gives memory back is asked for by a setting about memory, or
+    stands in a function that offloads, or that exists to free memory."""
+    function = module.function(call)
+    if _named_so(module, call) or (function and _CLEARS.search(function.name.value)):
+        return True
+    if function is None:
+        return False
+    copies = (each for each in module.within(function.body, cst.Call) if host_copy(module, each))
+    return any(offloads(module, each) for each in copies)
+
+
+@question(yes="a comment there speaks of memory", no="no comment there speaks of memory")
+def frees_on_purpose(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a comment at a statement, or just above the ones in front of it, says that memory
+    is short there."""
+    line = module.statement(node)
+    block = module.parent(line)
+    lines = list(block.body) if isinstance(block, (cst.IndentedBlock, cst.Module)) else []
+    at = next((number for number, each in enumerate(lines) if each is line), 0)
+    near = [line, *lines[max(at - _NEAR, 0) : at]]
+    return any(explained(module, each, _SAYS_MEMORY) for each in near)
+
+
+def _named_so(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a condition, the function or the class is named after the memory it spares."""
+    asked = (
+        name.value
+        for test, needed in conditions_around(module, node)
+        if needed
+        for name in module.within(test, cst.Name)
+    )
+    around = (
+        above.name.value
+        for above in module.ancestors(node)
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef))
+    )
+    return any(map(_MEMORY.search, asked)) or any(map(_OFFLOAD.search, around))
+
+
+def _in_hook(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a function is one that packs what autograd saves."""
+    function = module.function(node)
+    return function is not None and any(
+        arg.value.value == function.name.value
+        for call in module.nodes(cst.Call)
+        if module.name(call.func) == _HOOKS
+        for arg in call.args
+        if isinstance(arg.value, cst.Name)
+    )
+
+
+def _kept_for_backward(module: Module, place: Place) -> bool:
+    """Say whether a value is saved by ``ctx``, the first parameter of an autograd function."""
+    cls = module.class_of(place)
+    function = module.function(place)
+    if cls is None or function is None or not _FUNCTIONS & set(base_names(module, cls)):
+        return False
+    first = function.params.params[0].name.value if function.params.params else ""
+    match place:
+        case cst.Call(func=cst.Attribute(value=cst.Name(value=owner), attr=cst.Name(method))):
+            return owner == first and method in _SAVES
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name(value=owner)))]
+        ):
+            return owner == first
+    return False
+
+
+def _frees(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the function around a node gives memory back."""
+    function = module.function(node)
+    calls = module.within(function.body, cst.Call) if function is not None else ()
+    return any(module.name(call.func) in _FREES for call in calls)
+
+
+def _fetched_by_class(module: Module, place: Place) -> bool:
+    """Say whether a value is stored in an attribute that the same class brings to a device."""
+    cls = module.class_of(place)
+    match place:
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if cls is not None:
+            held = target.value if isinstance(target, cst.Subscript) else target
+            text = dotted_text(held)
+            if text is None or not text.startswith("self."):
+                return False
+            return any(
+                _taken_from(transfer.source, text)
+                for call in module.within(cls, cst.Call, nested=True)
+                if (transfer := transfer_of(module, call)) is not None
+            )
+    return False
+
+
+def _taken_from(source: cst.BaseExpression, text: str) -> bool:
+    while isinstance(source, cst.Subscript):
+        source = source.value
+    return dotted_text(source) == text
