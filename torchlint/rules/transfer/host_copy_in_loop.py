@@ -273,9 +273,26 @@ def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
 
 def _scalar_read(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether the chain ends in, or is the argument of, a read of one number."""
+    if _read_together(module, whole):
+        return True
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     return any(scalar_reads(module, call) for call in (whole, outer) if call is not None)
+
+
+def _read_together(module: Module, whole: cst.CSTNode) -> bool:
+    """Say whether numbers, written out in a tuple or list, are stacked for one read: that is
+    what TL101's fix makes of a read for each."""
+    match whole:
+        case cst.Call(
+            func=cst.Attribute(
+                value=cst.Call(func=stack, args=[cst.Arg(value=cst.Tuple() | cst.List() as parts)]),
+                attr=cst.Name("tolist"),
+            )
+        ):
+            numbers = all(inferred(module, each.value).rank == 0 for each in parts.elements)
+            return module.name(stack) == "torch.stack" and len(parts.elements) > 1 and numbers
+    return False
 
 
 def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
