@@ -132,7 +132,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_rea
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
-from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -195,7 +195,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
     batchwise = evaluates and inner_loop(module, node) is None
     leaves = not number and _leaves_torch(module, whole)
-    if for_environment(module, whole) or (leaves and _once_per_run(module, node, copy)):
+    if for_environment(module, whole) or once_per_episode(module, node):
+        return
+    if leaves and _once_per_run(module, node, copy):
         return
     by_parts = parts_of(module, copy.tensor, node) is not None
     if evaluates and not by_parts and (forced or (batchwise and taken_apart(module, whole))):
