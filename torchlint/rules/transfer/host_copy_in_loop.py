@@ -139,7 +139,7 @@ from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import lives, on_device
+from torchlint.semantic.values.place import on_device
 
 rule = Rule(
     __name__,
@@ -344,9 +344,10 @@ def _takes_from_device(module: Module, total: cst.BaseExpression) -> bool:
     if isinstance(total, cst.Subscript):
         kept = inferred(module, total)
         return kept.kind == "accumulated" or on_device(module, total.value) is True
-    starts = [inferred(module, value) for value in assigned_to(module, total)]
+    starts = assigned_to(module, total)
     return bool(starts) and all(
-        value.kind == "number" or lives(module, value) is True for value in starts
+        inferred(module, value).kind == "number" or on_device(module, value) is True
+        for value in starts
     )
 
 
