@@ -39,7 +39,7 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
-_TESTED = re.compile(r"^\s*(import|from)\s+(pytest|unittest)\b", re.MULTILINE)
+_TESTED = re.compile(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 
 
 @question(
