@@ -126,6 +126,25 @@ def mover(doc: str) -> tuple[str, str]:
     return "TL103", MOVER.format(doc=doc)
 
 
+SUMMED = """\
+class Run:
+    def step(self, model, loader, optimizer, device, start):
+        model.to(device)
+        {first} = {begin}
+        for i, x in enumerate(loader):
+            loss = model(x.to(device)).mean()
+            loss.backward()
+            optimizer.step()
+            {add}
+        return total
+"""
+
+
+def summed(begin: str, add: str = "total += loss.cpu()", start: str = "total") -> tuple[str, str]:
+    body = SUMMED.format(first=start, begin=begin, add=add)
+    return "TL113", f"import torch\n\n\n{body}"
+
+
 SWAP = """\
 order = torch.randperm(x.shape[1])
 for i in range(3):
@@ -251,6 +270,15 @@ ONLY_SHOWN = {
     "writes into a copy": forward(
         "TL102", "y = x * 2\ntorch.clamp(x[:, :2], min=0, out=y[:, [0, 2]])\nreturn y"
     ),
+    "a sum that starts on the host": summed('torch.zeros((), device="cpu")'),
+    "a sum that starts where nothing is said": summed("torch.tensor(0.0)"),
+    "a sum by position on the host": summed(
+        'torch.zeros(9, device=torch.device("cpu"))', "total[i] += loss.cpu()"
+    ),
+    "a sum in a field that is on the host": summed(
+        'self.sums = torch.zeros((), device="cpu")', "self.sums += loss.cpu()"
+    ),
+    "a sum that the caller gives": summed("None", "start += loss.cpu()"),
     "read one by one on the host": forward(
         "TL102",
         "order = torch.randperm(x.shape[1])\ny = x[:, order]\nfor i in range(3):\n"
@@ -365,6 +393,14 @@ APPLIED = {
         step("TL111", "# wait for the device\ntorch.cuda.synchronize()\nx = x * 1"),
         "# wait for the device\n        x = x * 1",
     ),
+    "a comment that is a label": (
+        step("TL701", "# empty_cache of the device\nx = x * 1\ntorch.cuda.empty_cache()"),
+        "x = x * 1\n        optimizer",
+    ),
+    "a comment that says what is done by": (
+        step("TL701", "# done by empty_cache\nx = x * 1\ntorch.cuda.empty_cache()"),
+        "x = x * 1\n        optimizer",
+    ),
     "a comment about something else": (
         step("TL701", "# clip the gradients\nx = x * 1\ntorch.cuda.empty_cache()"),
         "x = x * 1\n        optimizer",
@@ -388,6 +424,20 @@ APPLIED = {
     "a logarithm behind the tensor": (
         forward("TL112", "return x.relu() - torch.log(torch.tensor(10, device=x.device))"),
         "x.relu() - math.log(10)",
+    ),
+    "a sum that starts as a number": (summed("0.0"), "total += loss.detach()"),
+    "a sum that starts on the device": (
+        summed("torch.zeros((), device=device)"),
+        "total += loss.detach()",
+    ),
+    "a sum beside a count": (summed("0.0, 0", start="total, count"), "total += loss.detach()"),
+    "a sum by a key": (
+        summed('{"loss": 0.0}', 'total["loss"] += loss.cpu()'),
+        'total["loss"] += loss.detach()',
+    ),
+    "a sum in a field": (
+        summed("self.sums = 0.0", "self.sums += loss.cpu()"),
+        "self.sums += loss.detach()",
     ),
     "a sum of squares": (
         forward("TL605", "y = x.square()\nself.last = y.detach()\nreturn sum(y)"),

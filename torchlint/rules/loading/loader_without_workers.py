@@ -98,7 +98,8 @@ stay the same. The same fix pins the memory of a loader that feeds an accelerato
 workers of one that is iterated in each epoch. The number of workers is that of another loader, or
 the file's own option or constant; else four, a start from which to measure. The fix is a suggestion
 where a script without a guard makes the loader, where the dataset keeps a file open, and where a
-lambda or a local function is among what workers get, or a caller that is not in view may give one:
+lambda or a local function is among what workers get, or a caller that is not in view may give one,
+as those of a package's function that no file of the project calls:
 spawned processes and those of a fork server (Linux from Python 3.14 on) need what can be pickled.
 
 ## Measure
@@ -150,6 +151,7 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
 )
 from torchlint.semantic.data.pickling import pickled
+from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
@@ -174,6 +176,7 @@ _CHOSEN = (
     "A caller may give a lambda or a local function, which cannot be sent where processes are "
     "spawned or come from a fork server (Windows, macOS, Python 3.14)."
 )
+_CALLERS = 3
 _STORED = "What the dataset stores in itself while it is read stays in the worker."
 _START = "4 is only a start to tune from."
 _PINNED = "Each batch takes memory that cannot be swapped out."
@@ -234,6 +237,9 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
     if sent is not True:
         safety = Safety.SUGGESTION
         notes.append(_PICKLED if sent is False else _CHOSEN)
+    elif called_out_of_view(module, node, callers=_CALLERS):
+        safety = Safety.SUGGESTION
+        notes.append(_CHOSEN)
     if dataset is not None and _stores(module, dataset):
         notes.append(_STORED)
     if dataset is not None and _keeps_open(module, dataset):

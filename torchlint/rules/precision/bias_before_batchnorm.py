@@ -51,7 +51,7 @@ net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
 Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made
 afterwards draw other initial weights, and outputs in eval mode differ until a batch norm's running mean
 has settled. Where a file of the program loads weights, or this one speaks of pretrained ones, the fix is
-only suggested, and where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
+only suggested, as for a layer that a package offers to others and that no file of the project makes, and where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
 layers, say), there is none.
 
 ## Measure
@@ -83,6 +83,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.torch import ops
 
 _BIAS = ops.values("bias", "layer")
@@ -100,6 +101,7 @@ _TAKES = re.compile(r"(?<!self)\.bias\b(?!\s*=[^=])")
 _ASKS = re.compile(r"bias\s+is\s+(not\s+)?None|(has|get)attr\([^)]*bias|if\s+\w+\.bias\s*:")
 _LOADS = re.compile(r"load_state_dict|load_url|torch\.load\(")
 _PUBLISHED = re.compile(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
+_CALLERS = 3
 _NOTE = (
     "Checkpoints saved with this bias no longer load strictly, and the layers behind it draw "
     "other initial weights."
@@ -216,7 +218,8 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
         args = [a.with_changes(value=cst.Name("False")) if a is bias else a for a in node.args]
         new = node.with_changes(args=args)
     edit = Replace(node, new)
-    if mentions(module, _PUBLISHED) or said_somewhere(module, _reads_weights):
+    saved = mentions(module, _PUBLISHED) or said_somewhere(module, _reads_weights)
+    if saved or called_out_of_view(module, node, callers=_CALLERS):
         return Fix(
             (edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias"
         )

@@ -81,7 +81,8 @@ def evaluate(model, loader, train=False):
 
 ## Fix safety
 Unsafe: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail.
-Where a comment at the call speaks of `no_grad`, the fix is only suggested.
+Where a comment at the call speaks of `no_grad`, the fix is only suggested. So it is where a package
+hands the outputs to callers that are not in view, as no file of the project calls the function.
 
 ## Measure
 Timed is one evaluation of eight batches, whose total is read on every batch. What is saved is
@@ -125,6 +126,7 @@ from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.heat import Grade, Heat, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
@@ -160,6 +162,7 @@ _UNUSED = (
 )
 _SPOKEN = re.compile(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
 _SAID = "A comment there speaks of no_grad, and may say why there is none."
+_OTHERS = "A package offers this to others, who may want the graph."
 _SEVERAL = 2
 
 rule = Rule(
@@ -187,10 +190,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _offered(module: Module, node: cst.Call, fix: Fix | None) -> Fix | None:
-    """Return a fix, only suggested where a comment there may say why there is no ``no_grad``."""
-    if fix is None or not explained(module, node, _SPOKEN):
-        return fix
-    return Fix(fix.edits, Safety.SUGGESTION, fix.title, _SAID)
+    """Return a fix, only suggested where a comment there may say why there is no ``no_grad``, or
+    where those who get the result are not in view."""
+    if fix is None:
+        return None
+    if explained(module, node, _SPOKEN):
+        return Fix(fix.edits, Safety.SUGGESTION, fix.title, _SAID)
+    if called_out_of_view(module, node) and graph_fate(module, node) > Fate.DROPPED:
+        return Fix(fix.edits, Safety.SUGGESTION, fix.title, _OTHERS)
+    return fix
 
 
 @question()

@@ -92,7 +92,8 @@ certainly off, and as a copy (`.clone()`) where something may change them in pla
 number, which a list collects, that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does
 nothing else with it: the copy before the loop holds all parts, also those that the loop does not
 come to, and they share its memory. Otherwise there is no fix; nor is there one for what is also
-used as a mapping, and has no `detach()`.
+used as a mapping, and has no `detach()`, or for a sum that may start as a tensor on the host, to
+which none on the device can be added.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. On a CPU no gain is
@@ -128,11 +129,12 @@ from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, part
 from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
-from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -195,7 +197,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
     batchwise = evaluates and inner_loop(module, node) is None
     leaves = not number and _leaves_torch(module, whole)
-    if for_environment(module, whole) or (leaves and _once_per_run(module, node, copy)):
+    if for_environment(module, whole) or once_per_episode(module, node):
+        return
+    if leaves and _once_per_run(module, node, copy):
         return
     by_parts = parts_of(module, copy.tensor, node) is not None
     if evaluates and not by_parts and (forced or (batchwise and taken_apart(module, whole))):
@@ -325,6 +329,8 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     graph = kept is not copy.tensor and inferred(module, copy.tensor).grad is not False
     note = one_sentence([NOTE, _NO_GRAPH if graph else ""])
     if isinstance(above, cst.AugAssign):
+        if not _takes_from_device(module, above.target):
+            return None
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", note)
     match outer:
         case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
@@ -347,6 +353,19 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
                 "Collect on the device, copy the stack",
             )
     return None
+
+
+def _takes_from_device(module: Module, total: cst.BaseExpression) -> bool:
+    """Say whether a tensor on the device can be added to what a sum starts as: a number, or another
+    tensor there. One on the host would raise."""
+    if isinstance(total, cst.Subscript):
+        kept = inferred(module, total)
+        return kept.kind == "accumulated" or on_device(module, total.value) is True
+    starts = assigned_to(module, total)
+    return bool(starts) and all(
+        inferred(module, value).kind == "number" or on_device(module, value) is True
+        for value in starts
+    )
 
 
 def _only_moves(copy: HostRead) -> bool:

@@ -166,7 +166,7 @@ from torchlint.rules.transfer._deferred_reads import (
 from torchlint.semantic.data.per_step_use import read_before
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on
 from torchlint.semantic.uses.standing_waits import waited_before
@@ -199,7 +199,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         shown = read.how in ("format", "print")
         if (shown and not heat_of(module, node).step) or read_before(module, read):
             continue
-        if for_environment(module, read.node):
+        if for_environment(module, read.node) or once_per_episode(module, read.node):
             continue
         if decides_to_go_on(module, read.node):
             continue

@@ -67,8 +67,9 @@ def _comments_at(node: cst.CSTNode) -> list[str]:
     yes="a comment says why the code is as it is", no="no comment says why the code is as it is"
 )
 def reasoned(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a comment at the statement of a node gives a reason, or one of its function names
-    a function that is called there, as ``# type_as follows the device in traces``."""
+    """Say whether a comment at the statement of a node gives a reason, or one of its function says
+    what a function does that is called there, as ``# type_as follows the device in traces``; a mere
+    label, ``# model state_dict``, says nothing."""
     if "#" not in module.text:
         return False
     if explained(module, node, _REASON):
@@ -79,7 +80,7 @@ def reasoned(module: Module, node: cst.CSTNode) -> bool:
     names = {name for name in names if "_" in name.strip("_")}
     if not names:
         return False
-    named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b(?!\()")
+    named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))}) (is|was|has|\w+[^s]s)\b")
     home = module.function(node) or module.root
     lines = module.within(home, cst.SimpleStatementLine, cst.With)
     return any(named.search(text) for line in lines for text in _comments_at(line))

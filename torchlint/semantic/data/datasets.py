@@ -184,6 +184,8 @@ def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpre
     for assign in module.within(scope, cst.Assign, nested=True):
         if any(target.target.deep_equals(place) for target in assign.targets):
             out.append(assign.value)
+        elif isinstance(assign.value, cst.Tuple):
+            out += _of_tuple(assign, assign.value, place)
         elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
             # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
             parts = [
@@ -199,6 +201,20 @@ def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpre
                 if part.deep_equals(place) and not whole.deep_equals(place)
             )
     return out
+
+
+def _of_tuple(
+    assign: cst.Assign, values: cst.Tuple, place: cst.BaseExpression
+) -> list[cst.BaseExpression]:
+    """Return what ``a, b = 0.0, 0`` gives one of its targets."""
+    return [
+        value.value
+        for target in assign.targets
+        if isinstance(target.target, cst.Tuple)
+        and len(target.target.elements) == len(values.elements)
+        for part, value in zip(target.target.elements, values.elements, strict=True)
+        if part.value.deep_equals(place)
+    ]
 
 
 def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:

@@ -166,6 +166,10 @@ class Outside:
             else False
         )
 
+    def in_package(self) -> bool:
+        """Say whether this file lies in a package of the project, beside an ``__init__.py``."""
+        return self.project is not None and self.project.search.in_package(self.path)
+
     def is_ours(self, dotted: str) -> bool:
         """Say whether a module that an import statement of this file names lies in the project."""
         found = self.project.imported(self.path, dotted) if self.project is not None else dotted

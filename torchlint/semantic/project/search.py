@@ -114,6 +114,11 @@ class Search:
             folders.append(above)
         return tuple(dict.fromkeys(folders))
 
+    def in_package(self, path: str) -> bool:
+        """Say whether a file lies in a package, beside an ``__init__.py``."""
+        folder = os.path.dirname(path)
+        return self._top(folder) != folder
+
     def _top(self, folder: str) -> str:
         """Return the folder that holds the outermost package of `folder`; the folder itself where
         it is no package."""

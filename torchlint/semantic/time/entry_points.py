@@ -4,10 +4,12 @@ is none of it."""
 from __future__ import annotations
 
 import functools
+import re
 
 import libcst as cst
 
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.text import has_main_guard
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -34,6 +36,54 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
             ):
                 return name
     return None
+
+
+_OF_CLASS = frozenset(("__init__", "forward", "__call__"))
+_TESTED = re.compile(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
+
+
+@question(
+    yes="it is offered to others by a package in which nobody calls it",
+    no="code in view calls it, or nothing offers it to others",
+)
+def called_out_of_view(module: Module, node: cst.CSTNode, *, callers: int = 0) -> bool:
+    """Say whether those who come to a node are not in view: it stands in a public function, or a
+    class, of a package, which no file of the project calls, tests apart.
+
+    Functions that nobody calls either count as nobody, up to `callers` above. The function of a
+    program, with a ``__main__`` guard in its file, is in view.
+    """
+    if not module.outside.in_package() or has_main_guard(module):
+        return False
+    return _unseen(module, node, callers)
+
+
+def _unseen(module: Module, node: cst.CSTNode, callers: int) -> bool:
+    home = module.function(node)
+    if home is None or home.decorators:
+        return False
+    cls = module.class_of(home) if home.name.value in _OF_CLASS else None
+    name = cls.name.value if cls is not None else home.name.value
+    if name.startswith("_") or name == "main":
+        return False
+    if module.outside.others_say(functools.partial(_calls, name), near=False) is not False:
+        return False
+    sites = [call for each in module.tree.named(name) if (call := _call_by(module, each))]
+    return not sites or (callers > 0 and all(_unseen(module, s, callers - 1) for s in sites))
+
+
+def _call_by(module: Module, name: cst.Name) -> cst.Call | None:
+    """Return the call of what a name, or an attribute of that name, means."""
+    above = module.parent(name)
+    func = above if isinstance(above, cst.Attribute) and above.attr is name else name
+    call = module.parent(func)
+    return call if isinstance(call, cst.Call) and call.func is func else None
+
+
+def _calls(name: str, text: str) -> bool:
+    """Say whether a file that is no test calls something of a name."""
+    called = name in text and re.search(rf"(?<!def )(?<!class )\b{name}\(", text) is not None
+    return called and _TESTED.search(text) is None
 
 
 def _private(module: Module, function: cst.FunctionDef) -> bool:
