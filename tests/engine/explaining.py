@@ -51,7 +51,7 @@ def program(statement: str, where: str) -> tuple[str, int]:
         "rare": {"hot": f"if step % 50 == 0:{inner}{statement}"},
         "epoch": {"epoch": statement},
         "once": {"once": statement},
-        "error": {"hot": f"if x.shape[0] == 0:{inner}{statement}{inner}raise ValueError"},
+        "error": {"hot": f"if x.shape[0] > 512:{inner}{statement}{inner}raise ValueError"},
         "bench": {"hot": statement},
     }[where]
     source = _TRAIN.format(name="benchmark_train" if where == "bench" else "train", **parts)
