@@ -34,13 +34,16 @@ def _counting(
 ) -> str | None:
     if isinstance(iterated, cst.Name):
         made = [_made_by(each, iterated) for each in definitions_of(module, iterated) if depth]
-        names = {each and _counting(module, target, each, depth - 1) for each in made}
+        names = {_counting(module, target, each, depth - 1) if each else None for each in made}
         return names.pop() if len(names) == 1 else None
     if not isinstance(iterated, cst.Call) or not iterated.args:
         return None
     # Behind a star import a builtin's name is not known for sure.
-    unknown = isinstance(iterated.func, cst.Name) and iterated.func.value in ("enumerate", "zip")
-    name = f"builtins.{iterated.func.value}" if unknown else module.name(iterated.func) or ""
+    match iterated.func:
+        case cst.Name("enumerate" | "zip" as builtin):
+            name = f"builtins.{builtin}"
+        case func:
+            name = module.name(func) or ""
     match name, target, iterated.args:
         case "builtins.enumerate", cst.Tuple(elements=[cst.Element(cst.Name(counter)), _]), _:
             return counter
@@ -60,8 +63,8 @@ def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | No
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
             return value
         case cst.With(items=items):
-            named = (each for each in items if each.asname is not None)
-            return next((e.item for e in named if read.deep_equals(e.asname.name)), None)
+            named = ((each.item, each.asname) for each in items)
+            return next((e for e, name in named if name and read.deep_equals(name.name)), None)
     return None
 
 
@@ -114,11 +117,10 @@ def _grown(line: cst.CSTNode) -> cst.BaseExpression | None:
 
 def _bindings(module: Module, scope: cst.CSTNode, attribute: str) -> list[cst.CSTNode]:
     """Return the assignments inside `scope` to an attribute, by its text."""
-    return [
-        each
-        for each in module.within(scope, cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
-        if module.source_of(each.target) == attribute
-    ]
+    kinds = (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
+    found: Iterator[cst.AssignTarget | cst.AugAssign | cst.AnnAssign]
+    found = module.within(scope, *kinds)
+    return [each for each in found if module.source_of(each.target) == attribute]
 
 
 def _starts_whole(module: Module, target: cst.Name) -> bool:
