@@ -1,6 +1,6 @@
 """Counts how many findings come with a fix that is applied, per rule and class of safety.
 
-    python benchmarks/fixes.py TREE... [--severity LEVEL] [--show CODE] [--keep NAME]
+    python benchmarks/fixes.py TREE... [--severity LEVEL] [--show CODE] [--keep NAME] [--again]
 
 Each TREE is a folder; every folder directly in it that holds Python files is one project and is
 checked by itself, as its users would: other programs beside it would keep fixes from being safe.
@@ -16,6 +16,9 @@ none       no fix
 The share of findings with a fix that can be applied (safe and unsafe) is what to drive up.
 ``--show CODE`` prints the places of that rule without one.
 
+``--again`` applies all fixes, unsafe ones too, to a copy of each project, checks the copy and
+prints the new findings at lines that a fix wrote. There should be none.
+
 ``benchmarks/fix_review.jsonl`` holds what people who had no part in the rules said of hunks drawn
 at random: ``right``, ``breaks`` or ``hides`` (something that the fix's note does not tell), and
 whether they would merge it.
@@ -25,9 +28,12 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import difflib
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -61,6 +67,84 @@ def findings(project: Path) -> list[dict[str, Any]]:
     return found
 
 
+def found_again(project: Path) -> list[dict[str, Any]]:
+    """Return the new findings at the lines that the fixes of a project write, in a copy of it.
+
+    Raises:
+        SystemExit: torchlint itself failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder).resolve() / project.name
+        shutil.copytree(project, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        texts = {str(path): text_of(path) for path in copy.rglob("*.py") if path.is_file()}
+        before = _by_file(findings(copy))
+        options = ["--isolated", "--no-cache", "--apply", "--unsafe-fixes"]
+        command = ["torchlint", "fix", *options, str(copy)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 1):
+            raise SystemExit(f"torchlint failed on {project}: {done.stderr[-2000:]}")
+        return [
+            {**finding, "line": after.splitlines()[finding["location"]["row"] - 1].strip()}
+            for name, found in _by_file(findings(copy)).items()
+            if name in texts
+            for after in [text_of(Path(name))]
+            for finding in new_at_written(texts[name], after, before.get(name, []), found)
+        ]
+
+
+def text_of(path: Path) -> str:
+    """Return a file's text; bytes that are not UTF-8 are replaced."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _by_file(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    files: dict[str, list[dict[str, Any]]] = {}
+    for finding in found:
+        files.setdefault(finding["filename"], []).append(finding)
+    return files
+
+
+def new_at_written(
+    before: str,
+    after: str,
+    old: Iterable[Mapping[str, Any]],
+    new: Iterable[Mapping[str, Any]],
+) -> Iterator[Mapping[str, Any]]:
+    """Yield those findings of a fixed text that stand at a line that a fix wrote, and whose cause
+    was not there before.
+
+    A line is written where the text before has none like it, whatever its indentation. A cause was
+    there where the lines that were replaced have a finding of the same rule that no fix mends.
+
+    Args:
+        before: the text as it was.
+        after: what the fixes made of it.
+        old: the findings of `before`.
+        new: the findings of `after`.
+    """
+    old, new = list(old), list(new)
+    olds, news = before.splitlines(), after.splitlines()
+    known = {line.strip() for line in olds}
+    matcher = difflib.SequenceMatcher(
+        None, [line.strip() for line in olds], [line.strip() for line in news], autojunk=False
+    )
+    for tag, start, end, first, last in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        kept = Counter(
+            finding["code"]
+            for finding in old
+            if start < finding["location"]["row"] <= end and class_of(finding) in ("shown", "none")
+        )
+        for finding in new:
+            row = finding["location"]["row"]
+            if not first < row <= last or news[row - 1].strip() in known:
+                continue
+            kept[finding["code"]] -= 1
+            if kept[finding["code"]] < 0:
+                yield finding
+
+
 def class_of(finding: Mapping[str, Any]) -> str:
     """Return the class of a finding's fix, one of `CLASSES`."""
     fix = finding["fix"]
@@ -91,6 +175,9 @@ def main() -> None:
     parser.add_argument("--severity", default="warning", choices=("info", "warning", "all"))
     parser.add_argument("--show", metavar="CODE", help="print what has no fix of this rule")
     parser.add_argument("--keep", metavar="NAME", help="write benchmarks/results/NAME.json")
+    parser.add_argument(
+        "--again", action="store_true", help="print the new findings at lines that a fix wrote"
+    )
     args = parser.parse_args()
     found = [
         finding
@@ -106,6 +193,17 @@ def main() -> None:
     for finding in found:
         if finding["code"] == args.show and class_of(finding) in ("shown", "none"):
             print(f"{finding['filename']}:{finding['location']['row']}: {finding['message']}")
+    again = [
+        finding
+        for project in (projects(args.trees) if args.again else ())
+        for finding in found_again(project)
+        if finding["code"].startswith("TL") and args.severity in (finding["severity"], "all")
+    ]
+    for finding in again:
+        place = f"{finding['filename']}:{finding['location']['row']}"
+        print(f"{place}: {finding['code']} {finding['severity']}: {finding['line']}")
+    if args.again:
+        print(f"findings at lines that a fix wrote: {len(again)}")
     if args.keep:
         version = subprocess.run(
             ["torchlint", "--version"], capture_output=True, text=True, check=True
@@ -119,6 +217,7 @@ def main() -> None:
             "fixes": {code: dict(row) for code, row in counts.items()},
             "share_safe": round(share(counts["all"], "safe"), 4),
             "share_applied": round(share(counts["all"], "safe", "unsafe"), 4),
+            **({"found_again": len(again)} if args.again else {}),
         }
         target = RESULTS / f"{args.keep}.json"
         target.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

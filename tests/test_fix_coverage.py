@@ -32,7 +32,8 @@ def test_findings_are_counted_by_what_becomes_of_their_fix(tmp_path: Path) -> No
         (tmp_path / name).mkdir()
         (tmp_path / name / "train.py").write_text(LOOP)
     program = Path(__file__).parent.parent / "benchmarks" / "fixes.py"
-    command = [sys.executable, str(program), str(tmp_path), "--show", "TL602"]
+    options = ["--show", "TL602", "--severity", "all"]
+    command = [sys.executable, str(program), str(tmp_path), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:]}
     counts = {
@@ -58,3 +59,12 @@ def test_a_folder_with_files_is_one_project(tmp_path: Path) -> None:
     assert list(projects([tmp_path])) == [tmp_path / "package"]
     (tmp_path / "train.py").touch()
     assert list(projects([tmp_path])) == [tmp_path]
+
+
+def test_findings_at_lines_that_a_fix_wrote_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOOP)
+    program = Path(__file__).parent.parent / "benchmarks" / "fixes.py"
+    command = [sys.executable, str(program), str(tmp_path), "--again", "--severity", "all"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("findings at lines that a fix wrote: 0\n")
+    assert (tmp_path / "train.py").read_text() == LOOP, "a copy is fixed"

@@ -604,6 +604,15 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     )
 
 
+def read_as_one(module: Module, read: HostRead) -> bool:
+    """Say whether a read is what `read_once` leaves: that of arithmetic with several tensors in
+    float64."""
+    doubles = [
+        leaf for leaf in _leaves(read.tensor) if module.source_of(leaf).endswith(".double()")
+    ]
+    return isinstance(read.tensor, cst.BinaryOperation) and len(doubles) > 1
+
+
 def _double(tensor: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
     return method_call(tensor, "double")
 

@@ -14,7 +14,8 @@ one copy before that loop is enough. `.cpu()` counts also where nothing is known
 place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
-another place for the copy, would spare it. Silent: an action on its way to an environment, an
+another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
+or a copy that a loop takes apart: that waits once where each element could. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
@@ -134,6 +135,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_rea
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
+from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
@@ -172,6 +174,7 @@ NO_LOOP = (
     "many steps gave at once."
 )
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
+_ITERATES = (cst.For, cst.CompFor)
 JOINERS = frozenset(("torch.stack", "torch.cat"))
 NOTE = (
     "The values stay on the device: GPU memory grows with the loop, and what reads them later "
@@ -192,6 +195,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if becomes_lengths(module, node) or needed_at_once(module, node) or offloads(module, node):
         return
+    apart = taken_apart(module, whole)
     forced = worked_on_by_host(module, node)
     number = _is_number(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
@@ -202,9 +206,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if leaves and _once_per_run(module, node, copy):
         return
     by_parts = parts_of(module, copy.tensor, node) is not None
-    if evaluates and not by_parts and (forced or (batchwise and taken_apart(module, whole))):
+    if evaluates and not by_parts and (forced or (batchwise and apart)):
         return
-    forced = forced or leaves
+    forced = forced or leaves or apart or isinstance(module.parent(whole), _ITERATES)
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
@@ -215,9 +219,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         node,
         {"expr": module.shown(node)},
         fix=fix,
-        severity=Severity.INFO if forced or batchwise or guessed else None,
+        severity=Severity.INFO
+        if forced or batchwise or guessed or _elements(module, copy)
+        else None,
         message=_message(graph, by_parts, forced) or (None if _looped(module, node) else NO_LOOP),
     )
+
+
+def _elements(module: Module, copy: HostRead) -> bool:
+    """Say whether the copy gives all numbers of a tensor of one dimension at once, as the repair of
+    a read for each leaves it."""
+    return copy.how == "tolist" and one_dimensional(module, copy.tensor)
 
 
 def _message(graph: bool, by_parts: bool, forced: bool) -> str | None:

@@ -158,6 +158,7 @@ from torchlint.rules.transfer._deferred_reads import (
     SELDOM,
     kept_on_device,
     read_after_loop,
+    read_as_one,
     read_once,
     read_together,
     read_where_used,
@@ -210,7 +211,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             read.node,
             {"expr": module.shown(read.node)},
             fix=shown_if_in_vain(module, read.node, read.tensor, fix),
-            severity=Severity.INFO if spared or decided else None,
+            severity=Severity.INFO if spared or decided or read_as_one(module, read) else None,
             message=DECIDED if decided else None,
             why_hot=read.inside,
         )

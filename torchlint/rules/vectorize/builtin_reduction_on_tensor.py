@@ -8,7 +8,9 @@ the device (the source of `Tensor.__iter__`, which unbinds the tensor, and of `T
 The methods `sum(0)`, `max()`, `min()`, `any()`, `all()` and `sort()` are one kernel each.
 
 Flagged: one of these builtins with a single argument that is certainly one tensor, in code that
-runs every step or sample; elsewhere as an `info`, if the tensor is on the device.
+runs every step or sample; elsewhere as an `info`, if the tensor is on the device. Where Python
+decides by `any` or `all` of a tensor on the device in every step, the method alone would be half a
+repair: it waits once, which TL101 and TL602 find.
 
 ## Setup
 ```python
@@ -26,9 +28,7 @@ class Scores(nn.Module):
         scores = model(x).flatten()
         best = max(scores)
         total = sum(scores)
-        if any(scores > 0):
-            total = total + best
-        return total, all(scores.isfinite())
+        return total, total + best
 ```
 
 ## Good
@@ -38,9 +38,7 @@ class Scores(nn.Module):
         scores = model(x).flatten()
         best = scores.max()
         total = scores.sum(0)
-        if (scores > 0).any():
-            total = total + best
-        return total, bool(scores.isfinite().all())
+        return total, total + best
 ```
 
 ## Leave alone
@@ -65,7 +63,8 @@ class Clipped(nn.Module):
 Unsafe: the method of a float tensor adds in another order; that of a small integer type gives
 int64; `max` and `min` see a NaN wherever it stands, and the builtins only at some places; of an
 empty tensor `sum` gives 0 and not a tensor. `sorted` is a suggestion: it gives a list, and
-`sort().values` a tensor.
+`sort().values` a tensor. So are `any` and `all` where the step would still wait for the result; an
+`assert` gets the method.
 
 ## Measure
 Timed are ten forward passes over 256 scores. A gain is expected on a CPU, where one view and one
@@ -76,7 +75,7 @@ x = torch.randn(64, 8, device=device)
 
 ```python
 for _ in range(10):
-    total, finite = Scores()(x)
+    total, more = Scores()(x)
 ```
 """
 
@@ -99,6 +98,10 @@ _CALLS = {
     "builtins.all": ".all()",
     "builtins.sorted": ".sort().values",
 }
+_STILL_WAITS = (
+    "builtin {name}() asks the device for each element of `{tensor}`; `{method}` waits once, and "
+    "only a decision on the device (torch.where, a mask) does not wait."
+)
 _NOTE = "Rounding, the integer type of a sum, and what NaN or an empty tensor give may differ."
 
 rule = Rule(
@@ -132,10 +135,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         "tensor": module.shown(tensor),
         "method": _CALLS[name],
     }
-    yield Hit(node, words, _fix(module, node, tensor), None if often else Severity.INFO)
+    waits = _still_waits(module, node, tensor)
+    fix = _fix(module, node, tensor, waits)
+    message = _STILL_WAITS if waits else None
+    yield Hit(node, words, fix, None if often else Severity.INFO, message)
 
 
-def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix:
+def _still_waits(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> bool:
+    """Say whether the method would still make every step wait for one truth value."""
+    asked = module.name(node.func) in ("builtins.any", "builtins.all")
+    checks = isinstance(module.parent(node), cst.Assert)
+    return asked and not checks and heat_of(module, node).hot and bool(on_device(module, tensor))
+
+
+def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression, waits: bool) -> Fix:
     name = module.name(node.func) or ""
     held = as_receiver(tensor)
     new: cst.BaseExpression
@@ -146,7 +159,8 @@ def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix:
     new = cst.Call(cst.Attribute(held, cst.Name(name.rpartition(".")[2])), dim)
     if name in ("builtins.any", "builtins.all") and not _tested(module, node):
         new = cst.Call(cst.Name("bool"), [cst.Arg(new)])
-    return Fix((Replace(node, new),), Safety.UNSAFE, "Use the method of the tensor", _NOTE)
+    safety, note = (Safety.SUGGESTION, "") if waits else (Safety.UNSAFE, _NOTE)
+    return Fix((Replace(node, new),), safety, "Use the method of the tensor", note)
 
 
 def _tested(module: Module, node: cst.Call) -> bool:

@@ -117,12 +117,13 @@ from torchlint.semantic.time.iterations import (
 )
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import BATCH_SIZE, called
-from torchlint.semantic.uses.elements import asked_for_type
+from torchlint.semantic.uses.elements import asked_for_type, one_tensor
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
 
+_REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
 _FEW = 8
 _NESTED = (
     "Nested Python loops over tensor elements launch kernels for every pair; broadcast, or "
@@ -412,7 +413,10 @@ def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -
 
 
 def _computes(module: Module, call: cst.Call) -> bool:
-    if (module.name(call.func) or "").startswith("torch."):
+    name = module.name(call.func) or ""
+    if name in _REDUCTIONS and len(call.args) == 1:
+        return one_tensor(module, call.args[0].value)
+    if name.startswith("torch."):
         return True
     found = operation_of(module, call)
     return (found is not None and found.made is not None) or bool(callees_of(module, call))

@@ -43,8 +43,10 @@ class Updates:
         """Say whether a call is a backward pass or an optimizer (or gradient scaler) step."""
         func = call.func
         if isinstance(func, cst.Name):
+            # ``loss_scaler(loss, optimizer)`` of timm is a step, ``GradScaler("cuda", …)`` none.
             return (
                 bool(_SCALER.search(func.value))
+                and not func.value[0].isupper()
                 and not self.flow.callees(call)
                 and len(call.args) > 1
             )

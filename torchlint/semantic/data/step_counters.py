@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -19,23 +20,51 @@ _COUNTED = re.compile(
 
 @question(yes="the loop counts its steps in `{answer}`", no="the loop does not count its steps")
 def step_counter(module: Module, loop: cst.CSTNode | None) -> str | None:
-    """Return the name that ``for i, batch in enumerate(…)`` or ``for i in range(n)`` counts the
-    iterations of a loop with, or None."""
+    """Return the name that ``for i, batch in enumerate(…)``, ``for i in range(n)`` or
+    ``for i, batch in zip(range(n), …)`` counts the iterations of a loop with, or None; a progress
+    bar may stand around it, and the loop may go over a name that is bound to it."""
     if not isinstance(loop, cst.For):
         return None
-    iterated: cst.BaseExpression = loop.iter
-    while isinstance(iterated, cst.Call) and iterated.args:
-        # Behind a star import a builtin's name is not known for sure.
-        unknown = isinstance(iterated.func, cst.Name) and iterated.func.value == "enumerate"
-        name = "builtins.enumerate" if unknown else module.name(iterated.func) or ""
-        match name, loop.target, iterated.args:
-            case "builtins.enumerate", cst.Tuple(elements=[cst.Element(cst.Name(counter)), _]), _:
-                return counter
-            case (("builtins.range" | "tqdm.trange"), cst.Name(counter), [_] | [_, _]):
-                return counter if iterated.args[-1].keyword is None else None
-        if not name.startswith("tqdm") or name.endswith("trange"):
-            return None
-        iterated = iterated.args[0].value
+    found = _counting(module, loop.target, loop.iter)
+    return None if found is None or writes_of(module, loop.body, found) else found
+
+
+def _counting(
+    module: Module, target: cst.CSTNode, iterated: cst.BaseExpression, depth: int = 2
+) -> str | None:
+    if isinstance(iterated, cst.Name):
+        made = [_made_by(each, iterated) for each in definitions_of(module, iterated) if depth]
+        names = {_counting(module, target, each, depth - 1) if each else None for each in made}
+        return names.pop() if len(names) == 1 else None
+    if not isinstance(iterated, cst.Call) or not iterated.args:
+        return None
+    # Behind a star import a builtin's name is not known for sure.
+    match iterated.func:
+        case cst.Name("enumerate" | "zip" as builtin):
+            name = f"builtins.{builtin}"
+        case func:
+            name = module.name(func) or ""
+    match name, target, iterated.args:
+        case "builtins.enumerate", cst.Tuple(elements=[cst.Element(cst.Name(counter)), _]), _:
+            return counter
+        case "builtins.zip", cst.Tuple(elements=[cst.Element(first), *_]), [cst.Arg(numbers), *_]:
+            return _counting(module, first, numbers, depth)
+        case "itertools.count", cst.Name(counter), [_]:
+            return counter if iterated.args[0].keyword is None else None
+        case (("builtins.range" | "tqdm.trange"), cst.Name(counter), [_] | [_, _]):
+            return counter if iterated.args[-1].keyword is None else None
+    bar = name.startswith("tqdm") and not name.endswith("trange")
+    return _counting(module, target, iterated.args[0].value, depth) if bar else None
+
+
+def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | None:
+    """Return what a definition binds to a name: ``bar = tqdm(…)``, ``with tqdm(…) as bar``."""
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            return value
+        case cst.With(items=items):
+            named = ((each.item, each.asname) for each in items)
+            return next((e for e, name in named if name and read.deep_equals(name.name)), None)
     return None
 
 
@@ -51,20 +80,47 @@ def steps_counted(module: Module, loop: cst.For, line: cst.CSTNode) -> str | Non
 
 
 def _added_to(module: Module, loop: cst.For) -> Iterator[str]:
-    """Yield the names to which each turn of a loop adds 1, once, and that start as a whole
-    number."""
+    """Yield the names and attributes to which each turn of a loop adds 1, once, and that start as a
+    whole number."""
     for line in loop.body.body:
-        match line:
-            case cst.SimpleStatementLine(
-                body=[
-                    cst.AugAssign(
-                        target=cst.Name(name) as target,
-                        operator=cst.AddAssign(),
-                        value=cst.Integer("1"),
-                    )
-                ]
-            ) if writes_of(module, loop, name) == [target] and _starts_whole(module, target):
-                yield name
+        target = _grown(line)
+        match target:
+            case cst.Name(name):
+                if writes_of(module, loop, name) == [target] and _starts_whole(module, target):
+                    yield name
+            case cst.Attribute(value=cst.Name(), attr=cst.Name(name)) if _COUNTED.search(name):
+                text = module.source_of(target)
+                if len(_bindings(module, loop, text)) == 1:
+                    yield text
+
+
+def _grown(line: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the target of ``n += 1`` or ``n = n + 1``."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.AugAssign(target=target, operator=cst.AddAssign(), value=cst.Integer("1"))]
+        ):
+            return target
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=target)],
+                    value=cst.BinaryOperation(
+                        left=left, operator=cst.Add(), right=cst.Integer("1")
+                    ),
+                )
+            ]
+        ) if left.deep_equals(target):
+            return target
+    return None
+
+
+def _bindings(module: Module, scope: cst.CSTNode, attribute: str) -> list[cst.CSTNode]:
+    """Return the assignments inside `scope` to an attribute, by its text."""
+    kinds = (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
+    found: Iterator[cst.AssignTarget | cst.AugAssign | cst.AnnAssign]
+    found = module.within(scope, *kinds)
+    return [each for each in found if module.source_of(each.target) == attribute]
 
 
 def _starts_whole(module: Module, target: cst.Name) -> bool:
@@ -101,6 +157,8 @@ def _set_back(module: Module, loop: cst.For, name: str) -> bool:
     parameters = owner.params.params if isinstance(owner, cst.FunctionDef) else ()
     if any(each.name.value == name for each in parameters):
         return False
+    if "." in name:
+        return bool(outer) and len(_bindings(module, outer[-1], name)) > 1
     return not outer or len(writes_of(module, outer[-1], name)) > 1
 
 
