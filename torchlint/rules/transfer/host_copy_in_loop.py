@@ -123,6 +123,7 @@ from torchlint.rule import (
     detached,
     method_call,
     one_sentence,
+    wait_for,
 )
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
@@ -151,7 +152,7 @@ rule = Rule(
     default=True,
     effect="copy",
     triggers=(b".cpu", b".to", b".tolist"),
-    yields_to=("TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
+    yields_to=("TL101", "TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
 ONLY_THE_GRAPH = (
@@ -213,6 +214,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         fix=fix,
         severity=Severity.INFO if forced or batchwise or guessed else None,
         message=_message(graph, by_parts, forced) or (None if _looped(module, node) else NO_LOOP),
+        cause=wait_for(module, copy.tensor),
     )
 
 
