@@ -47,7 +47,7 @@ def validate(model, loader):
         {}
     print(float(total), len(outs))
 """
-_WAITS = frozenset(("TL101", "TL105", "TL113", "TL604"))
+_WAITS = frozenset(("TL101", "TL102", "TL105", "TL113", "TL604"))
 
 
 def program(frame: str, line: str) -> str:
@@ -143,7 +143,27 @@ def test_one_value_of_a_statement_is_one_finding(frame: str, line: str, first: s
     assert [text for _, text in told(program(frame, line))] == [first]
 
 
+INDEXED = {
+    "rows of two tensors": (
+        "keep = range(2)\nrows.append(criterion(out[keep], y.to(device)[keep]))",
+        "out[keep]",
+    ),
+    "the same rows written and read": ("keep = [2, 0, 1]\nout[keep] = out[keep] * 2", "out[keep]"),
+    "rows of an array": (
+        "keep = np.flatnonzero(labels)\nrows.append(out[keep].sum() + out.exp()[keep].sum())",
+        "out[keep]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "first"), INDEXED.values(), ids=INDEXED)
+def test_one_index_of_a_statement_is_one_finding(line: str, first: str) -> None:
+    found = told("import numpy as np\n" + program(_STEP, line), frozenset(("TL102",)))
+    assert [text for _, text in found] == [first]
+
+
 OTHER = {
+    "two indices": (_STEP, "i, j = [2, 0], [1, 2]\nrows.append(out[i].sum() + out[j].sum())"),
     "other values": (_STEP, "print(loss.item(), out.max().item())"),
     "another draw": (_STEP, "rows.append((pick(out).cpu(), pick(out).cpu()))"),
     "another element": (_STEP, "rows.append((out[0].cpu().numpy(), out[1].cpu().numpy()))"),

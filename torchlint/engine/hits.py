@@ -268,7 +268,8 @@ def _mended(module: Module, wait: Placed, beside: Iterable[Placed]) -> bool:
     """Say whether a wait has a fix that is applied, or another's fix rewrites the place."""
     if wait.hit.fix is not None:
         return wait.hit.fix.safety is not Safety.SUGGESTION
-    fixes = [each.hit.fix for each in beside if each.hit.fix is not None]
+    same = (each.hit.fix for each in beside if each.rule is wait.rule)
+    fixes = [fix for fix in same if fix is not None]
     return any(
         module.source_of(wait.hit.node) not in module.root.code_for_node(edit.new)
         for fix in fixes
