@@ -38,13 +38,14 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import uncalled
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
     NumberUses,
     first_read_behind,
@@ -195,6 +196,55 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """The cause of a read: a statement waits for the device until a value is there.
+
+    A statement that waits twice is no faster with one of the waits: fixes of its reads are applied
+    where each of them has one, or is mended by another's.
+
+    Args:
+        statement: the statement.
+        scope: the innermost comprehension or lambda in it, or the statement, in which the value is
+            the same.
+        value: the source of what is read, or its node where each evaluation gives another value.
+    """
+
+    statement: cst.CSTNode
+    scope: cst.CSTNode
+    value: str | cst.CSTNode
+
+
+def wait_for(module: Module, tensor: cst.BaseExpression) -> Wait:
+    """Return the wait for a tensor's value where it stands."""
+    value = tensor
+    while True:
+        match value:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=[]) if (
+                name in _SAME_VALUE
+            ):
+                value = inner
+            case (
+                cst.Attribute(value=inner, attr=cst.Name("data"))
+                | cst.Call(func=cst.Name("float" | "int"), args=[cst.Arg(value=inner)])
+            ):
+                value = inner
+            case _:
+                break
+    statement = module.small_statement(tensor) or module.statement(tensor)
+    scopes = (a for a in module.ancestors(tensor) if isinstance(a, (*COMPREHENSIONS, cst.Lambda)))
+    scope = next(scopes, statement)
+    if not module.is_within(scope, statement):
+        scope = statement
+    called = any(True for _ in module.within(value, cst.Call, cst.NamedExpr, nested=True))
+    return Wait(statement, scope, value if called else module.source_of(value))
+
+
+_SAME_VALUE = (
+    ops.having("method", "same") | ops.having("method", "move") | ops.having("method", "reads")
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A place that a rule objects to.
 
@@ -206,6 +256,8 @@ class Hit:
         message: replaces the rule's message, where the catalogue gives another sentence for a row.
         why_hot: links that come before the chain that makes this place hot, which is added where
             ``runs=`` is given.
+        cause: what is at fault, where that is not the place alone. A rule also yields to a more
+            specific one with the same cause, and hits of one rule for one `Wait` are one finding.
     """
 
     node: cst.CSTNode
@@ -214,6 +266,7 @@ class Hit:
     severity: Severity | None = None
     message: str | None = None
     why_hot: tuple[Why, ...] = ()
+    cause: Wait | cst.CSTNode | None = None
 
 
 Check = Callable[[Any, Module], Iterable[Hit]]

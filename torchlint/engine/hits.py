@@ -41,7 +41,7 @@ from torchlint.edits.validation import Validator
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.engine.left_over import removals, without_imports
-from torchlint.engine.overlaps import spliced
+from torchlint.engine.overlaps import spliced, touch
 from torchlint.rule import (
     Append,
     Fix,
@@ -53,6 +53,7 @@ from torchlint.rule import (
     Replace,
     Rule,
     Safety,
+    Wait,
     Why,
 )
 from torchlint.semantic.code.bindings import imported_over
@@ -76,6 +77,7 @@ _IMPORTED = (
     "proven of it."
 )
 _SAID = "A comment there may say why the code is as it is."
+_HALF = "Another wait of the same statement stays, so that nothing is gained."
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
@@ -116,12 +118,17 @@ def findings(
     found, crashes = hits(module, rules)
     placing = Placing(module, filename, job)
     made: dict[tuple[str, Span], Finding] = {}
-    for placed, stronger in strongest(placing.placed(found), wanted):
+    for placed, stronger in strongest(module, placing.placed(found), wanted):
         key = (placed.rule.code, placed.span)
-        if key in made or stronger is not None:
+        if key in made or (stronger is not None and stronger.rule is not placed.rule):
             continue
-        made[key], crash = placing.finding(placed)
+        finding, crash = placing.finding(placed)
         crashes += [crash] if crash is not None else []
+        if stronger is None:
+            made[key] = finding
+        else:
+            first = (stronger.rule.code, stronger.span)
+            made[first] = _joined(made[first], finding)
     return tuple(made.values()), tuple(map(placing.note, crashes))
 
 
@@ -209,17 +216,100 @@ def _described(error: Exception) -> str:
 
 
 def strongest(
-    found: Sequence[Placed], wanted: Collection[str]
-) -> Iterator[tuple[Placed, Placed | None]]:
-    """Yield each hit of a wanted rule, and the one that it yields to if there is one."""
+    module: Module, found: Sequence[Placed], wanted: Collection[str]
+) -> list[tuple[Placed, Placed | None]]:
+    """Return each hit of a wanted rule, and the one that it yields to if there is one: of another
+    rule, or an earlier one of its own with the same cause."""
     named = {code for each in found for code in each.rule.yields_to}
     strong = sorted((each for each in found if each.rule.code in named), key=_start)
     longest = max((each.span.end - each.span.start for each in strong), default=0)
+    caused: dict[object, list[Placed]] = {}
+    for each in strong:
+        caused.setdefault(each.hit.cause, []).append(each)
+    first: dict[tuple[str, object], Placed] = {}
+    judged: list[tuple[Placed, Placed | None]] = []
     for each in found:
         if each.rule.code in wanted:
             low = bisect.bisect_left(strong, each.span.start - longest, key=_start)
             near = strong[low : bisect.bisect_right(strong, each.span.end, key=_start)]
-            yield each, next((other for other in near if _yields(each, other)), None)
+            near += caused.get(each.hit.cause, ()) if each.hit.cause is not None else ()
+            stronger = next((other for other in near if _yields(each, other)), None)
+            if stronger is None and isinstance(each.hit.cause, Wait):
+                same = first.setdefault((each.rule.code, each.hit.cause), each)
+                stronger = same if same.span != each.span else None
+            judged.append((each, stronger))
+    return _whole(module, judged)
+
+
+def _whole(
+    module: Module, judged: list[tuple[Placed, Placed | None]]
+) -> list[tuple[Placed, Placed | None]]:
+    """Return the hits, the fix of a wait only suggested where its statement waits for something
+    else that has none."""
+    waits: dict[cst.CSTNode, list[Placed]] = {}
+    for each, stronger in judged:
+        if isinstance(each.hit.cause, Wait) and (stronger is None or stronger.rule is each.rule):
+            waits.setdefault(each.hit.cause.statement, []).append(each)
+    halves: dict[int, Placed] = {}
+    for beside in waits.values():
+        left = [each for each in beside if not _mended(module, each, beside)]
+        for each in beside:
+            fix = each.hit.fix
+            if fix is not None and any(_beside(module, each, other) for other in left):
+                fix = replace(fix, safety=Safety.SUGGESTION, note=_HALF)
+                halves[id(each)] = replace(each, hit=replace(each.hit, fix=fix))
+    return [
+        (halves.get(id(each), each), halves.get(id(stronger), stronger))
+        for each, stronger in judged
+    ]
+
+
+def _mended(module: Module, wait: Placed, beside: Iterable[Placed]) -> bool:
+    """Say whether a wait has a fix that is applied, or another's fix rewrites the place."""
+    if wait.hit.fix is not None:
+        return wait.hit.fix.safety is not Safety.SUGGESTION
+    same = (each.hit.fix for each in beside if each.rule is wait.rule)
+    fixes = [fix for fix in same if fix is not None]
+    return any(
+        module.source_of(wait.hit.node) not in module.root.code_for_node(edit.new)
+        for fix in fixes
+        for edit in fix.edits
+        if isinstance(edit, Replace) and module.is_within(wait.hit.node, edit.node)
+    )
+
+
+def _beside(module: Module, one: Placed, other: Placed) -> bool:
+    """Say whether a wait of the same statement comes with another, as often: not in the other arm
+    of ``a if test else b``, nor outside of its comprehension."""
+    mine, its = one.hit.cause, other.hit.cause
+    assert isinstance(mine, Wait)
+    assert isinstance(its, Wait)
+    return mine.scope in (mine.statement, its.scope) and not any(
+        isinstance(above, cst.IfExp)
+        and module.is_within(other.hit.node, above)
+        and {_arm(module, above, one), _arm(module, above, other)} == {"body", "orelse"}
+        for above in module.ancestors(one.hit.node)
+    )
+
+
+def _arm(module: Module, choice: cst.IfExp, placed: Placed) -> str:
+    arms = (
+        arm for arm in ("body", "orelse") if module.is_within(placed.hit.node, getattr(choice, arm))
+    )
+    return next(arms, "test")
+
+
+def _joined(first: Finding, other: Finding) -> Finding:
+    """Return a finding whose fix also mends another place of the same cause, where their edits do
+    not meet and they are as safe."""
+    one, two = first.fix, other.fix
+    if one is None or two is None or one.safety is not two.safety or two.elsewhere or two.withheld:
+        return first
+    edits = [each for each in two.edits if each not in one.edits]
+    if any(touch(each, mine) for each in edits for mine in one.edits):
+        return first
+    every = tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span))
+    return replace(first, fix=replace(one, edits=every))
 
 
 def _start(placed: Placed) -> int:
@@ -229,9 +319,10 @@ def _start(placed: Placed) -> int:
 def _yields(weak: Placed, strong: Placed) -> bool:
     if strong.rule.code not in weak.rule.yields_to:
         return False
-    if strong.span == weak.span:
+    causes = (weak.hit.cause, strong.hit.cause)
+    if strong.span == weak.span or (causes[0] is not None and causes[0] == causes[1]):
         return True
-    if weak.compound or strong.compound:
+    if weak.compound or strong.compound or all(isinstance(cause, Wait) for cause in causes):
         return False
     low, high = (
         (weak.span, strong.span)

@@ -51,7 +51,11 @@ class Verdicts:
         self._names = {info.code: info.name for info in catalog.rules}
         self._suppressions = Suppressions.parse(self.module.text)
         self._judged = list(
-            strongest(placing.placed(hits(placing.module, rules)[0]), {rule.code for rule in rules})
+            strongest(
+                placing.module,
+                placing.placed(hits(placing.module, rules)[0]),
+                {rule.code for rule in rules},
+            )
         )
 
     def of(self, spot: Spot, place: Place) -> tuple[Verdict, ...]:
@@ -102,7 +106,10 @@ class Verdicts:
         if finding.code not in self.job.codes:
             state, because = State.OFF, self.asked.off.get(finding.code, "it is switched off")
         elif stronger is not None:
-            state, because = State.YIELDED, f"{stronger.rule.code} says it more exactly"
+            again = stronger.rule is placed.rule
+            words = "has the same cause" if again else "says it more exactly"
+            state = State.YIELDED
+            because = f"{stronger.rule.code} {'above ' if again else ''}{words}"
         elif words := self._suppressed(finding):
             state, because = State.SUPPRESSED, words
         return self._verdict(placed.rule, placed.hit, placed.span, state, because, finding.message)

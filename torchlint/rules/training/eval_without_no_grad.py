@@ -183,7 +183,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _evaluates(module, node) and _first(module, node):
         heat = heat_of(module, node)
         fix = _offered(module, node, _fix(module, node, heat))
-        yield Hit(node, fix=fix, message=None if heat.loop is not None else _SINGLE)
+        message = None if heat.loop is not None else _SINGLE
+        yield Hit(node, fix=fix, message=message, cause=heat.loop)
     elif _unused(module, node) and _first_unused(module, node):
         fix = around(module, node, partial(_in_vain, module))
         yield Hit(node, message=_UNUSED, fix=_offered(module, node, fix))

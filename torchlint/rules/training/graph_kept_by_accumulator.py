@@ -129,6 +129,7 @@ rule = Rule(
     default=True,
     effect="memory",
     triggers=(b"+=", b"append", b" + ", b"] ="),
+    yields_to=("TL501",),
     equivalence="bitwise",
     runs="batch",
 )
@@ -158,7 +159,8 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     use = _use(module, growth.place, node, heat)
     if use is not None:
         text = cst.Module([]).code_for_node(growth.place)
-        yield Hit(growth.value, {"acc": text}, fix=_fix(module, growth, use))
+        fix = _fix(module, growth, use)
+        yield Hit(growth.value, {"acc": text}, fix=fix, cause=heat.loop)
 
 
 def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Growth | None:

@@ -116,6 +116,7 @@ from torchlint.rule import (
     Transfer,
     nested,
     one_sentence,
+    wait_for,
     with_keyword,
 )
 from torchlint.rules.transfer._host_indices import host_index
@@ -305,7 +306,8 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         alternative = host_index(module, index)
         if alternative is not None and on_device(module, node.value) is True:
             words = {"index": module.shown(index), "alternative": alternative}
-            yield Hit(node, words, index_fix(module, node, index), message=_INDEX)
+            fix = index_fix(module, node, index)
+            yield Hit(node, words, fix, message=_INDEX, cause=wait_for(module, index))
             return
 
 

@@ -125,6 +125,7 @@ from torchlint.rule import (
     detached,
     method_call,
     one_sentence,
+    wait_for,
 )
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
@@ -155,7 +156,7 @@ rule = Rule(
     default=True,
     effect="copy",
     triggers=(b".cpu", b".to", b".tolist"),
-    yields_to=("TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
+    yields_to=("TL101", "TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
 ONLY_THE_GRAPH = (
@@ -223,6 +224,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if forced or batchwise or guessed or _elements(module, copy)
         else None,
         message=_message(graph, by_parts, forced) or (None if _looped(module, node) else NO_LOOP),
+        cause=wait_for(module, copy.tensor),
     )
 
 

@@ -112,6 +112,7 @@ from torchlint.rule import (
     read_at_once,
     seldom_as_numbers,
     shown_if_in_vain,
+    wait_for,
 )
 from torchlint.semantic.data.per_step_use import (
     Sink,
@@ -210,7 +211,15 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
     severity = Severity.INFO if waited_before(module, read.tensor) is not None else None
-    return Hit(read.node, words, fix, severity, message=message, why_hot=read.inside)
+    return Hit(
+        read.node,
+        words,
+        fix,
+        severity,
+        message=message,
+        why_hot=read.inside,
+        cause=wait_for(module, read.tensor),
+    )
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:

@@ -152,6 +152,7 @@ from torchlint.rule import (
     elements_on_host,
     read_at_once,
     shown_if_in_vain,
+    wait_for,
 )
 from torchlint.rules.transfer._deferred_reads import (
     EVERY,
@@ -214,6 +215,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             severity=Severity.INFO if spared or decided or read_as_one(module, read) else None,
             message=DECIDED if decided else None,
             why_hot=read.inside,
+            cause=wait_for(module, read.tensor),
         )
 
 

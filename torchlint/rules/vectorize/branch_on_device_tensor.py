@@ -106,6 +106,7 @@ from torchlint.rule import (
     Severity,
     brought_to_host,
     elements_on_host,
+    wait_for,
 )
 from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test, needless_test
 from torchlint.semantic.code.imports import name_for_module
@@ -226,7 +227,8 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     words = {"word": word, "other": module.shown(other) if other is not None else ""}
     message = stop or _loops_on(module, holder) or (_BOTH if other is not None else None)
     severity = Severity.INFO if message is not None else None
-    yield Hit(test, words, fix=fix, severity=severity, message=message)
+    cause = wait_for(module, test)
+    yield Hit(test, words, fix=fix, severity=severity, message=message, cause=cause)
 
 
 def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | None:

@@ -95,6 +95,7 @@ from torchlint.rule import (
     Severity,
     elements_on_host,
     one_sentence,
+    wait_for,
 )
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.text import mentions
@@ -161,7 +162,9 @@ def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hi
             words = {"expr": module.shown(read.node), "tensor": tensor}
             message = None if found.single else _PERHAPS_LIST
             severity = None if hot else Severity.INFO
-            yield Hit(read.node, words, fix if read is found.reads[0] else None, severity, message)
+            mine = fix if read is found.reads[0] else None
+            wait = wait_for(module, read.node)
+            yield Hit(read.node, words, mine, severity, message, cause=wait)
 
 
 def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
