@@ -211,7 +211,8 @@ def _child(folder: str, mode: str, out: str) -> None:
             except (
                 BaseException
             ) as error:  # also KeyboardInterrupt: it is what the program ends with
-                print("EXC", type(error).__name__, str(error)[:300])
+                # Before Python 3.14 the message also says that a float was divided.
+                print("EXC", type(error).__name__, str(error).removeprefix("float ")[:300])
                 code = 1
         atexit._run_exitfuncs()
         sys.stdout.flush()

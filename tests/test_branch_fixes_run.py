@@ -168,5 +168,5 @@ def test_a_loop_of_tokens_that_ends_when_all_have_ended_is_left_alone() -> None:
         "        ended |= net(x).sum(1) > 0\n        if ended.all():\n            break\n"
     )
     assert not check(HEAD.partition("def train")[0] + token, codes=CODES).findings
-    other = token.replace("ended.all()", "ended[0]")
+    other = token.replace("ended.all()", "ended[0]").replace("break", "x = x * 2")
     assert check(HEAD.partition("def train")[0] + other, codes=CODES).findings

@@ -55,7 +55,7 @@ SHAPES = {
     "a range": ("y = torch.tensor(range(len(q)), dtype=torch.long, device=q.device)", "safe"),
     "a range of an attribute": ("y = torch.tensor(range(self.width)).to(q.device)", "unsafe"),
     "a range of floats": ("y = torch.Tensor(list(range(3))).unsqueeze(1).cuda() * q", "unsafe"),
-    "an attribute": ("y = torch.as_tensor(self.weight).to(q.device) * q", "unsafe"),
+    "an attribute": ("y = torch.tensor(self.weight).to(q.device) * q", "unsafe"),
     "several numbers": ("row = torch.tensor([1.0, 0.0, 2.0]).to(q.device)\ny = q * row", "unsafe"),
     "views": (
         "row = torch.tensor([1.0, 0.0, 2.0]).unsqueeze(-1)[None][0].to(x.device)\ny = q * row",
