@@ -14,7 +14,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.uses.destinations import destinations
+from torchlint.semantic.uses.destinations import arrivals, destinations
 from torchlint.semantic.values.inferred import inferred
 
 _WORKS = frozenset(
@@ -30,6 +30,13 @@ _SAVES = re.compile(r"^(save\w*|imsave|imwrite|write_(video|jpeg|png)|dump|expor
 _HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".split())
 """Methods of queues, and of writers of files, videos and sound."""
 _TEXT = re.compile(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
+_SIZED = frozenset(
+    (
+        "arange empty kthvalue linspace multinomial narrow new_empty new_ones new_zeros ones rand "
+        "randn randperm range repeat split tile topk zeros"
+    ).split()
+)
+"""Functions and methods that take how many elements there will be."""
 _SOLVES = ops.having("precise")
 """Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
 _NORMS = ops.having("linalg", "reduce")
@@ -85,6 +92,29 @@ def _tests_in_turn(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
         and loops <= {place, *module.loops(place)}
         and not throttled(module, place)
     ]
+
+
+@question(
+    yes="`{0}` is the size of something in this very step", no="`{0}` is no size that is known of"
+)
+def sizes(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
+    a bound of a slice, how many turns a loop takes."""
+    loops = set(module.loops(node))
+    return any(
+        (isinstance(place, cst.Slice) or _takes_a_size(module, part, place))
+        and loops.issubset(module.loops(place))
+        for part, place in arrivals(module, node)
+    )
+
+
+def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
+        return False
+    last = (dotted_text(place.func) or "").rpartition(".")[2]
+    if isinstance(place.func, cst.Attribute):
+        last = place.func.attr.value
+    return last in _SIZED and not callees_of(module, place)
 
 
 @question(
