@@ -37,6 +37,9 @@ _SIZED = frozenset(
     ).split()
 )
 """Functions and methods that take how many elements there will be."""
+_SPELLS = re.compile(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
+"""Functions of projects that may make texts of numbers; boxes are decoded too."""
+_TEXT_NAME = re.compile(r"(^|_)(str|string|text|word|sentence|caption|transcript)s?$")
 _SOLVES = ops.having("precise")
 """Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
 _NORMS = ops.having("linalg", "reduce")
@@ -138,11 +141,33 @@ def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
     equations is solved on the CPU, a text is made of it, it is saved or sent away."""
     loops = set(module.loops(node))
     return any(
-        _takes_it_away(module, place)
-        for place in destinations(module, node)
+        _takes_it_away(module, place) or (isinstance(part, cst.Arg) and _spells(module, place))
+        for part, place in arrivals(module, node)
         if isinstance(place, cst.Call)
         and not module.is_within(place, node)
         and loops.issubset(module.loops(place))
+    )
+
+
+def _spells(module: Module, call: cst.Call) -> bool:
+    """Say whether a function, by its name one that may, makes texts of its argument: what it gives
+    is called a text, or it joins strings."""
+    func = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    if not isinstance(func, cst.Name) or not _SPELLS.search(func.value):
+        return False
+    home = module.small_statement(call)
+    if isinstance(home, cst.Assign) and home.value is call:
+        said = dotted_text(home.targets[0].target) or ""
+        if _TEXT_NAME.search(said.rpartition(".")[2]):
+            return True
+    joins = (
+        each.func for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
+    )
+    return any(
+        isinstance(each, cst.Attribute)
+        and isinstance(each.value, cst.SimpleString)
+        and each.attr.value == "join"
+        for each in joins
     )
 
 
