@@ -263,8 +263,9 @@ class Flags:
         if known is not None:
             return known is not flag.needed or self._throttled(call, None)
         if flag.same is not None:
-            named = isinstance(given, cst.Name)
-            return named and self._bound_to_same(given, flag.same, flag.needed)
+            return isinstance(given, cst.Name) and self._bound_to_same(
+                given, flag.same, flag.needed
+            )
         return given is not None and self._rare(given, flag.needed)
 
     def _bound_to_same(self, name: cst.Name, same: str, needed: bool) -> bool:

@@ -30,12 +30,7 @@ _SAVES = re.compile(r"^(save\w*|imsave|imwrite|write_(video|jpeg|png)|dump|expor
 _HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".split())
 """Methods of queues, and of writers of files, videos and sound."""
 _TEXT = re.compile(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
-_SIZED = frozenset(
-    (
-        "arange empty kthvalue linspace multinomial narrow new_empty new_ones new_zeros ones rand "
-        "randn randperm range repeat split tile topk zeros"
-    ).split()
-)
+_SIZED = (ops.having("sizes") | {"topk", "range"}) - {"full"}
 """Functions and methods that take how many elements there will be."""
 _SPELLS = re.compile(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
 """Functions of projects that may make texts of numbers; boxes are decoded too."""
