@@ -11,8 +11,10 @@ reduced while the backward pass still runs. If DataParallel has to stay, compute
 Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
 trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
 predicts and trains nothing, where it splits single batches, and with one literal device, where the
-wrapper does nothing. Silent where a caller asks for DataParallel by its name, `"dp"`, and for
-DistributedDataParallel by another.
+wrapper does nothing. Where the file trains nothing and the wrapped model is put into `eval()`, the
+message only asks to drop the wrapper. Silent where a caller asks for DataParallel by its name,
+`"dp"`, and for DistributedDataParallel by another (`use_ddp`), in a folder of tests, and where a
+wrapper that was taken off is put on again and not used there.
 
 ## Setup
 ```python
@@ -93,8 +95,12 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.uses.destinations import destinations
+from torchlint.semantic.values.inferred import is_model_call
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
@@ -104,6 +110,12 @@ _INFERENCE = re.compile(
 )
 _BY_NAME = re.compile(r"(?i:(^|_)(dp|data_?parallel)(_|$)|^data_?parallel)|^DP[A-Z]")
 """What DataParallel is called where people choose it; DDP and its like are none of it."""
+_DDP_NAME = re.compile(r"(^|_)(ddp|distributed_?data_?parallel)(_|$)", re.IGNORECASE)
+_TEST_FOLDERS = frozenset(("test", "tests", "testing"))
+_EVALUATES = (
+    "{name} re-replicates the model every forward and only evaluates here; drop the wrapper, or "
+    "run one process per GPU."
+)
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
 )
@@ -141,14 +153,19 @@ def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
     wraps = name == "torch.nn.DataParallel" or _subclass(module, node)
-    if not (wraps or name in _FUNCTIONS) or _unwrapped(module, node) or _asked_for(module, node):
+    if not (wraps or name in _FUNCTIONS) or _in_tests(module):
+        return
+    if _unwrapped(module, node) or _put_back(module, node) or _asked_for(module, node):
         return
     if wraps and _one_device(module, node):
         yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)
         return
+    words = {"name": "nn.DataParallel" if wraps else "data_parallel()"}
+    if _only_evaluates(module, node):
+        yield Hit(node, words, message=_EVALUATES, severity=Severity.INFO)
+        return
     severity = Severity.INFO if _inference(module, node) else None
-    shown = "nn.DataParallel" if wraps else "data_parallel()"
-    yield Hit(node, {"name": shown}, fix=_fix(node) if wraps else None, severity=severity)
+    yield Hit(node, words, fix=_fix(node) if wraps else None, severity=severity)
 
 
 def _subclass(module: Module, node: cst.Call) -> bool:
@@ -182,9 +199,46 @@ def _unwrapped(module: Module, node: cst.Call) -> bool:
     return False
 
 
+def _put_back(module: Module, node: cst.Call) -> bool:
+    """Say whether a wrapper that the function has taken off is put on again, and nothing there uses
+    it: the caller wrapped the model."""
+    function, home = module.function(node), module.small_statement(node)
+    match home:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value):
+            if function is None or value is not node or readers_of(module, home, name.value):
+                return False
+            return any(
+                isinstance(line.value, cst.Attribute)
+                and line.value.attr.value == "module"
+                and line.value.value.deep_equals(name)
+                and module.before(line, node)
+                for line in module.within(function, cst.Assign)
+            )
+    return False
+
+
+def _in_tests(module: Module) -> bool:
+    """Say whether the file of a package stands in a folder of tests, or of helpers of tests."""
+    folders = PurePosixPath(module.filename.replace("\\", "/")).parent.parts
+    return not _TEST_FOLDERS.isdisjoint(folders[-2:])
+
+
+def _or_distributed(module: Module, node: cst.Call) -> bool:
+    """Say whether the branches around a call leave DistributedDataParallel to who asks for it by
+    name: ``if use_ddp: ... else: nn.DataParallel(model)``."""
+    return any(
+        isinstance(test, (cst.Name, cst.Attribute))
+        and not needed
+        and _DDP_NAME.search((dotted_text(test) or "").rpartition(".")[2])
+        for test, needed in conditions_around(module, node, module.root)
+    )
+
+
 def _asked_for(module: Module, node: cst.Call) -> bool:
     """Say whether who wants DataParallel asks for it by its name, and gets
     DistributedDataParallel by another: a class that is called after it, ``if strategy == "dp"``."""
+    if _or_distributed(module, node) or _offered_by_name(module, node):
+        return True
     if not any(module.name(call.func) == _DDP for call in module.nodes(cst.Call)):
         return False
     around = [a for a in module.ancestors(node) if isinstance(a, (cst.FunctionDef, cst.ClassDef))]
@@ -200,8 +254,35 @@ def _asked_for(module: Module, node: cst.Call) -> bool:
     return any(_BY_NAME.search(each) for each in said)
 
 
+def _offered_by_name(module: Module, node: cst.Call) -> bool:
+    """Say whether the function is there to wrap models in DataParallel, as its name says: it gives
+    the wrapped model back, and runs it nowhere."""
+    function = module.function(node)
+    if function is None or not _BY_NAME.search(function.name.value):
+        return False
+    return any(isinstance(each, cst.Return) for each in destinations(module, node)) and not any(
+        is_model_call(module, call) for call in module.within(function, cst.Call)
+    )
+
+
 def _trains(module: Module, scope: cst.CSTNode) -> bool:
     return any(is_step(module, call) for call in module.within(scope, cst.Call))
+
+
+def _only_evaluates(module: Module, node: cst.Call) -> bool:
+    """Say whether a wrapped model is put into ``eval()``, in a file without any step."""
+    home, scope = module.small_statement(node), module.function(node) or module.root
+    targets = [each.target for each in home.targets] if isinstance(home, cst.Assign) else []
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "eval"
+        and (call.func.value is node or any(map(call.func.value.deep_equals, targets)))
+        for call in module.within(scope, cst.Call)
+    ) and not _steps_anywhere(module)
+
+
+def _steps_anywhere(module: Module) -> bool:
+    return any(is_step(module, call) for call in module.within(module.root, cst.Call, nested=True))
 
 
 def _inference(module: Module, node: cst.Call) -> bool:
@@ -211,8 +292,7 @@ def _inference(module: Module, node: cst.Call) -> bool:
     if function is not None and _INFERENCE.search(function.name.value):
         return not _trains(module, function)
     script = PurePosixPath(module.filename.replace("\\", "/")).stem
-    steps = (is_step(module, call) for call in module.within(module.root, cst.Call, nested=True))
-    return bool(_INFERENCE.search(script)) and not any(steps)
+    return bool(_INFERENCE.search(script)) and not _steps_anywhere(module)
 
 
 def _fix(node: cst.Call) -> Fix | None:

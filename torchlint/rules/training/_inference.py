@@ -13,6 +13,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import name_outside
+from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
@@ -178,10 +179,16 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     no="no other file that calls a method of its name switches autograd off",
 )
 def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
-    """Say whether a place is in a network's own method of which no call is known, as objects of
-    several classes have it, and another file that calls it by name switches autograd off."""
+    """Say whether a place is in a network's own method of which no call is known but those that try
+    it out where the file is run itself, as objects of several classes have it, and another file
+    that calls it by name switches autograd off."""
     home = module.function(node)
-    if home is None or not callers_decide(module, node):
+    if home is None or callers_outside(module, home):
+        return False
+    cls = module.class_of(home)
+    if cls is None or not is_network(module, cls):
+        return False
+    if not all(in_main_guard(module, site) for site in call_sites(module, home)):
         return False
     return said_somewhere(module, partial(_calls_without_graph, home.name.value))
 

@@ -280,9 +280,10 @@ def _unused(module: Module, node: cst.Call) -> bool:
     frozen = is_frozen(module, node.func) or freezes_itself(module, model)
     if frozen or still_by_project(module, model) or called_by_framework(module, node):
         return False
-    if keeps_what_it_computes(module, model) or callers_decide(module, node):
+    if callers_decide(module, node) or switched_off_elsewhere(module, node):
         return False
-    return not (volatile(module, node) or foreign(module, model))
+    kept = keeps_what_it_computes(module, model)
+    return not (kept or volatile(module, node) or foreign(module, model))
 
 
 def _shared(module: Module, node: cst.Call) -> bool:

@@ -11,7 +11,8 @@ your code".
 Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
 training steps and forward passes only. Where Python chooses by the value what runs next the finding
-is an `info`: such code may need it; silent where it ends a loop that goes over no batches
+is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice) or of
+a loop; silent where it ends a loop that goes over no batches
 (decoding, a solver). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it.
 
@@ -170,7 +171,7 @@ from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements
-from torchlint.semantic.uses.host_needs import decides, decides_to_go_on
+from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
 from torchlint.semantic.uses.standing_waits import waited_before
 
 rule = Rule(
@@ -192,6 +193,10 @@ DECIDED = (
     "`{expr}` waits for the GPU every step, as Python decides by it; decide on the device "
     "(torch.where, a mask), or ask every few steps."
 )
+SIZED = (
+    "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
+    "on all elements with a mask, or ask every few steps."
+)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -206,17 +211,24 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         if decides_to_go_on(module, read.node):
             continue
         fix = _fix(module, read)
-        decided = decides(module, read.node) and fix is None
+        message = _needed(module, read) if fix is None else None
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
             {"expr": module.shown(read.node)},
             fix=shown_if_in_vain(module, read.node, read.tensor, fix),
-            severity=Severity.INFO if spared or decided or read_as_one(module, read) else None,
-            message=DECIDED if decided else None,
+            severity=Severity.INFO if spared or message or read_as_one(module, read) else None,
+            message=message,
             why_hot=read.inside,
             cause=wait_for(module, read.tensor),
         )
+
+
+def _needed(module: Module, read: HostRead) -> str | None:
+    """Return what to say of a number that Python needs in this very step, None for another."""
+    if decides(module, read.node):
+        return DECIDED
+    return SIZED if sizes(module, read.node) else None
 
 
 def _decides(module: Module, node: cst.CSTNode) -> bool:

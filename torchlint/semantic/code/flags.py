@@ -30,7 +30,8 @@ class Flag(NamedTuple):
         position: its place among the arguments, counted from 0; None for one without.
         default: the truth of its default, None where that is not written out.
         needed: the truth that is asked about.
-        absent: whether what is asked is not its truth, but whether it is None; so in `default`.
+        same: what it is compared with, None or a text as it is written out, where what is asked is
+            not its truth, but whether it is that; so in `default`.
     """
 
     function: str
@@ -38,7 +39,7 @@ class Flag(NamedTuple):
     position: int | None
     default: bool | None
     needed: bool
-    absent: bool = False
+    same: str | None = None
 
     @property
     def by_object(self) -> bool:
@@ -127,9 +128,14 @@ class Flags:
         self._answers.note(key, found)
         return found
 
-    def seldom_none(self, name: cst.Name, needed: bool) -> bool:
-        """Say whether a parameter that a test compares with None is None (or is not, as needed) in
-        no call: the calls in the project decide, of which there is one at least."""
+    def seldom_same(self, name: cst.Name, other: cst.BaseExpression, needed: bool) -> bool:
+        """Say whether a parameter that a test compares with None, or with a text, is that (or is
+        not, as needed) in no call: the calls in the project decide, of which there is one at
+        least."""
+        written = _written(other)
+        return written is not None and self._seldom_same(name, written, needed)
+
+    def _seldom_same(self, name: cst.Name, same: str, needed: bool) -> bool:
         _, bindings = self.names.bindings(name.value, name)
         param = bindings[0].node if bindings else None
         if not isinstance(param, cst.Param) or bindings[0].kind != "param":
@@ -143,7 +149,7 @@ class Flags:
             return False
         self.pending.add(key)
         try:
-            return self._parameter(param, needed, absent=True)
+            return self._parameter(param, needed, same)
         finally:
             self.pending.discard(key)
 
@@ -179,19 +185,19 @@ class Flags:
 
     # -- parameters --------------------------------------------------------------------------------
 
-    def _parameter(self, param: cst.Param, needed: bool, *, absent: bool = False) -> bool:
+    def _parameter(self, param: cst.Param, needed: bool, same: str | None = None) -> bool:
         """Say whether a parameter is what is needed only now and then by its default and by all
-        that calls pass; `absent` asks for None in the place of its truth."""
+        that calls pass; `same` asks whether it is that, in the place of its truth."""
         function = self.tree.owners[param]
         if not isinstance(function, cst.FunctionDef) or function.name.value == "__init__":
             return False
         flag = self._flag(function, param, needed)
         if flag is None:
             return False
-        if absent:
+        if same is not None:
             if flag.by_object or self.flow.escapes(function):
                 return False
-            flag = flag._replace(absent=True, default=_is_none(param.default))
+            flag = flag._replace(same=same, default=_is_same(param.default, same))
         elif flag.default is needed:
             return False
         here = list(self.given(flag, function))
@@ -205,7 +211,7 @@ class Flags:
             return True
         if there is None or not all(there):
             return False
-        return (flag.default is not None and not absent) or bool(here) or bool(there)
+        return (flag.default is not None and same is None) or bool(here) or bool(there)
 
     def _flag(self, function: cst.FunctionDef, param: cst.Param, needed: bool) -> Flag | None:
         params = [*function.params.posonly_params, *function.params.params]
@@ -251,22 +257,25 @@ class Flags:
         if any(arg.star for arg in call.args) and not flag.by_object:
             return False
         given = _argument(call, flag)
-        said = _is_none if flag.absent else truth
-        known = flag.default if given is None else said(given)
+        known = flag.default
+        if given is not None:
+            known = truth(given) if flag.same is None else _is_same(given, flag.same)
         if known is not None:
             return known is not flag.needed or self._throttled(call, None)
-        if flag.absent:
-            return isinstance(given, cst.Name) and self._bound_to_none(given, flag.needed)
+        if flag.same is not None:
+            return isinstance(given, cst.Name) and self._bound_to_same(
+                given, flag.same, flag.needed
+            )
         return given is not None and self._rare(given, flag.needed)
 
-    def _bound_to_none(self, name: cst.Name, needed: bool) -> bool:
-        """Say whether an argument is None (or is not, as needed) in no call of its function, or by
-        what is assigned to it."""
+    def _bound_to_same(self, name: cst.Name, same: str, needed: bool) -> bool:
+        """Say whether an argument is what is compared (or is not, as needed) in no call of its
+        function, or by what is assigned to it."""
         _, bindings = self.names.bindings(name.value, name)
         if bindings and all(each.kind == "assign" for each in bindings):
-            known = [_is_none(each.value) for each in bindings]
+            known = [_is_same(each.value, same) for each in bindings]
             return all(each is not None and each is not needed for each in known)
-        return self.seldom_none(name, needed)
+        return self._seldom_same(name, same, needed)
 
     def _calls(self, flag: Flag) -> Iterator[cst.Call]:
         """Yield the calls that say the function's name, or of an object that is called itself,
@@ -339,8 +348,21 @@ _NEVER_NONE = (
 )
 
 
-def _is_none(node: cst.BaseExpression | None) -> bool | None:
-    """Say whether an expression is None, as far as it is written out."""
-    if isinstance(node, cst.Name) and node.value == "None":
-        return True
-    return False if isinstance(node, _NEVER_NONE) or truth(node) is not None else None
+def _written(node: cst.BaseExpression | None) -> str | None:
+    """Return None, or a text, as Python writes it; None for anything else."""
+    match node:
+        case cst.Name("None"):
+            return "None"
+        case cst.SimpleString() if isinstance(node.evaluated_value, str):
+            return repr(node.evaluated_value)
+    return None
+
+
+def _is_same(node: cst.BaseExpression | None, same: str) -> bool | None:
+    """Say whether an expression is None, or a text, as far as it is written out."""
+    written = _written(node)
+    if written is not None:
+        return written == same
+    if same == "None":
+        return False if isinstance(node, _NEVER_NONE) or truth(node) is not None else None
+    return None if truth(node) is None else False

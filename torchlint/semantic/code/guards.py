@@ -315,11 +315,17 @@ class Guards:
                 left=cst.Name() as name,
                 comparisons=[
                     cst.ComparisonTarget(
-                        operator=cst.Is() | cst.IsNot() as operator, comparator=cst.Name("None")
+                        operator=cst.Is() | cst.IsNot() as operator,
+                        comparator=cst.Name("None") as other,
+                    )
+                    | cst.ComparisonTarget(
+                        operator=cst.Equal() | cst.NotEqual() as operator,
+                        comparator=cst.SimpleString() as other,
                     )
                 ],
             ):
-                return self.flags.seldom_none(name, isinstance(operator, cst.Is) is needed)
+                asked = isinstance(operator, (cst.Is, cst.Equal)) is needed
+                return self.flags.seldom_same(name, other, asked)
         if self.is_interval(test):
             return self._often_true(test) is not needed
         if isinstance(test, cst.Name):

@@ -39,6 +39,21 @@ def has_main_guard(module: Module) -> bool:
     return mentions(module, _MAIN)
 
 
+@question(
+    yes='it stands under `if __name__ == "__main__":`',
+    no='it does not stand under `if __name__ == "__main__":`',
+)
+def in_main_guard(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a node runs only where the file itself is run: it stands, outside of functions,
+    under ``if __name__ == "__main__":``."""
+    if module.function(node) is not None or not has_main_guard(module):
+        return False
+    return any(
+        isinstance(above, cst.If) and _MAIN.match(f"if {module.source_of(above.test)}")
+        for above in module.ancestors(node)
+    )
+
+
 @question(remember=False)
 def explained(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
     """Say whether a comment speaks of something where a statement stands: above or behind it, or at

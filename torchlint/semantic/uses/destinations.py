@@ -43,18 +43,28 @@ Place = cst.Call | cst.If | cst.While | cst.IfExp | cst.Return | cst.Assign
 def destinations(module: Module, node: cst.CSTNode) -> tuple[Place, ...]:
     """Return the calls, tests, returns and assignments that a value comes to in its function, also
     as a part of what is computed from it, and under a few further names."""
-    return tuple(dict.fromkeys(_destinations(module, node, _NAMES, set())))
+    places = (place for _, place in arrivals(module, node))
+    return tuple(dict.fromkeys(each for each in places if not isinstance(each, cst.Slice)))
+
+
+@question(yes="the value comes to `{answer}`", no="the value comes to nothing that is known")
+def arrivals(
+    module: Module, node: cst.CSTNode
+) -> tuple[tuple[cst.CSTNode, Place | cst.Slice], ...]:
+    """Return the destinations of a value, and the slices of which it is a bound, each with the part
+    of it by which the value comes in: an argument, a function's object."""
+    return tuple(_destinations(module, node, _NAMES, set()))
 
 
 def _destinations(
     module: Module, node: cst.CSTNode, names: int, seen: set[cst.CSTNode]
-) -> Iterator[Place]:
+) -> Iterator[tuple[cst.CSTNode, Place | cst.Slice]]:
     child = node
     for above in module.ancestors(node):
         if isinstance(above, _TESTS) and above.test is child:
-            yield above
-        if isinstance(above, (cst.Call, cst.Return, cst.Assign)):
-            yield above
+            yield child, above
+        if isinstance(above, (cst.Call, cst.Return, cst.Assign, cst.Slice)):
+            yield child, above
         if not isinstance(above, _PARTS) or _is_identity(above):
             for read in _reads(module, above, child) if names else ():
                 if read not in seen:

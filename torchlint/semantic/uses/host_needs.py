@@ -14,7 +14,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.uses.destinations import destinations
+from torchlint.semantic.uses.destinations import arrivals, destinations
 from torchlint.semantic.values.inferred import inferred
 
 _WORKS = frozenset(
@@ -30,6 +30,11 @@ _SAVES = re.compile(r"^(save\w*|imsave|imwrite|write_(video|jpeg|png)|dump|expor
 _HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".split())
 """Methods of queues, and of writers of files, videos and sound."""
 _TEXT = re.compile(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
+_SIZED = (ops.having("sizes") | {"topk", "range"}) - {"full"}
+"""Functions and methods that take how many elements there will be."""
+_SPELLS = re.compile(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
+"""Functions of projects that may make texts of numbers; boxes are decoded too."""
+_TEXT_NAME = re.compile(r"(^|_)(str|string|text|word|sentence|caption|transcript)s?$")
 _SOLVES = ops.having("precise")
 """Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
 _NORMS = ops.having("linalg", "reduce")
@@ -88,6 +93,29 @@ def _tests_in_turn(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 @question(
+    yes="`{0}` is the size of something in this very step", no="`{0}` is no size that is known of"
+)
+def sizes(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
+    a bound of a slice, how many turns a loop takes."""
+    loops = set(module.loops(node))
+    return any(
+        (isinstance(place, cst.Slice) or _takes_a_size(module, part, place))
+        and loops.issubset(module.loops(place))
+        for part, place in arrivals(module, node)
+    )
+
+
+def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
+        return False
+    last = (dotted_text(place.func) or "").rpartition(".")[2]
+    if isinstance(place.func, cst.Attribute):
+        last = place.func.attr.value
+    return last in _SIZED and not callees_of(module, place)
+
+
+@question(
     yes="a library that knows no GPU works on `{0}`", no="no library of the host works on `{0}`"
 )
 def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
@@ -108,11 +136,33 @@ def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
     equations is solved on the CPU, a text is made of it, it is saved or sent away."""
     loops = set(module.loops(node))
     return any(
-        _takes_it_away(module, place)
-        for place in destinations(module, node)
+        _takes_it_away(module, place) or (isinstance(part, cst.Arg) and _spells(module, place))
+        for part, place in arrivals(module, node)
         if isinstance(place, cst.Call)
         and not module.is_within(place, node)
         and loops.issubset(module.loops(place))
+    )
+
+
+def _spells(module: Module, call: cst.Call) -> bool:
+    """Say whether a function, by its name one that may, makes texts of its argument: what it gives
+    is called a text, or it joins strings."""
+    func = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    if not isinstance(func, cst.Name) or not _SPELLS.search(func.value):
+        return False
+    home = module.small_statement(call)
+    if isinstance(home, cst.Assign) and home.value is call:
+        said = dotted_text(home.targets[0].target) or ""
+        if _TEXT_NAME.search(said.rpartition(".")[2]):
+            return True
+    joins = (
+        each.func for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
+    )
+    return any(
+        isinstance(each, cst.Attribute)
+        and isinstance(each.value, cst.SimpleString)
+        and each.attr.value == "join"
+        for each in joins
     )
 
 
