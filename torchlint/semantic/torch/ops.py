@@ -574,6 +574,16 @@ is_signed                 method fact
 is_pinned                 method fact
 is_shared                 method fact
 has_names                 method fact
+is_coalesced              method fact own
+is_conj                   method fact own
+is_inference              method fact own
+is_neg                    method fact own
+sparse_dim                method fact own
+dense_dim                 method fact own
+_nnz                      method fact own
+_is_view                  method fact own
+is_set_to                 method fact own
+is_same_size              method fact own
 element_size              method fact
 dim_order                 method fact
 get_device                method fact
