@@ -22,6 +22,7 @@ from torchlint.semantic.values.value import (
 )
 
 _CHAINS = ops.having("module", "chains")
+_GIVEN = ops.values("gives", "layer")
 _MOVES = ops.having("move")
 
 
@@ -387,11 +388,11 @@ def _of_unseen_part(module: Value, args: list[Value]) -> Value:
 def _with_state(output: Value, layer: str | None) -> Value:
     """Return what a layer of torch gives beside its output: recurrent ones their state, which is of
     two tensors in an LSTM."""
-    last = (layer or "").removeprefix("torch.nn.")
+    given = _GIVEN.get((layer or "").removeprefix("torch.nn."))
     pair = Value("tuple", item=output, items=(output, output))
-    if last == "LSTM":
+    if given == "pair":
         return Value("tuple", items=(output, pair))
-    return pair if last in ("GRU", "LSTMCell", "RNN") else output
+    return pair if given is not None else output
 
 
 def _is_loss(module: Value, node: cst.Call) -> bool:
