@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
@@ -28,6 +29,8 @@ _ANY_DTYPE = ops.having("factory", "zero-one")
 _WHOLE = dtypes.dotted(dtype for dtype in dtypes.of_kind("int") if dtype.name in ("int32", "int64"))
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _ELEMENT_WRITERS = ops.having("host-memory")
+_READS = ops.having("reads")
+_NUMBERS = frozenset("builtins." + name for name in ("bool", "complex", "float", "int"))
 _FILLERS = ops.having("in-place", "mixes") - ops.having("sets")
 
 
@@ -184,7 +187,7 @@ def _by_elements(module: Module, name: cst.Name) -> bool:
         if read is name:
             continue
         above = module.parent(read)
-        if _used_elsewhere(module, read, above):
+        if _used_elsewhere(module, read, above) or _decided_on_host(module, read):
             return True
         written = isinstance(above, cst.Subscript) and isinstance(
             module.parent(above), (cst.AssignTarget, cst.AugAssign)
@@ -193,6 +196,24 @@ def _by_elements(module: Module, name: cst.Name) -> bool:
             written = above.attr.value in _ELEMENT_WRITERS or _copies_data(module, read, above)
         # What is written once it has been moved is written there.
         if written and inferred(module, read).device in (CPU, None):
+            return True
+    return False
+
+
+def _decided_on_host(module: Module, read: cst.Name) -> bool:
+    """Say whether Python reads, or tests, a number that is computed of a tensor on the host."""
+    for place in destinations(module, read):
+        match place:
+            case cst.Call(func=cst.Attribute(value=number, attr=cst.Name(m))) if m in _READS:
+                pass
+            case cst.Call(func=func, args=[cst.Arg(value=number)]) if module.name(func) in _NUMBERS:
+                pass
+            case cst.If(test=number) | cst.While(test=number) | cst.IfExp(test=number):
+                pass
+            case _:
+                continue
+        value = inferred(module, number)
+        if value.tensor and value.device == CPU:
             return True
     return False
 

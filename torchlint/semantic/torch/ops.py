@@ -119,6 +119,7 @@ FACTS = {
     "spreads": "a view in which elements stand several times",
     # numbers
     "dtype": "the dtype of the result",
+    "gives": "of a layer: output and ``state``, output and a ``pair`` of states, or two ``cells``",
     "gives-int": "the result is of integers, whatever the tensor holds",
     "gives-float": "the result is of fractions, whatever the tensor holds",
     "second-whole": "where it gives two tensors, the second is of integers",
@@ -574,6 +575,16 @@ is_signed                 method fact
 is_pinned                 method fact
 is_shared                 method fact
 has_names                 method fact
+is_coalesced              method fact own
+is_conj                   method fact own
+is_inference              method fact own
+is_neg                    method fact own
+sparse_dim                method fact own
+dense_dim                 method fact own
+_nnz                      method fact own
+_is_view                  method fact own
+is_set_to                 method fact own
+is_same_size              method fact own
 element_size              method fact
 dim_order                 method fact
 get_device                method fact
@@ -681,11 +692,11 @@ Embedding                 layer built parameters one-tensor
 EmbeddingBag              layer built parameters
 GroupNorm                 layer built parameters
 RMSNorm                   layer built parameters
-LSTM                      layer built parameters
-LSTMCell                  layer built parameters
-GRU                       layer built parameters
+LSTM                      layer built parameters gives=pair
+LSTMCell                  layer built parameters gives=cells
+GRU                       layer built parameters gives=state
 GRUCell                   layer built parameters
-RNN                       layer built parameters
+RNN                       layer built parameters gives=state
 RNNCell                   layer built parameters
 MultiheadAttention        layer built parameters
 Transformer               layer built parameters

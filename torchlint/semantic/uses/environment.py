@@ -7,6 +7,7 @@ import re
 
 import libcst as cst
 
+from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
@@ -15,7 +16,6 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import ACTS, OPTIMIZER, SCALER, called
-from torchlint.semantic.uses.destinations import destinations
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import lives, on_device
 

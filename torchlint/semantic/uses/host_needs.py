@@ -7,6 +7,7 @@ import re
 
 import libcst as cst
 
+from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
@@ -14,7 +15,6 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.uses.destinations import arrivals, destinations
 from torchlint.semantic.values.inferred import inferred
 
 _WORKS = frozenset(

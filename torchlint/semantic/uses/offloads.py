@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from torchlint.semantic.code.destinations import Place, destinations
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
@@ -15,7 +16,6 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.destinations import Place, destinations
 
 _FUNCTIONS = frozenset(("torch.autograd.Function", "torch.autograd.function.Function"))
 _HOOKS = "torch.autograd.graph.saved_tensors_hooks"

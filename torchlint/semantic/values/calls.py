@@ -22,6 +22,7 @@ from torchlint.semantic.values.value import (
 )
 
 _CHAINS = ops.having("module", "chains")
+_GIVEN = ops.values("gives", "layer")
 _MOVES = ops.having("move")
 
 
@@ -241,7 +242,8 @@ class Calls(Functions):
                 dtype="float",
             )
         loose = not (module.name or "").startswith("torch.nn.")
-        return Value("tensor", device=device, origin="model", grad=graph, loose=loose)
+        found = Value("tensor", device=device, origin="model", grad=graph, loose=loose)
+        return _with_state(found, module.name)
 
     def _meet_criterion(self, node: cst.Call, module: Value) -> None:
         """Note that what a loss takes lies on one device; one that is not torch's own may take
@@ -381,6 +383,16 @@ def _of_unseen_part(module: Value, args: list[Value]) -> Value:
         return UNKNOWN
     like = mix(given)
     return Value("?", device=like.device, origin=like.origin)
+
+
+def _with_state(output: Value, layer: str | None) -> Value:
+    """Return what a layer of torch gives beside its output: recurrent ones their state, which is of
+    two tensors in an LSTM."""
+    given = _GIVEN.get((layer or "").removeprefix("torch.nn."))
+    pair = Value("tuple", item=output, items=(output, output))
+    if given == "pair":
+        return Value("tuple", items=(output, pair))
+    return pair if given is not None else output
 
 
 def _is_loss(module: Value, node: cst.Call) -> bool:

@@ -11,6 +11,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
 from torchlint.semantic.torch import dtypes, libraries
 from torchlint.semantic.values import plain
+from torchlint.semantic.values.narrowing import no_tensors, without_tensor
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.tensor_types import device_flag, tensor_type
 from torchlint.semantic.values.value import (
@@ -35,6 +36,10 @@ from torchlint.semantic.values.value import (
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
+
+
+Narrowed = dict[str, tuple[Value | None, Value]]
+"""By the text of an expression, what it was before a test of its type, and what it is after."""
 
 
 def compared(operands: list[Value]) -> Value:
@@ -198,7 +203,12 @@ class Expressions(Parts):
 
     def _if_exp(self, node: cst.IfExp) -> Value:
         self.eval(node.test)
-        body, orelse = self.eval(node.body), self.eval(node.orelse)
+        known = self.narrow(node.test, True)
+        body = self.eval(node.body)
+        self.restore(known)
+        known = self.narrow(node.test, False)
+        orelse = self.eval(node.orelse)
+        self.restore(known)
         if body.kind == orelse.kind == "str":
             for one, other in ((body, orelse), (orelse, body)):
                 if one.name is not None and _is_device_or_else(one.name, other.name):
@@ -206,6 +216,30 @@ class Expressions(Parts):
         if body.device != orelse.device and device_flag(node.test):
             return moved_or_not(body, orelse)
         return join(body, orelse)
+
+    def narrow(self, test: cst.BaseExpression, outcome: bool) -> Narrowed:
+        """Take for no tensors what is none where a test of types has an outcome; return what they
+        were, and are now."""
+        changed: Narrowed = {}
+        recorded, self.recorded = self.recorded, {}  # The test was evaluated before.
+        for node in no_tensors(self.values.names, test, outcome):
+            text, value = dotted_text(node), self.eval(node)
+            left = without_tensor(value, self.element(value))
+            if text is not None and left is not value:
+                changed[text] = self.env.get(text), left
+                self.env[text] = left
+        self.recorded = recorded
+        return changed
+
+    def restore(self, narrowed: Narrowed) -> None:
+        """Take what was narrowed, and not bound since, for what it was before."""
+        for text, (before, left) in narrowed.items():
+            if self.env.get(text) is not left:
+                continue
+            if before is None:
+                del self.env[text]
+            else:
+                self.env[text] = before
 
     def _string(self, node: cst.SimpleString) -> Value:
         return Value("str", name=node.raw_value)

@@ -209,15 +209,19 @@ class Interpreter(Expressions):
     def _if(self, node: cst.If) -> bool:
         self._step(node.test)
         before = dict(self.env)
+        known = self.narrow(node.test, True)
         left = self.suite(node.body)
+        self.restore(known)
         after, self.env = self.env, before
         other = False
+        known = self.narrow(node.test, False)
         if isinstance(node.orelse, cst.If):
             other = self._if(node.orelse)
         elif isinstance(node.orelse, cst.Else):
             other = self.suite(node.orelse.body)
         if left and not other:
-            return False
+            return False  # What the test says holds from here on.
+        self.restore(known)
         if other and not left:
             self.env = after
             return False

@@ -19,6 +19,7 @@ from torchlint.semantic.torch.spelling import BATCH, CLASS, OPTIONS, SPECIAL_TOK
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
+    COUNTED,
     CPU,
     CUDA,
     FLOAT,
@@ -95,12 +96,15 @@ class Parameters:
         return any(each.tensor and each.host for each in (*near, *far))
 
     def _declared(self, param: cst.Param) -> Value:
-        """Return what the annotation says, if any: ``model_class: Net`` means the class."""
+        """Return what the annotation says, if any: ``model_class: Net`` means the class, and a
+        default that is a number says more, ``flag: torch.Tensor = False``."""
         if param.annotation is None:
             return UNKNOWN
         declared = self._values.annotation(param.annotation.annotation)
         is_class = declared.kind == "module" and called(param.name.value, CLASS)
-        return UNKNOWN if is_class else declared
+        counts = declared.tensor and _default(param.default).kind in COUNTED
+        no_tensor = counts and param.name.value not in self._used
+        return UNKNOWN if is_class or no_tensor else declared
 
     def _value(self, param: cst.Param, fuel: int) -> Value:
         name = param.name.value

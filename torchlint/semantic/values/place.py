@@ -9,6 +9,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.host_proofs import proven_on_host
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, CUDA, Value
 
@@ -21,7 +22,8 @@ _ORIGIN_ON_DEVICE = ("model", "loss", "forward")
 )
 def on_device(module: Module, node: cst.CSTNode) -> bool | None:
     """Say whether an expression is a tensor on the accelerator; None where unknown."""
-    return lives(module, inferred(module, node))
+    found = lives(module, inferred(module, node))
+    return False if found and proven_on_host(module, node) else found
 
 
 @question()
