@@ -94,12 +94,12 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
-from torchlint.semantic.uses.destinations import destinations
 from torchlint.semantic.values.inferred import is_model_call
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
