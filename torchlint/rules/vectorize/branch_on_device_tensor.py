@@ -276,9 +276,11 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
         case cst.Call() if module.name(test.func) in _COMPARES:
             return any(on_device(module, arg.value) for arg in test.args)
         case cst.Comparison(
-            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)]
+            left=item,
+            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)],
         ):
-            return bool(on_device(module, holder))
+            # A tensor holds no string: what is asked for one is a dict or a named tuple.
+            return inferred(module, item).kind != "str" and bool(on_device(module, holder))
         case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
             # An item of a batch or of a model's output may as well be a number or a string.
             sides = [inferred(module, side) for side in (left, right)]
