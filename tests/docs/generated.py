@@ -79,9 +79,10 @@ def _command(name: str) -> str:
     context = click.Context(main, info_name="torchlint")
     command = main.get_command(context, name)
     assert command is not None
-    usage = command.collect_usage_pieces(click.Context(command, context, info_name=name))
+    inner = click.Context(command, context, info_name=name)
+    usage = command.collect_usage_pieces(inner)
     summary = " ".join((command.help or "").split())
-    rows = list(_options(command))
+    rows = list(_options(command, inner))
     table = ["| Option | What it does |", "| --- | --- |", *rows] if rows else []
     parts = [
         f"## torchlint {name}",
@@ -92,10 +93,11 @@ def _command(name: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _options(command: click.Command) -> Iterator[str]:
-    context = click.Context(command)
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     for parameter in command.get_params(context):
         shown = parameter.get_help_record(context)
         if isinstance(parameter, click.Option) and shown is not None:
             flags, words = (text.replace("|", r"\|") for text in shown)
+            if "--help" in parameter.opts:  # click keeps the option of the first context that asked
+                flags = ", ".join(context.help_option_names)
             yield f"| `{flags}` | {words} |"
