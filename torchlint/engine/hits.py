@@ -255,7 +255,8 @@ def _whole(
         left = [each for each in beside if not _mended(module, each, beside)]
         for each in beside:
             fix = each.hit.fix
-            if fix is not None and any(_beside(module, each, other) for other in left):
+            applied = fix is not None and fix.safety is not Safety.SUGGESTION
+            if fix and applied and any(_beside(module, each, other) for other in left):
                 fix = replace(fix, safety=Safety.SUGGESTION, note=_HALF)
                 halves[id(each)] = replace(each, hit=replace(each.hit, fix=fix))
     return [

@@ -31,6 +31,7 @@ from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.per_step_use import log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
+from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
     Gathering,
@@ -604,6 +605,11 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     )
 
 
+@question(
+    yes="what is left is one read of arithmetic in float64",
+    no="it is not one read of arithmetic in float64",
+    remember=False,
+)
 def read_as_one(module: Module, read: HostRead) -> bool:
     """Say whether a read is what `read_once` leaves: that of arithmetic with several tensors in
     float64."""
