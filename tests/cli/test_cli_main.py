@@ -68,6 +68,7 @@ def test_progress_is_for_terminals_and_wiped(
 ) -> None:
     errors = stream()
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)  # a build shows none
     monkeypatch.setattr(sys, "stderr", errors)
     monkeypatch.setattr(progress_module, "_PATIENCE", 0.0)
     with Progress(2, wanted=True) as progress:
@@ -85,6 +86,7 @@ def test_no_progress_for_short_or_quiet_runs_or_dumb_terminals(
 ) -> None:
     errors = _Terminal()
     monkeypatch.setenv("TERM", term)
+    monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(sys, "stderr", errors)
     monkeypatch.setattr(progress_module, "_PATIENCE", patience)
     with Progress(2, wanted) as progress:
