@@ -178,11 +178,9 @@ class Project:
 
     def _survey(self, path: str) -> None:
         """Gather what a file binds and what it calls: its text is parsed once for both."""
-        text = self._text(path) or ""
-        tree = parsed(text)
+        tree = parsed(self._text(path) or "")
         self._indexes[path] = index(tree)
         self._calls[path] = written(tree)
-        self._reaches[path] = text, reach(tree) if tree is not None else None
 
     def _text(self, path: str) -> str | None:
         """Return the text of a file, read once; None where it cannot be read."""
@@ -381,9 +379,6 @@ class Project:
     def _reach(self, path: str, text: str) -> Reach | None:
         """Return what the code of a file with a text reaches; None where it is no Python."""
         known = self._reaches.get(path)
-        if known is None and text == self._text(path):
-            self._survey(path)
-            known = self._reaches[path]
         if known is None or known[0] != text:
             tree = parsed(text)
             known = self._reaches[path] = text, reach(tree) if tree is not None else None

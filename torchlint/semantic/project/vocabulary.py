@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 _WORD = re.compile(r"\w+")
 _IMPORTING = re.compile(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
@@ -32,6 +32,15 @@ class Vocabulary:
     def holding(self, name: str) -> frozenset[str]:
         """Return the files whose text holds a name, also inside of a longer word."""
         if name not in self._holding:
-            words = re.findall(rf"\w*{re.escape(name)}\w*", self._words)
-            self._holding[name] = frozenset(path for word in words for path in self._files[word])
+            self._holding[name] = frozenset(
+                path for word in self._words_with(name) for path in self._files[word]
+            )
         return self._holding[name]
+
+    def _words_with(self, part: str) -> Iterator[str]:
+        """Yield the words that hold a part of a word."""
+        at = self._words.find(part)
+        while at >= 0:
+            start, end = self._words.rindex("\n", 0, at) + 1, self._words.index("\n", at)
+            yield self._words[start:end]
+            at = self._words.find(part, end)
