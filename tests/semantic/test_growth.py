@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import libcst as cst
 import pytest
 
 from tests.checking import job
@@ -90,3 +91,26 @@ def test_imports_of_a_project_are_read_once(
             name != "train.py"
         )
     assert read == Counter(files.values())
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_star_imports_of_all_by_all_are_followed_once(
+    bound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file takes all names of all others, and has names that none of them binds."""
+    names = [f"part{one}" for one in range(FILES)]
+    files = {
+        f"{name}.py": "".join(f"from {other} import *\n" for other in names if other != name)
+        for name in names
+    }
+    files["part9.py"] += "import torch\n" if bound else ""
+    files["main.py"] = (
+        "from part0 import *\n\ndef train(model, loader):\n"
+        "    for x in loader:\n        probe(torch.zeros(len(x)))\n"
+    )
+    calls = counted(monkeypatch, Project, "imported")
+    module = analysed(tmp_path, files, "main.py")
+    call = probe(module).args[0].value
+    assert isinstance(call, cst.Call)
+    assert module.name(call.func) == ("torch.zeros" if bound else None)
+    assert calls

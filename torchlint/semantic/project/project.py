@@ -82,6 +82,8 @@ _CALLERS = 16
 
 FlagOf = tuple[Definition, Flag]
 """A flag of a function, which is defined in some file."""
+_Targets = tuple[Definition | str, ...]
+"""Where imports lead: files of the project, and names of modules outside of it."""
 
 
 class Step(NamedTuple):
@@ -124,6 +126,7 @@ class Project:
         self.asked: dict[Asked, Any] = {}
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
         self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
+        self._stars: dict[tuple[str, tuple[str, ...]], tuple[_Targets, Trail]] = {}
         self._helpers: dict[str, Trail] = {}
         self._said: dict[
             object, tuple[set[str], set[str]]
@@ -766,16 +769,32 @@ class Project:
         self, path: str, stars: Iterable[str], parts: list[str], hops: int = _HOPS
     ) -> Definition | str | None:
         """Return what a name means that only ``from module import *`` statements of the file `path`
-        can bind."""
-        for star in stars:
-            target = self.imported(path, star)
-            if isinstance(target, Definition) and target.kind == "module":
-                found = self.member(target.path, parts, hops)
-                if found is not None:
+        can bind; each file that they lead to is looked into once."""
+        todo = [*self._leading(path, tuple(stars))]
+        seen: set[str] = set()
+        while todo:
+            target = todo.pop(0)
+            if isinstance(target, str):
+                if torch_names.exports(target, parts[0]):
+                    return ".".join([target, *parts])
+            elif target.path not in seen:
+                seen.add(target.path)
+                names = self.index(target.path)
+                if parts[0] not in names.names:
+                    todo[:0] = self._leading(target.path, tuple(names.stars))
+                elif (found := self.member(target.path, parts, hops - 1)) is not None:
                     return found
-            elif isinstance(target, str) and torch_names.exports(target, parts[0]):
-                return ".".join([target, *parts])
         return None
+
+    def _leading(self, path: str, stars: tuple[str, ...]) -> _Targets:
+        """Return where star imports of a file lead to, as far as is known."""
+        if (path, stars) not in self._stars:
+            trail = Trail()
+            found = (self.view(trail).imported(path, star) for star in stars)
+            self._stars[path, stars] = tuple(each for each in found if each is not None), trail
+        targets, trail = self._stars[path, stars]
+        self._trail.add(trail)
+        return targets
 
     def lineage(self, definition: Definition) -> Lineage:
         """Return the ancestors of a class of the project, itself first."""
