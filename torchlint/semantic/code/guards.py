@@ -4,7 +4,7 @@ flags."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import libcst as cst
@@ -230,8 +230,8 @@ class Guards:
         if key not in self._rarity:
             found = (
                 self._seldom(test, needed)
-                or self._not_finite(test, needed)
-                or self._off_the_gpu(test, needed)
+                or self._certain(test, needed, self._not_finite)
+                or self._certain(test, needed, self._off_the_gpu)
             )
             if self.flags.pending or self.flags.further is not None:
                 return found  # As long as a flag is being asked about, this is not the last word.
@@ -410,27 +410,47 @@ class Guards:
             for each in self.tree.within(test, cst.BinaryOperation)
         )
 
-    def _not_finite(self, test: cst.CSTNode, needed: bool) -> bool:
+    def _certain(
+        self,
+        test: cst.BaseExpression,
+        needed: bool,
+        says: Callable[[cst.BaseExpression, bool], bool],
+    ) -> bool:
+        """Say whether a fact holds wherever a test is true (or false, as needed); `says` tells it
+        of the parts that ``not``, ``and`` and ``or`` join."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                return self._certain(inner, not needed, says)
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                sides = (self._certain(each, needed, says) for each in (left, right))
+                return (any if isinstance(operator, cst.And) is needed else all)(sides)
+        return says(test, needed)
+
+    def untrained(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """Return the condition by which a node of a method runs only where ``self.training`` is
+        false: in an evaluation."""
+        return next(
+            (
+                test
+                for test, needed in self.tests(node, None)
+                if self._certain(test, needed, _says_untrained)
+            ),
+            None,
+        )
+
+    def _not_finite(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``,
         ``loss.isnan()``."""
         match test:
-            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-                return self._not_finite(inner, not needed)
-            case cst.BooleanOperation(left=left, operator=operator, right=right):
-                every, some = (cst.Or, cst.And) if needed else (cst.And, cst.Or)
-                sides = (self._not_finite(left, needed), self._not_finite(right, needed))
-                return (isinstance(operator, every) and all(sides)) or (
-                    isinstance(operator, some) and any(sides)
-                )
             case cst.Call(
                 func=cst.Attribute(value=inner, attr=cst.Name("item" | "any" | "all")), args=[]
             ):
-                return self._not_finite(inner, needed)
+                return self._certain(inner, needed, self._not_finite)
             case cst.Call(func=func, args=[cst.Arg(value=inner)]) if _last_name(func) in (
                 "any",
                 "all",
             ):
-                return self._not_finite(inner, needed)
+                return self._certain(inner, needed, self._not_finite)
             case cst.Call(func=func):
                 return _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
         return False
@@ -439,11 +459,6 @@ class Guards:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
         ``device.type == "mps"``, ``not torch.cuda.is_available()``."""
         match test:
-            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-                return self._off_the_gpu(inner, not needed)
-            case cst.BooleanOperation(left=left, operator=operator, right=right):
-                sides = (self._off_the_gpu(left, needed), self._off_the_gpu(right, needed))
-                return (any if isinstance(operator, cst.And) is needed else all)(sides)
             case cst.Call(func=func):
                 return self.names.name(func) in (_APPLE if needed else _NVIDIA)
             case cst.Attribute(attr=cst.Name("is_mps")):
@@ -792,6 +807,20 @@ class Guards:
         if isinstance(test, cst.BooleanOperation):
             return self.is_debug(test.left) or self.is_debug(test.right)
         return bool(_DEBUG_NAME.search(dotted_text(test) or ""))
+
+
+def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
+    match test:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name("training")):
+            return not needed
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.Is() | cst.Equal(), comparator=cst.Name("False"))
+            ],
+        ):
+            return _says_untrained(left, not needed)
+    return False
 
 
 def _written_one(node: cst.BaseExpression | None) -> bool:

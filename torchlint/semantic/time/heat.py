@@ -94,12 +94,25 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The grade of a line, the hot loop in its own function (if the heat comes from one), and the
-    evidence."""
+    """How often a line runs.
+
+    Args:
+        grade: how hot it is.
+        why: the evidence.
+        loop: the hot loop in its own function, if the heat comes from one.
+        untrained: whether it is an evaluation's only because ``self.training`` is false there.
+    """
 
     grade: Grade
     why: tuple[Why, ...] = ()
     loop: cst.CSTNode | None = None
+    untrained: bool = False
+
+    @property
+    def order(self) -> float:
+        """Where it stands among the heats of all that calls a function: what each forward pass
+        calls as well is no evaluation's alone."""
+        return Grade.FORWARD - 0.5 if self.untrained else self.grade
 
     @property
     def hot(self) -> bool:
@@ -215,6 +228,14 @@ class HeatMap:
         return self.tree.climbed(node, self._places, largest)
 
     def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
+        found = self._in_any_mode(node, depth)
+        test = self.guards.untrained(node) if found.step else None
+        if test is None:
+            return found
+        why = Why("only where `self.training` is false: for every evaluation batch", test)
+        return Heat(Grade.EVAL, (why, *found.why), found.loop, untrained=True)
+
+    def _in_any_mode(self, node: cst.CSTNode, depth: int) -> Heat:
         function = self.scopes.tree.function(node)
         if function is not None and self.flow.shadowed(function):
             return COLD
@@ -331,7 +352,7 @@ class HeatMap:
             return found
         if function not in self._from_elsewhere:
             self._from_elsewhere[function] = self._called_elsewhere(function)
-        return max((found, self._from_elsewhere[function]), key=lambda heat: heat.grade)
+        return max((found, self._from_elsewhere[function]), key=lambda heat: heat.order)
 
     def _called_elsewhere(self, function: cst.FunctionDef) -> Heat:
         """Return how often other files run a function, also through its callers in this one."""
@@ -390,18 +411,16 @@ class HeatMap:
             if self.scopes.tree.function(site) is function or self.guards.error_path(site):
                 continue
             found = self.heat(site, depth - 1)
-            if found.grade > best.grade:
-                name = function.name.value
-                best = Heat(found.grade, (Why(f"{name}() is called", site), *found.why))
-        best = max((best, *self._from_base_classes(function)), key=lambda heat: heat.grade)
+            if found.order > best.order:
+                called = Why(f"{function.name.value}() is called", site)
+                best = replace(found, why=(called, *found.why), loop=None)
+        best = max((best, *self._from_base_classes(function)), key=lambda heat: heat.order)
         owner = self.scopes.tree.function(function)
         if owner is not None and not self.flow.sites(function) and self.flow.escapes(function):
             found = self.heat(function, depth - 1)
-            if found.grade > best.grade:
-                best = Heat(
-                    found.grade,
-                    (Why(f"{function.name.value}() is passed on", function), *found.why),
-                )
+            if found.order > best.order:
+                passed = Why(f"{function.name.value}() is passed on", function)
+                best = replace(found, why=(passed, *found.why), loop=None)
         return best
 
     def _by_name_alone(self, function: cst.FunctionDef) -> bool:
@@ -415,7 +434,7 @@ class HeatMap:
             and any(pattern.search(name) for pattern in _NAMES)
             and all(base.startswith("torch.") for base in bases)
             and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot)
-            and not self.loops.updates.is_step_function(function)
+            and not self.loops.is_step_function(function)
         )
 
     def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
@@ -465,7 +484,7 @@ class HeatMap:
             found = self._method_role(cls, function)
             if found is not None:
                 return found
-        if self.loops.updates.is_step_function(function):
+        if self.loops.is_step_function(function):
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
         if step is not None and name.lstrip("_") not in (
