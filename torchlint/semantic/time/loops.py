@@ -56,24 +56,33 @@ class Loops:
         self.updates = updates
         self.values = values
         self._kinds: dict[cst.CSTNode, LoopKind] = {}
-        self._trainers: dict[tuple[cst.CSTNode, int], bool] = {}
+        self._trainers: dict[tuple[cst.CSTNode, int, bool], bool] = {}
 
-    def trains(self, function: cst.CSTNode, depth: int = 3) -> bool:
-        """Say whether a call of the function runs a whole training loop."""
-        key = (function, depth)
+    def trains(self, code: cst.CSTNode, depth: int = 3, *, on_data: bool = False) -> bool:
+        """Say whether a function, or other code, runs a whole training loop; `on_data` asks for one
+        that goes over the batches of a loader."""
+        key = (code, depth, on_data)
         if key not in self._trainers:
             self._trainers[key] = False
-            loops = list(self.tree.within(function, cst.For, cst.While))
-            found = any(self.kind(loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
+            found = any(
+                self.kind(loop) in (LoopKind.TRAIN, LoopKind.EPOCH)
+                and not (on_data and not self._over_batches(loop))
+                for loop in self.tree.within(code, cst.For, cst.While)
+            )
             if not found and depth:
                 found = any(
-                    self.trains(callee, depth - 1)
-                    for call in self.tree.within(function, cst.Call)
+                    self.trains(callee, depth - 1, on_data=on_data)
+                    for call in self.tree.within(code, cst.Call)
                     for callee in self.flow.callees(call)
-                    if callee is not function
+                    if callee is not code
                 )
             self._trainers[key] = found
         return self._trainers[key]
+
+    def is_step_function(self, function: cst.CSTNode) -> bool:
+        """Say whether one call of the function is one training step: it holds a step outside of any
+        loop, and no pass over a loader's batches, beside which a step is one for each epoch."""
+        return self.updates.is_step_function(function) and not self.trains(function, on_data=True)
 
     # -- loops -------------------------------------------------------------------------------------
 
@@ -87,14 +96,15 @@ class Loops:
     def _kind(self, loop: cst.CSTNode) -> LoopKind:
         if self.updates.is_collection(loop):
             return LoopKind.OTHER
-        if self.updates.steps(loop):
-            return LoopKind.TRAIN
         assert isinstance(loop, (cst.For, cst.While))
+        if self.updates.steps(loop):
+            passes = not self._over_batches(loop) and self.trains(loop.body, on_data=True)
+            return LoopKind.EPOCH if passes else LoopKind.TRAIN
         inner = [n for n in self.tree.within(loop.body, cst.For, cst.While) if n is not loop]
         calls = list(self.updates.calls_in(loop))
         callees = [callee for call in calls for callee in self.flow.callees(call)]
         nested = any(self.kind(n) in (LoopKind.TRAIN, LoopKind.EPOCH) for n in inner)
-        if not nested and any(self.updates.is_step_function(callee) for callee in callees):
+        if not nested and any(self.is_step_function(callee) for callee in callees):
             return LoopKind.TRAIN
         if nested or any(self.trains(callee) for callee in callees):
             return LoopKind.EPOCH
@@ -118,9 +128,11 @@ class Loops:
             for call in self.tree.within(loop.body, cst.Call)
         )
 
-    def _over_batches(self, loop: cst.For) -> bool:
+    def _over_batches(self, loop: cst.CSTNode) -> bool:
         """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over
         loaders."""
+        if not isinstance(loop, cst.For):
+            return False
         if isinstance(loop.iter, cst.Call) and self.names.name(loop.iter.func) == "builtins.range":
             return False
         targets = list(self.tree.within(loop.target, cst.Name))
