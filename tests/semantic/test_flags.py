@@ -58,12 +58,33 @@ def test_each_name_is_worked_out_few_times(monkeypatch: pytest.MonkeyPatch) -> N
     asked: Counter[cst.CSTNode] = Counter()
     original = Flags._by_bindings
 
-    def counted(self: Flags, bindings: list, needed: bool) -> bool:  # type: ignore[type-arg]
+    def counted(self: Flags, bindings: list, needed: bool, *, local: bool) -> bool:  # type: ignore[type-arg]
         asked[bindings[0].node] += 1
         assert asked[bindings[0].node] < 100
-        return original(self, bindings, needed)
+        return original(self, bindings, needed, local=local)
 
     monkeypatch.setattr(Flags, "_by_bindings", counted)
     module, call = probe(ring(16, "False"))
     heat_of(module, call)
     assert len(asked) >= 16
+
+
+@pytest.mark.parametrize(("asked", "grade"), [("other", Grade.TRAIN), ("third", Grade.COLD)])
+def test_a_text_that_is_asked_for_says_nothing_of_another(asked: str, grade: Grade) -> None:
+    """Whether one way is ever chosen rests on whether the other is."""
+    source = f"""
+    def train(model, loader, optimizer):
+        for x, y in loader:
+            loss = model(x, y)
+            loss.backward()
+            optimizer.step()
+            shown(x, {asked!r})
+
+    def shown(x, way="fast"):
+        if way == "slow":
+            probe()
+        if way == "other":
+            shown(x, "slow")
+    """
+    module, call = probe(source)
+    assert heat_of(module, call).grade is grade

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import Flow
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import LOOPS, Tree
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
 
 _FEW = 6
 """Bindings of a name that are looked at; one with more is anything."""
@@ -99,7 +99,7 @@ class Flags:
         self.flow = flow
         self._rare = rare
         self._throttled = throttled
-        self.pending: set[tuple[cst.CSTNode, bool]] = set()
+        self.pending: set[tuple[cst.CSTNode, bool, str | None]] = set()
         """What is being asked: a name that comes back to itself is no truer for that."""
         self._answers = _Answers()
         self.further: list[tuple[str, Flag]] | None = None
@@ -114,17 +114,17 @@ class Flags:
             return False
         if any(name.value in outer for outer in self.names.outer.values()):
             return False
-        key = bindings[0].node, needed
-        if key in self.pending:
+        asked, key = (bindings[0].node, needed, None), (bindings[0].node, needed)
+        if asked in self.pending:
             return True
         known = self._answers.of(key)
         if known is not None:
             return known
-        self.pending.add(key)
+        self.pending.add(asked)
         try:
-            found = self._by_bindings(bindings, needed)
+            found = self._by_bindings(bindings, needed, local=isinstance(scope, FUNCTIONS))
         finally:
-            self.pending.discard(key)
+            self.pending.discard(asked)
         self._answers.note(key, found)
         return found
 
@@ -142,7 +142,7 @@ class Flags:
             return False
         order = self.tree.order
         later = [needed and order[each.node] > order[name] for each in bindings[1:]]
-        key = param.name, needed
+        key = param, needed, same
         if key in self.pending:
             return True
         if not all(later):  # ``if mask is None: mask = ...`` binds it behind its test.
@@ -153,12 +153,13 @@ class Flags:
         finally:
             self.pending.discard(key)
 
-    def _by_bindings(self, bindings: list[Binding], needed: bool) -> bool:
-        """Say whether each binding gives the other truth, or the needed one now and then; one
-        that is written out and never given anew is a switch, for whoever edits the code."""
+    def _by_bindings(self, bindings: list[Binding], needed: bool, *, local: bool) -> bool:
+        """Say whether each binding gives the other truth, or the needed one now and then; outside
+        of functions, one that is written out and never given anew is a switch, for whoever edits
+        the code."""
         constant = [truth(binding.value) for binding in bindings]
         if all(known is not None and known is not needed for known in constant):
-            return False
+            return local
         return all(
             self._binds_seldom(binding, bindings, needed)
             for known, binding in zip(constant, bindings, strict=True)
@@ -173,17 +174,34 @@ class Flags:
             return False
         if truth(binding.value) is None:
             return self._rare(binding.value, needed)
-        loop = next((at for at in self.tree.ancestors(binding.node) if isinstance(at, LOOPS)), None)
+        around = self.tree.ancestors(binding.node)
+        anew = next((at for at in around if isinstance(at, (*LOOPS, *FUNCTIONS))), None)
         return (
-            loop is not None
+            anew is not None
             and any(
-                truth(each.value) is (not needed) and self.tree.is_within(each.node, loop)
+                truth(each.value) is (not needed) and self.tree.is_within(each.node, anew)
                 for each in bindings
             )
-            and self._throttled(binding.node, loop)
+            and self._throttled(binding.node, anew)
         )
 
     # -- parameters --------------------------------------------------------------------------------
+
+    def spared(self, function: cst.FunctionDef, flags: dict[str, bool]) -> set[cst.Call]:
+        """Return the calls of a function in the file that give one of its parameters the truth it
+        has in `flags` only now and then, while others may give it each time."""
+        found: set[cst.Call] = set()
+        params = (*function.params.params, *function.params.kwonly_params)
+        for param in (each for each in params if each.name.value in flags):
+            _, bindings = self.names.bindings(param.name.value, function.body)
+            flag = self._flag(function, param, flags[param.name.value])
+            if flag is not None and len(bindings) == 1:
+                found |= {
+                    call
+                    for call in self.flow.sites(function)[:_MANY]
+                    if self._gives_seldom(call, flag)
+                }
+        return found
 
     def _parameter(self, param: cst.Param, needed: bool, same: str | None = None) -> bool:
         """Say whether a parameter is what is needed only now and then by its default and by all

@@ -438,6 +438,13 @@ class Guards:
             None,
         )
 
+    def spared_calls(self, node: cst.CSTNode, function: cst.FunctionDef) -> frozenset[cst.Call]:
+        """Return the calls of a function in the file that come to a node in it only now and then,
+        as of a flag that they pass."""
+        tests = self.tests(node, function)
+        flags = dict(each for test, needed in tests for each in self._flags(test, needed))
+        return frozenset(self.flags.spared(function, flags)) if flags else frozenset()
+
     def _not_finite(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``,
         ``loss.isnan()``."""

@@ -166,6 +166,8 @@ _DECIDING = (
 """What may run another number of times than what lies in it."""
 _DEPTH = 4
 """Calls up which heat is looked for."""
+Calls = frozenset[cst.Call]
+_NONE: Calls = frozenset()
 
 
 class HeatMap:
@@ -198,8 +200,8 @@ class HeatMap:
         self.runs_model = runs_model
         self.uncalled = uncalled
         self.callers_outside = callers_outside
-        self._functions: dict[tuple[cst.CSTNode, int], Heat] = {}
-        self._from_elsewhere: dict[cst.CSTNode, Heat] = {}
+        self._functions: dict[tuple[cst.CSTNode, int, Calls], Heat] = {}
+        self._from_elsewhere: dict[tuple[cst.CSTNode, Calls], Heat] = {}
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
         self._places: dict[cst.CSTNode, cst.CSTNode] = {}
@@ -254,6 +256,8 @@ class HeatMap:
         found = COLD
         if function is not None and not self.guards.throttled(node, function):
             found = self.function_heat(function, depth)
+            if found.hot and (spared := self.guards.spared_calls(node, function)):
+                found = self.function_heat(function, depth, spared)
             if found.hot:
                 found = replace(found, why=(*self._always_due(node, function), *found.why))
         if epoch is not None and found.grade <= Grade.EPOCH:
@@ -345,19 +349,23 @@ class HeatMap:
             for one in self.guards.always_due(node, until)
         )
 
-    def function_heat(self, function: cst.FunctionDef, depth: int = _DEPTH) -> Heat:
-        """Return how often a function's body runs, by its role and by who calls it."""
-        found = self._in_file(function, depth)
+    def function_heat(
+        self, function: cst.FunctionDef, depth: int = _DEPTH, spared: Calls = _NONE
+    ) -> Heat:
+        """Return how often a function's body runs, by its role and by who calls it, `spared` calls
+        apart."""
+        found = self._in_file(function, depth, spared)
         if depth < _DEPTH or self._pending or found.grade >= Grade.SAMPLE:
             return found
-        if function not in self._from_elsewhere:
-            self._from_elsewhere[function] = self._called_elsewhere(function)
-        return max((found, self._from_elsewhere[function]), key=lambda heat: heat.order)
+        key = function, spared
+        if key not in self._from_elsewhere:
+            self._from_elsewhere[key] = self._called_elsewhere(function, spared)
+        return max((found, self._from_elsewhere[key]), key=lambda heat: heat.order)
 
-    def _called_elsewhere(self, function: cst.FunctionDef) -> Heat:
+    def _called_elsewhere(self, function: cst.FunctionDef, spared: Calls) -> Heat:
         """Return how often other files run a function, also through its callers in this one."""
         best = COLD
-        for entrance, way in self.entrances(function).items():
+        for entrance, way in self._ways_to(function, spared).items():
             found = self.called_elsewhere.heat(entrance)
             if found.grade > best.grade:
                 best = Heat(found.grade, (*way, *found.why))
@@ -371,6 +379,11 @@ class HeatMap:
         first = node if isinstance(node, cst.FunctionDef) else self.tree.function(node)
         if first is None or (first is not node and self.guards.throttled(node, first)):
             return {}
+        return self._ways_to(first, self.guards.spared_calls(node, first))
+
+    def _ways_to(
+        self, first: cst.FunctionDef, spared: Calls
+    ) -> dict[cst.FunctionDef, tuple[Why, ...]]:
         found: dict[cst.FunctionDef, tuple[Why, ...]] = {first: ()}
         level = [first]
         for _ in range(_DEPTH):
@@ -378,7 +391,9 @@ class HeatMap:
             for function in level:
                 for site in self.flow.sites(function):
                     caller = self.tree.function(site)
-                    if caller is None or caller in found or self._rarely(site, caller):
+                    if caller is None or caller in found or site in spared:
+                        continue
+                    if self._rarely(site, caller):
                         continue
                     called = Why(f"{function.name.value}() is called", site)
                     found[caller] = (*found[function], called)
@@ -389,19 +404,20 @@ class HeatMap:
     def _rarely(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
         return self.guards.error_path(site) or self.guards.throttled(site, caller)
 
-    def _in_file(self, function: cst.FunctionDef, depth: int) -> Heat:
+    def _in_file(self, function: cst.FunctionDef, depth: int, spared: Calls = _NONE) -> Heat:
         """Return how often a function's body runs by its role and by who calls it in this file."""
-        key = (function, depth)
+        key = function, depth, spared
         if key not in self._functions:
             self._functions[key] = COLD  # A recursive call adds nothing to a function's heat.
             self._pending += 1
-            self._functions[key] = self._function_heat(function, depth)
+            self._functions[key] = self._function_heat(function, depth, spared)
             self._pending -= 1
         return self._functions[key]
 
-    def _function_heat(self, function: cst.FunctionDef, depth: int) -> Heat:
+    def _function_heat(self, function: cst.FunctionDef, depth: int, spared: Calls) -> Heat:
         best = self._role(function)
-        if best.hot and self._by_name_alone(function) and self._called_seldom(function):
+        named = best.hot and self._by_name_alone(function)
+        if named and (self._called_seldom(function) or (spared and self._all_in_view(function))):
             best = COLD
         if best is not COLD and self.uncalled(function):
             best = COLD  # Its name says what it was written for, and nobody calls it.
@@ -409,6 +425,8 @@ class HeatMap:
             return best
         for site in self.flow.sites(function):
             if self.scopes.tree.function(site) is function or self.guards.error_path(site):
+                continue
+            if site in spared:
                 continue
             found = self.heat(site, depth - 1)
             if found.order > best.order:
@@ -437,20 +455,25 @@ class HeatMap:
             and not self.loops.is_step_function(function)
         )
 
-    def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
-        """Say whether all uses of a function are calls in view, each behind an interval or outside
-        of loops but those over epochs."""
-        sites = self.flow.sites(function)
-        called = {site.func for site in sites}
+    def _all_in_view(self, function: cst.FunctionDef) -> bool:
+        """Say whether all uses of a function are calls in this file."""
+        called = {site.func for site in self.flow.sites(function)}
         return (
-            bool(sites)
-            and depth > 0
+            bool(called)
             and not self.called_elsewhere.maybe(function)
             and all(
                 use is function.name or use in called or self.tree.parents[use] in called
                 for use in self.tree.named(function.name.value)
             )
-            and all(self._seldom_site(site, depth) for site in sites)
+        )
+
+    def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
+        """Say whether all uses of a function are calls in view, each behind an interval or outside
+        of loops but those over epochs."""
+        return (
+            depth > 0
+            and self._all_in_view(function)
+            and all(self._seldom_site(site, depth) for site in self.flow.sites(function))
         )
 
     def _seldom_site(self, site: cst.Call, depth: int) -> bool:
