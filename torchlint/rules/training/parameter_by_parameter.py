@@ -12,7 +12,7 @@ parameters is to an optimizer is a new list: one group for each tensor takes thi
 Flagged, in code that runs every training step: a loop over parameters, a `state_dict` or a group
 whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, or writes an
 update out. An average or a clipping in a function that this file does not call counts too, for
-nothing but a step needs it. Also, wherever it stands, a loop that makes a parameter group of
+nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a loop that makes a parameter group of
 each tensor for an optimizer of torch.optim. Silent: `p.data = other`, which binds another tensor
 and launches nothing.
 
@@ -106,6 +106,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.time.heat import callers_outside, heat_of
+from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.upkeep import compiled_by
 
 _BY_NATURE = (Work.AVERAGE, Work.GRADIENTS)
@@ -148,7 +149,7 @@ def check_groups(node: cst.For, module: Module) -> Iterator[Hit]:
 def _only_defined(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a place lies in a function of which nobody knows how often it runs."""
     function = module.function(node)
-    if function is None or throttled(module, node):
+    if function is None or throttled(module, node) or runs_once(module, node):
         return False
     if call_sites(module, function) or callers_outside(module, function):
         return False
