@@ -350,7 +350,9 @@ class Rule(Declaration):
                         continue
                     there = _counted(module, hit.node, often, benchmarks)
                     if there is not None:
-                        yield replace(hit, why_hot=(*hit.why_hot, *there.why))
+                        why = (*hit.why_hot, *there.why)
+                        graded = _graded(module, hit, hit.severity or Severity(self.severity))
+                        yield replace(hit, why_hot=why, severity=graded)
 
             self.checks.extend((node_type, asked) for node_type in node_types)
             return check
@@ -380,6 +382,14 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
     which may have a package that is called as a library."""
     name = module.name(func)
     return name in wanted and module.outside.find(name) is None
+
+
+def _graded(module: Module, hit: Hit, severity: Severity) -> Severity:
+    """Return the severity of a hit: what costs only where somebody turns on an option that is off
+    by default is a hint."""
+    node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
+    optional = severity is Severity.WARNING and heat_of(module, node).optional
+    return Severity.INFO if optional else severity
 
 
 def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:

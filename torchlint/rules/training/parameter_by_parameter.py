@@ -12,9 +12,9 @@ parameters is to an optimizer is a new list: one group for each tensor takes thi
 Flagged, in code that runs every training step: a loop over parameters, a `state_dict` or a group
 whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, or writes an
 update out. An average or a clipping in a function that this file does not call counts too, for
-nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a loop that makes a parameter group of
-each tensor for an optimizer of torch.optim. Silent: `p.data = other`, which binds another tensor
-and launches nothing.
+nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a
+loop that makes a parameter group of each tensor for an optimizer of torch.optim. Silent:
+`p.data = other`, which binds another tensor and launches nothing.
 
 ## Setup
 ```python

@@ -230,8 +230,8 @@ class Guards:
         if key not in self._rarity:
             found = (
                 self._seldom(test, needed)
-                or self._certain(test, needed, self._not_finite)
-                or self._certain(test, needed, self._off_the_gpu)
+                or self.certain(test, needed, self._not_finite)
+                or self.certain(test, needed, self._off_the_gpu)
             )
             if self.flags.pending or self.flags.further is not None:
                 return found  # As long as a flag is being asked about, this is not the last word.
@@ -344,17 +344,17 @@ class Guards:
         text, cls = dotted_text(test) or "", self.tree.class_of(test)
         if cls is None or not text.startswith("self.") or not _CHECK_NAME.search(text):
             return False
-        given = [
-            each.value
-            for each in self.tree.within(cls, cst.Assign, nested=True)
-            if any(dotted_text(target.target) == text for target in each.targets)
-        ]
-        given += [
-            each.value
-            for each in self.tree.within(cls, cst.AnnAssign, nested=True)
-            if each.value is not None and dotted_text(each.target) in (text, text[len("self.") :])
-        ]
+        given = list(self.given_to(cls, text[len("self.") :]))
         return bool(given) and all(map(self._off, given))
+
+    def given_to(self, cls: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression]:
+        """Yield what a class assigns to an attribute of ``self``, or to a field."""
+        for each in self.tree.within(cls, cst.Assign, nested=True):
+            if any(dotted_text(target.target) == f"self.{name}" for target in each.targets):
+                yield each.value
+        for each in self.tree.within(cls, cst.AnnAssign, nested=True):
+            if each.value is not None and dotted_text(each.target) in (f"self.{name}", name):
+                yield each.value
 
     def _off(self, node: cst.BaseExpression) -> bool:
         """Say whether a value is False, or a parameter that is False by default."""
@@ -410,7 +410,7 @@ class Guards:
             for each in self.tree.within(test, cst.BinaryOperation)
         )
 
-    def _certain(
+    def certain(
         self,
         test: cst.BaseExpression,
         needed: bool,
@@ -420,9 +420,9 @@ class Guards:
         of the parts that ``not``, ``and`` and ``or`` join."""
         match test:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-                return self._certain(inner, not needed, says)
+                return self.certain(inner, not needed, says)
             case cst.BooleanOperation(left=left, operator=operator, right=right):
-                sides = (self._certain(each, needed, says) for each in (left, right))
+                sides = (self.certain(each, needed, says) for each in (left, right))
                 return (any if isinstance(operator, cst.And) is needed else all)(sides)
         return says(test, needed)
 
@@ -433,7 +433,7 @@ class Guards:
             (
                 test
                 for test, needed in self.tests(node, None)
-                if self._certain(test, needed, _says_untrained)
+                if self.certain(test, needed, _says_untrained)
             ),
             None,
         )
@@ -452,12 +452,12 @@ class Guards:
             case cst.Call(
                 func=cst.Attribute(value=inner, attr=cst.Name("item" | "any" | "all")), args=[]
             ):
-                return self._certain(inner, needed, self._not_finite)
+                return self.certain(inner, needed, self._not_finite)
             case cst.Call(func=func, args=[cst.Arg(value=inner)]) if _last_name(func) in (
                 "any",
                 "all",
             ):
-                return self._certain(inner, needed, self._not_finite)
+                return self.certain(inner, needed, self._not_finite)
             case cst.Call(func=func):
                 return _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
         return False

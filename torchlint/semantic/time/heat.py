@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import Guards, guards
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.options import option_left_off
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
@@ -101,18 +102,22 @@ class Heat:
         why: the evidence.
         loop: the hot loop in its own function, if the heat comes from one.
         untrained: whether it is an evaluation's only because ``self.training`` is false there.
+        optional: whether it takes an option that is off by default to run that often.
     """
 
     grade: Grade
     why: tuple[Why, ...] = ()
     loop: cst.CSTNode | None = None
     untrained: bool = False
+    optional: bool = False
 
     @property
-    def order(self) -> float:
+    def order(self) -> tuple[float, Grade]:
         """Where it stands among the heats of all that calls a function: what each forward pass
-        calls as well is no evaluation's alone."""
-        return Grade.FORWARD - 0.5 if self.untrained else self.grade
+        calls as well is no evaluation's alone, nor an option's."""
+        if self.hot and (self.untrained or self.optional):
+            return Grade.FORWARD - (0.6 if self.optional else 0.3), self.grade
+        return self.grade, self.grade
 
     @property
     def hot(self) -> bool:
@@ -187,12 +192,14 @@ class HeatMap:
         uncalled: Callable[[cst.FunctionDef], bool],
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
+        option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
         self.flow = flow
         self.guards = guards
         self.called_elsewhere = called_elsewhere
+        self.option_left_off = option_left_off
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
@@ -232,10 +239,15 @@ class HeatMap:
     def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
         found = self._in_any_mode(node, depth)
         test = self.guards.untrained(node) if found.step else None
-        if test is None:
-            return found
-        why = Why("only where `self.training` is false: for every evaluation batch", test)
-        return Heat(Grade.EVAL, (why, *found.why), found.loop, untrained=True)
+        if test is not None:
+            why = Why("only where `self.training` is false: for every evaluation batch", test)
+            found = replace(found, grade=Grade.EVAL, why=(why, *found.why), untrained=True)
+        if found.hot and not found.optional:
+            option = self.option_left_off(node, found.loop)
+            if option is not None:
+                why = Why("only where an option that is off by default is on", option)
+                found = replace(found, why=(why, *found.why), optional=True)
+        return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int) -> Heat:
         function = self.scopes.tree.function(node)
@@ -685,6 +697,7 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: module.outside.may_run_often(name_outside(module, function)),
             lambda function: called_elsewhere(module, function),
         ),
+        lambda node, until: option_left_off(module, node, until),
     )
 
 

@@ -1,0 +1,181 @@
+"""Options that are off by default, and that nothing in the project turns on."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.guards import guards
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+
+_WHOLE = re.compile(
+    r"(^|_)(cuda|gpus?|device|distributed|ddp|dp|parallel|world_size|rank|amp|fp16|bf16|half"
+    r"|train(ing)?|eval(uate)?|val(id(ate)?)?|test|fit|predict|infer(ence)?|mode|phase|stage)(_|$)",
+    re.IGNORECASE,
+)
+"""What chooses the whole program: what it does, and on which devices."""
+_TESTED = re.compile(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
+_ON, _GIVEN = "True", "None"
+"""What is asked of an option: that it is true, that it is not None; else a text, as written."""
+_NO = {_ON: ("False", "None", "0", "0.0", "''", '""'), _GIVEN: ("None",)}
+_DEFAULT = re.compile(r"default\s*=\s*([^,()\n]+)")
+_TEXT = re.compile(r"([\"'])([^\"'\\]*)\1$")
+
+
+@question(
+    yes="it runs only where `{answer}` asks for an option that is off by default",
+    no="no option that is off by default stands around it",
+    ground=True,
+)
+def option_left_off(
+    module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None
+) -> cst.BaseExpression | None:
+    """Return the condition between a node and `until` (default: its function) that holds only where
+    somebody turns on an option that is off by default, which nothing in the project does; None
+    where there is none.
+
+    An option is an attribute: of a constructor's parameter, of what ``add_argument`` adds, or a
+    field of a class. Which program runs, and on which devices, is no option of a step.
+    """
+    around = guards(module)
+    for test, needed in around.tests(node, until):
+        if around.certain(test, needed, lambda part, truth: _left_off(module, part, truth)):
+            return test
+    return None
+
+
+def _left_off(module: Module, test: cst.BaseExpression, needed: bool) -> bool:
+    place, wanted = _asked(test, needed)
+    if not isinstance(place, cst.Attribute) or _WHOLE.search(place.attr.value):
+        return False
+    return _off(module, place, wanted)
+
+
+def _asked(test: cst.BaseExpression, needed: bool) -> tuple[cst.BaseExpression | None, str]:
+    """Return the place that a test asks about, and what it has to hold."""
+    match test:
+        case cst.Attribute() if needed:
+            return test, _ON
+        case cst.Comparison(
+            left=left,
+            comparisons=[cst.ComparisonTarget(operator=operator, comparator=other)],
+        ):
+            same = isinstance(operator, (cst.Equal, cst.Is))
+            if not same and not isinstance(operator, (cst.NotEqual, cst.IsNot)):
+                return None, ""
+            match other:
+                case cst.Name("None") if same is not needed:
+                    return left, _GIVEN
+                case cst.Name("True") if same is needed:
+                    return left, _ON
+                case cst.SimpleString(value=text) if same is needed:
+                    return left, text
+    return None, ""
+
+
+@question(ground=True)
+def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
+    """Say whether a place does not hold what is wanted by any default, and nothing in the project
+    gives it that."""
+    cls, name = module.class_of(place), place.attr.value
+    if cls is None or dotted_text(place.value) != "self":
+        return _stays_off(module, name, wanted, declared=False)
+    values = list(guards(module).given_to(cls, name))
+    options = {each.attr.value for each in values if isinstance(each, cst.Attribute)}
+    own = [each for each in values if not isinstance(each, cst.Attribute)]
+    handed = {each.value for each in own if isinstance(each, cst.Name)} - {"None", "False"}
+    return (
+        bool(values)
+        and all(_is_off(_default(module, each), wanted) for each in own)
+        and all(_stays_off(module, each, wanted, declared=True) for each in {name, *handed})
+        and all(_stays_off(module, each, wanted, declared=False) for each in options)
+    )
+
+
+def _default(module: Module, value: cst.BaseExpression) -> str:
+    """Return what is assigned, or the default of the parameter that it is, as it is written."""
+    if isinstance(value, cst.Name):
+        _, bindings = module.names.bindings(value.value, value)
+        param = bindings[0].node if len(bindings) == 1 else None
+        if isinstance(param, cst.Param) and param.default is not None:
+            value = param.default
+    return module.source_of(value)
+
+
+def _stays_off(module: Module, name: str, wanted: str, *, declared: bool) -> bool:
+    """Say whether an option is off by default, and nothing turns it on; `declared` says that its
+    default is known to be off. What this file declares is another option in other files."""
+    turned, on, off = (
+        functools.partial(each, name, wanted) for each in (_turned_on, _declared_on, _declared_off)
+    )
+    others = functools.partial(module.outside.others_say, near=False)
+    if turned(module.text) or on(module.text):
+        return False
+    if not off(module.text) and (others(on) is not False or not (declared or others(off) is True)):
+        return False
+    return others(turned) is False
+
+
+def _is_off(value: str, wanted: str) -> bool:
+    """Say whether a written value is not what is wanted."""
+    value = value.strip()
+    text = _TEXT.match(wanted)
+    if text is None:
+        return value in _NO[wanted]
+    other = _TEXT.match(value)
+    return value == "None" or (other is not None and other[2] != text[2])
+
+
+def _turned_on(name: str, wanted: str, text: str) -> bool:
+    """Say whether a file that is no test gives an option another value than one that is off, by a
+    keyword, an attribute or a key; the option's own value, handed on, is none."""
+    return (
+        name in text
+        and any(
+            not _is_off(value, wanted) and not _same(name, value) for value in _given(name, text)
+        )
+        and _TESTED.search(text) is None
+    )
+
+
+def _given(name: str, text: str) -> Iterator[str]:
+    word = rf"\w*{re.escape(name)}"
+    for pattern in (
+        rf"[(,]\s*{word}\s*(?::[^=,()\n]+)?=(?!=)\s*([^,)\n#]+)",
+        rf"\.{word}\s*=(?!=)\s*([^\n#]+)",
+        rf"[\"']{word}[\"']\]?\s*(?::|=(?!=)|,(?=[^\n]*\)))\s*([^,)}}\n#]+)",
+    ):
+        yield from (found[1] for found in re.finditer(pattern, text))
+
+
+def _same(name: str, value: str) -> bool:
+    return re.search(rf"{re.escape(name)}[\"'\])\s]*$", value) is not None
+
+
+def _declared_off(name: str, wanted: str, text: str) -> bool:
+    """Say whether a file declares an option that is off by default."""
+    return name in text and any(_is_off(value, wanted) for value in _declared(name, text))
+
+
+def _declared_on(name: str, wanted: str, text: str) -> bool:
+    return name in text and any(
+        not _is_off(value, wanted) and not _same(name, value) for value in _declared(name, text)
+    )
+
+
+def _declared(name: str, text: str) -> Iterator[str]:
+    """Yield the defaults of the options and fields of a name that a file declares."""
+    word = re.escape(name)
+    field = rf"^[ \t]+{word}[ \t]*(?::[^=\n]+)?=(?!=)[ \t]*([^,\n#]+?)[ \t]*(?:#.*)?$"
+    for found in re.finditer(field, text, re.MULTILINE):
+        default = _DEFAULT.search(found[1])
+        yield default[1] if default else found[1]
+    flag = rf"[\"']--?{word.replace('_', '[-_]')}[\"']([^()]*(?:\([^()]*\)[^()]*)*)\)"
+    for found in re.finditer(flag, text):
+        default = _DEFAULT.search(found[1])
+        yield "True" if "store_false" in found[1] else default[1] if default else "None"
