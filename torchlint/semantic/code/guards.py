@@ -352,9 +352,9 @@ class Guards:
         for each in self.tree.within(cls, cst.Assign, nested=True):
             if any(dotted_text(target.target) == f"self.{name}" for target in each.targets):
                 yield each.value
-        for each in self.tree.within(cls, cst.AnnAssign, nested=True):
-            if each.value is not None and dotted_text(each.target) in (f"self.{name}", name):
-                yield each.value
+        for field in self.tree.within(cls, cst.AnnAssign, nested=True):
+            if field.value is not None and dotted_text(field.target) in (f"self.{name}", name):
+                yield field.value
 
     def _off(self, node: cst.BaseExpression) -> bool:
         """Say whether a value is False, or a parameter that is False by default."""

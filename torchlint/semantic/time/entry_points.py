@@ -21,7 +21,7 @@ from torchlint.semantic.question import question
 )
 def uncalled(module: Module, node: cst.CSTNode) -> str | None:
     """Return the private function around a node, or that it is, whose name stands nowhere in the
-    project but at its definition; None where there is none.
+    project but at its definition, commented lines apart; None where there is none.
 
     What has a decorator is handed to it, and a method may be called by a base class of a library
     other than torch. Where the project is too large to tell, somebody may call anything.
@@ -31,14 +31,13 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
         if isinstance(each, cst.FunctionDef) and _private(module, each):
             name = each.name.value
             said = functools.partial(_says, name)
-            if module.text.count(name) == 1 and (
-                module.outside.others_say(said, near=False) is False
-            ):
+            if not said(module.text) and module.outside.others_say(said, near=False) is False:
                 return name
     return None
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
+_COMMENTED = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _TESTED = re.compile(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 
 
@@ -97,4 +96,8 @@ def _private(module: Module, function: cst.FunctionDef) -> bool:
 
 
 def _says(name: str, text: str) -> bool:
-    return name in text
+    """Say whether a file speaks of a name, commented lines and one definition apart."""
+    if name not in text:
+        return False
+    code = _COMMENTED.sub("", text) if "#" in text else text
+    return code.count(name) > len(re.findall(rf"\bdef {name}\(", code)[:1])
