@@ -21,7 +21,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
-from torchlint.semantic.uses.gradients import differentiates
+from torchlint.semantic.uses.gradients import differentiates, switches_off
 from torchlint.semantic.values.classes import is_network
 
 EVALUATION = re.compile(
@@ -33,7 +33,6 @@ _GRADIENTS = re.compile(
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
 )
-_OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
 _GRAPHLESS = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled\(False)")
 _UNIT_TEST = re.compile(r"^test_\w+$")
 
@@ -142,11 +141,7 @@ def _assigned(module: Module, attribute: cst.BaseExpression) -> list[cst.BaseExp
 def still_by_project(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether a network is called a teacher or the like, in a program of which a file switches
     the gradients of parameters off."""
-    return kept_still(module, model) and said_somewhere(module, _switches_off)
-
-
-def _switches_off(text: str) -> bool:
-    return _OFF.search(text) is not None
+    return kept_still(module, model) and said_somewhere(module, switches_off)
 
 
 @question(
