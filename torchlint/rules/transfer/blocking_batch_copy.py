@@ -131,6 +131,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
 from torchlint.semantic.data.loader_settings import pin_word
@@ -139,6 +140,7 @@ from torchlint.semantic.data.loaders import feeding_loaders, makes_loader, nobod
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
+from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
@@ -349,7 +351,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
             else None
         ):
             case cst.Call(args=args) as call:
-                if _made_there(module, call):
+                if _made_there(module, call) or _from_table(module, call):
                     continue
                 parts: list[cst.CSTNode] = list(args)
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value in _VIEWS:
@@ -366,6 +368,23 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
 def _made_there(module: Module, call: cst.Call) -> bool:
     """Say whether a call works on what is on the device: what it gives is there, too."""
     return any(on_device(module, arg.value) is True for arg in call.args)
+
+
+def _from_table(module: Module, call: cst.Call) -> bool:
+    """Say whether a method of the project gives rows of a table that its object keeps,
+    ``self.table[ids]``: no loader makes them, whatever the indices come from."""
+    behind = relatives.functions(module, call)
+    if not behind and isinstance(call.func, cst.Attribute):
+        holder = inferred(module, call.func.value)
+        method = relatives.method(module, holder, call.func.attr.value)
+        behind = [method] if method is not None else []
+    given = [each for where, function in behind for each in relatives.returned(where, function)]
+    return bool(given) and all(
+        isinstance(each, cst.Subscript)
+        and isinstance(each.value, cst.Attribute)
+        and dotted_text(each.value.value) == "self"
+        for each in given
+    )
 
 
 def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
