@@ -173,17 +173,22 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     yes="another file that calls a method of its name switches autograd off",
     no="no other file that calls a method of its name switches autograd off",
 )
-def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
+def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bool:
     """Say whether a place is in a network's own method of which no call is known but those that try
     it out where the file is run itself, as objects of several classes have it, and another file
-    that calls it by name switches autograd off."""
+    that calls it by name switches autograd off; or in what only such methods call."""
     home = module.function(node)
-    if home is None or callers_outside(module, home):
+    if home is None:
         return False
+    sites = [(module, s) for s in call_sites(module, home) if not in_main_guard(module, s)]
+    sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
+    if sites:
+        return depth > 0 and all(
+            no_grad(where, site) is True or switched_off_elsewhere(where, site, depth - 1)
+            for where, site in sites
+        )
     cls = module.class_of(home)
     if cls is None or not is_network(module, cls):
-        return False
-    if not all(in_main_guard(module, site) for site in call_sites(module, home)):
         return False
     return said_somewhere(module, partial(_calls_without_graph, home.name.value))
 
