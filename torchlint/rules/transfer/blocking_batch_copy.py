@@ -139,7 +139,9 @@ from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import feeding_loaders, makes_loader, nobody_pins, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.standing_waits import turn_waits
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
@@ -199,7 +201,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if loaders
         else nobody_pins(module)
     )
-    severity = Severity.INFO if unpinned else None
+    severity = Severity.INFO if unpinned or _evaluates_and_waits(module, node) else None
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
@@ -208,6 +210,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if fix is not None and unpinned and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     yield Hit(node, fix=fix, severity=severity)
+
+
+def _evaluates_and_waits(module: Module, node: cst.Call) -> bool:
+    """Say whether each batch of an evaluation ends in a wait: then no batch is ever copied while
+    the one before it is computed."""
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return False
+    return turn_waits(module, node, put_off=True) is not None
 
 
 def _blocking(module: Module, node: cst.Call) -> Transfer | None:

@@ -138,7 +138,7 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -210,8 +210,9 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if decides_to_go_on(module, read.node):
             continue
-        fix = _fix(module, read)
+        fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
+        fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
@@ -241,21 +242,28 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-def _fix(module: Module, read: HostRead) -> Fix | None:
-    ways = (
-        kept_on_device,
-        read_after_loop,
-        read_where_used,
-        shown_seldom,
-        read_together,
-        read_once,
-    )
+_LATER = (kept_on_device, read_after_loop, read_where_used, shown_seldom)
+_TOGETHER = (read_together, read_once)
+
+
+def _first_of(
+    ways: tuple[Callable[[Module, HostRead], Fix | None], ...], module: Module, read: HostRead
+) -> Fix | None:
     found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
-    if found is not None:
-        safety = Safety.UNSAFE if found.note else Safety.SAFE
-        return Fix(found.edits, safety, found.title, found.note)
-    averaged = averaged_on_device(module, EVERY, read, SELDOM)
-    return averaged or _element_fix(module, read) or read_at_once(module, read)
+    if found is None:
+        return None
+    safety = Safety.UNSAFE if found.note else Safety.SAFE
+    return Fix(found.edits, safety, found.title, found.note)
+
+
+def _at_once(module: Module, read: HostRead) -> Fix | None:
+    """Return the fix by which a read that stays in its step is made with others."""
+    return (
+        _first_of(_TOGETHER, module, read)
+        or averaged_on_device(module, EVERY, read, SELDOM)
+        or _element_fix(module, read)
+        or read_at_once(module, read)
+    )
 
 
 def _element_fix(module: Module, read: HostRead) -> Fix | None:

@@ -8,11 +8,12 @@ import libcst as cst
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS
-from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.host_needs import decides, needed_at_once, sizes
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -40,6 +41,39 @@ def waits_beside(module: Module, node: cst.CSTNode) -> tuple[cst.Call, ...]:
         and _makes_a_number(module, call)
         and _in_each_turn(module, call, loops[0])
     )
+
+
+@question(
+    yes="each turn of the loop waits for the device in `{answer}` as well",
+    no="nothing else in the turn of the loop is known to wait for the device",
+)
+def turn_waits(
+    module: Module, node: cst.CSTNode, *, put_off: bool = False
+) -> cst.BaseExpression | None:
+    """Return another read of the device, or copy to the host, that each turn of the innermost loop
+    around `node` makes; with `put_off` also one that could be made after the loop, else only what
+    the host needs in that very turn."""
+    loops = module.loops(node)
+    if not loops or not isinstance(loops[0], (cst.For, cst.While)):
+        return None
+    own = module.small_statement(node) or node
+    return next(
+        (
+            call
+            for call in module.within(loops[0].body, cst.Call)
+            if not module.is_within(call, own)
+            and module.loops(call)[0] is loops[0]
+            and _in_each_turn(module, call, loops[0])
+            and _waits(module, call, put_off)
+        ),
+        None,
+    )
+
+
+def _waits(module: Module, call: cst.Call, put_off: bool) -> bool:
+    if any(read.how not in ("format", "print") for read in scalar_reads(module, call)):
+        return put_off or decides(module, call) or sizes(module, call)
+    return host_copy(module, call) is not None and (put_off or needed_at_once(module, call))
 
 
 def _makes_a_number(module: Module, call: cst.Call) -> bool:
