@@ -144,6 +144,7 @@ from torchlint.semantic.uses.observers import (
     hooks_plain_operations,
     replaced,
 )
+from torchlint.semantic.uses.standing_waits import before_many_runs, waits_next
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
@@ -247,7 +248,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     }
     if module.is_within(made[0], transfer.source):
         if heat.hot or not runs_once(module, node):
-            severity = None if heat.hot else Severity.INFO
+            little = before_many_runs(module, node) or waits_next(module, node)
+            severity = None if heat.hot and little is None else Severity.INFO
             message = _OLD if is_sized_type(module, made[0]) else None
             fix = _fix(module, transfer, made[0]) or _placed(module, made[0])
             yield Hit(node, words, fix, severity, message=message)

@@ -129,8 +129,8 @@ rule = Rule(
     runs="step",
 )
 FORCED = (
-    "`{expr}` leaves the GPU for the host, where a library that knows no GPU works on it, and comes "
-    "back through `{back}`; do what torch can on the device, and copy less, or once for the batch."
+    "`{expr}` leaves the GPU for a library that knows none, and comes back through `{back}`; do "
+    "what torch can on the device, and copy less, or once for the batch."
 )
 EQUIVALENTS = {
     array: name for name, arrays in ops.values("numpy").items() for array in arrays.split("/")

@@ -167,7 +167,7 @@ from torchlint.rules.transfer._deferred_reads import (
     shown_seldom,
 )
 from torchlint.semantic.data.per_step_use import read_before
-from torchlint.semantic.device.host_reads import HostRead, scalar_reads
+from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements
@@ -208,7 +208,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if for_environment(module, read.node) or once_per_episode(module, read.node):
             continue
-        if decides_to_go_on(module, read.node):
+        if decides_to_go_on(module, read.node) or _copied_next(module, read):
             continue
         fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
@@ -223,6 +223,15 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             why_hot=read.inside,
             cause=wait_for(module, read.tensor),
         )
+
+
+def _copied_next(module: Module, read: HostRead) -> bool:
+    """Say whether the same expression copies to the host what a slice or an index takes,
+    ``x[:n].tolist()``: that waits, and by then the slice waits for nothing more."""
+    method = module.parent(read.node)
+    call = module.parent(method) if isinstance(method, cst.Attribute) else None
+    copies = isinstance(call, cst.Call) and host_copy(module, call) is not None
+    return read.how in ("slice", "index") and copies
 
 
 def _needed(module: Module, read: HostRead) -> str | None:
