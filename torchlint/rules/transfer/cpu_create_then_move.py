@@ -12,7 +12,9 @@ tensor on the device or exchanges values with it. In steps and forwards also a l
 range, an array or a CPU tensor as index of a tensor on the device: it is made into a tensor and
 copied, and the host waits for that. Outside of steps and forwards only the direct form is reported,
 as an `info`, and not where it is known to run once, once in an epoch or behind an interval: at the
-top level, in a constructor, or in a function that is only called from such places.
+top level, in a constructor, or in a function that is only called from such places. An `info` is
+also a mask by which the next line takes elements, as that waits anyway, and what an evaluation
+makes once before a loop that runs a model in each turn (decoding).
 
 ## Setup
 ```python

@@ -11,8 +11,9 @@ say so.
 Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without
 `num_classes`, and `repeat_interleave` by a tensor without `output_size`. Reads through a boolean
 mask, `nonzero` and `masked_select` synchronise as well; they are flagged where a loop within the
-step repeats them, for each image, row or class: the host then waits once per turn. Outside of such
-a loop the values are mostly needed.
+step repeats them, for each image, row or class: the host then waits once per turn. Where the
+turn waits for another value as well, that is an `info`. Outside of such a loop the values are
+mostly needed.
 
 ## Setup
 ```python
@@ -202,11 +203,11 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
         return
     words = {"gather": module.shown(node), "alternative": _instead(module, node)}
     fix = masked_fix(module, node) or _host_fix(module, node)
-    other = turn_waits(module, node)
-    if other is None or fix is not None:
+    others = turn_waits(module, node)
+    if not others or fix is not None:
         yield Hit(node, words, fix, severity=Severity.WARNING, message=_GATHER)
     else:
-        words["other"] = module.shown(other)
+        words["other"] = module.shown(others[0])
         yield Hit(node, words, severity=Severity.INFO, message=_STAYS)
 
 

@@ -12,8 +12,8 @@ Flagged: such a read in a line that runs in every training step, forward pass or
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
 training steps and forward passes only. Where Python chooses by the value what runs next the finding
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice) or of
-a loop; silent where it ends a loop that goes over no batches
-(decoding, a solver). An action for an environment (`env.step(move.item())`) is
+a loop, or what a function tells its caller to decide by; silent where it ends a loop that goes over
+no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it.
 
 ## Setup

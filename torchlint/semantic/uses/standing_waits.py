@@ -55,24 +55,21 @@ def waits_beside(module: Module, node: cst.CSTNode) -> tuple[cst.Call, ...]:
 )
 def turn_waits(
     module: Module, node: cst.CSTNode, *, put_off: bool = False
-) -> cst.BaseExpression | None:
-    """Return another read of the device, or copy to the host, that each turn of the innermost loop
-    around `node` makes; with `put_off` also one that could be made after the loop, else only what
-    the host needs in that very turn."""
+) -> tuple[cst.BaseExpression, ...]:
+    """Return the other reads of the device, and copies to the host, that each turn of the innermost
+    loop around `node` makes; with `put_off` also those that could be made after the loop, else only
+    what the host needs in that very turn."""
     loops = module.loops(node)
     if not loops or not isinstance(loops[0], (cst.For, cst.While)):
-        return None
+        return ()
     own = module.small_statement(node) or node
-    return next(
-        (
-            call
-            for call in module.within(loops[0].body, cst.Call)
-            if not module.is_within(call, own)
-            and module.loops(call)[0] is loops[0]
-            and _in_each_turn(module, call, loops[0])
-            and _waits(module, call, put_off)
-        ),
-        None,
+    return tuple(
+        call
+        for call in module.within(loops[0].body, cst.Call)
+        if not module.is_within(call, own)
+        and module.loops(call)[0] is loops[0]
+        and _in_each_turn(module, call, loops[0])
+        and _waits(module, call, put_off)
     )
 
 
