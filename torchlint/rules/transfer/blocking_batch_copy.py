@@ -10,13 +10,13 @@ as well (TL202).
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
 project does, the finding is an `info`, and so it is in an evaluation that reads a result on the
-host for each batch: nothing is left that the copy could overlap with. Silent: what the step computes or joins on the host itself,
-as `torch.stack` does, or may make of an array, samples that a loop takes from a dataset without a
-loader, and all of a project that speaks of no loader: nothing pins that memory; elements that do
-not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of tensors that are
-on the device, rows of a table that an object keeps, batches of a loader that moves them itself
-(timm's); and what the host reads in the same expression, `x.to(device).tolist()`, as it then
-waits all the same.
+host for each batch: nothing is left that the copy could overlap with. Silent: what the step
+computes or joins on the host itself, as `torch.stack` does, or may make of an array, samples that a
+loop takes from a dataset without a loader, and all of a project that speaks of no loader: nothing
+pins that memory; elements that do not lie in a row, `x[:, 1:]`, which are put in other memory
+first; what is made of tensors that are on the device, rows of a table that an object keeps, batches
+of a loader that moves them itself (timm's); and what the host reads in the same expression,
+`x.to(device).tolist()`, as it then waits all the same.
 
 ## Setup
 ```python

@@ -125,12 +125,8 @@ class Functions:
         """Return a loader that brings its batches to the device, unless a keyword may keep it from
         doing so; of ``**more`` any call in the file may give that keyword."""
         handed_on = any(arg.star == "**" for arg in node.args)
-        said = [
-            arg.value
-            for arg in (self.values.tree.nodes(cst.Arg) if handed_on else node.args)
-            if arg.keyword is not None and arg.keyword.value == libraries.PREFETCHING[name]
-        ]
-        if all(isinstance(value, cst.Name) and value.value == "True" for value in said):
+        args = self.values.tree.nodes(cst.Arg) if handed_on else node.args
+        if prefetches(name, args):
             return Value("loader", device=ACCEL, node=node, name=name)
         return None
 
@@ -371,6 +367,14 @@ class Functions:
         if value.items:
             return join_all(list(value.items))
         return value.item if value.item is not None else UNKNOWN
+
+
+def prefetches(name: str, args: Iterable[cst.Arg]) -> bool:
+    """Say whether no argument may keep a function's loader from bringing its batches to the
+    device."""
+    word = libraries.PREFETCHING[name]
+    said = [arg.value for arg in args if arg.keyword is not None and arg.keyword.value == word]
+    return all(isinstance(value, cst.Name) and value.value == "True" for value in said)
 
 
 def _passed(*values: Value) -> str | None:
