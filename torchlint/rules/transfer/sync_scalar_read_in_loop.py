@@ -158,6 +158,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._deferred_reads import (
     EVERY,
     SELDOM,
+    Deferred,
     kept_on_device,
     read_after_loop,
     read_as_one,
@@ -256,7 +257,7 @@ _TOGETHER = (read_together, read_once)
 
 
 def _first_of(
-    ways: tuple[Callable[[Module, HostRead], Fix | None], ...], module: Module, read: HostRead
+    ways: tuple[Callable[[Module, HostRead], Deferred | None], ...], module: Module, read: HostRead
 ) -> Fix | None:
     found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
     if found is None:
