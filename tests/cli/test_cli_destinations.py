@@ -185,7 +185,8 @@ def test_html_without_jinja2_says_what_to_install(
     cli.package = f"{blocked}{os.pathsep}{cli.package}"
     done = cli("check", *words, code=2)
     assert done.stderr == (
-        "torchlint: error: --output-format html needs jinja2: pip install 'torchlint[html]'\n"
+        "torchlint: error: --output-format html needs jinja2: "
+        "python -m pip install '.[html]' in a clone of torchlint\n"
     )
     assert (done.stdout, (cli.cwd / "r.html").exists()) == ("", False)
 

@@ -152,7 +152,7 @@ def test_a_missing_package_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "msgspec", None)
     assert run(["profile", "--trace", trace]) == 4
-    assert "pip install 'torchlint[profile]'" in capsys.readouterr().err
+    assert "python -m pip install '.[profile]' in a clone" in capsys.readouterr().err
 
 
 def test_names_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ def test_without_the_extra_the_message_says_what_to_install(
         "importlib.util.find_spec", lambda name: None if name == missing else find(name)
     )
     assert run(["server"]) == 2
-    assert "python -m pip install 'torchlint[lsp]'" in capsys.readouterr().err
+    assert "python -m pip install '.[lsp]' in a clone" in capsys.readouterr().err
 
 
 def test_arguments_that_clients_add_are_taken_and_others_refused(tmp_path: Path) -> None:

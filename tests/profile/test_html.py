@@ -111,7 +111,7 @@ def test_a_missing_jinja_is_named(
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert run(["profile", "--trace", trace, "--output-format", "html"]) == 2
     found = capsys.readouterr()
-    assert "pip install 'torchlint[html]'" in found.err
+    assert "python -m pip install '.[html]' in a clone" in found.err
     assert (found.out, found.err.count("\n")) == ("", 1)
 
 

@@ -336,7 +336,7 @@ def test_a_reason_elsewhere_names_its_file(make_finding: Findings, make_run: Run
 
 def test_without_jinja2(monkeypatch: pytest.MonkeyPatch, make_run: Runs) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(UsageError, match=re.escape("pip install 'torchlint[html]'")):
+    with pytest.raises(UsageError, match=re.escape("python -m pip install '.[html]' in a clone")):
         kit_html.demand()
 
 

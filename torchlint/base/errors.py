@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def extra(name: str) -> str:
+    """Return the command that brings an extra of torchlint: no package index has torchlint, so that
+    pip takes it from a clone."""
+    return f"python -m pip install '.[{name}]' in a clone of torchlint"
+
+
 class TorchlintError(Exception):
     """Base of all errors whose message is meant for the user: one clear line, no traceback."""
 

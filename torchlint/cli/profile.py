@@ -226,8 +226,8 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     lines, and findings what was measured there.
 
     Your program is run in a copy, and ended after a few steps; it may use the network, which is not
-    blocked. Reading a trace needs neither torch nor a GPU; pip install 'torchlint[profile]' brings
-    what reads traces.
+    blocked. Reading a trace needs neither torch nor a GPU; pip install '.[profile]' in a clone of
+    torchlint brings what reads traces.
 
     Exit code: 0 a report, 1 a finding above --fail-above, 2 wrong usage or nothing that can be
     read, 3 the program itself fails, 4 no torch, no such device or a package is missing,

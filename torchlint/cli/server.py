@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from torchlint.base.errors import UsageError
+from torchlint.base.errors import UsageError, extra
 from torchlint.cli.output import complain
 
 
@@ -35,9 +35,7 @@ def server_command(stdio: bool, client: int | None, profile: str | None) -> int:
     away, 2 wrong usage, 130 interrupted.
     """
     if importlib.util.find_spec("pygls") is None or importlib.util.find_spec("lsprotocol") is None:
-        raise UsageError(
-            "the server needs pygls; install it with: python -m pip install 'torchlint[lsp]'"
-        )
+        raise UsageError(f"the server needs pygls: {extra('lsp')}")
     if sys.stdin is None or sys.stdout is None:
         raise UsageError("standard input or output is closed")
     if sys.stdin.isatty():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchlint.base.errors import TorchlintError
+from torchlint.base.errors import TorchlintError, extra
 
 
 class NoExtraError(TorchlintError):
@@ -21,6 +21,5 @@ def demand() -> None:
         import msgspec  # noqa: F401
         import numpy as np  # noqa: F401
     except ImportError as error:
-        raise NoExtraError(
-            f"torchlint profile needs {error.name}: pip install 'torchlint[profile]'"
-        ) from error
+        words = f"torchlint profile needs {error.name}: {extra('profile')}"
+        raise NoExtraError(words) from error

@@ -12,7 +12,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from torchlint.base.errors import UsageError
+from torchlint.base.errors import UsageError, extra
 from torchlint.report.kit.words import visible
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _environment(package: str) -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError:
-        words = "--output-format html needs jinja2: pip install 'torchlint[html]'"
+        words = f"--output-format html needs jinja2: {extra('html')}"
         raise UsageError(words) from None
 
     def source(name: str) -> str:

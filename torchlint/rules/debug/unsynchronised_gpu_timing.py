@@ -92,16 +92,10 @@ from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.observers import CLOCKS
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device
 
-_CLOCKS = frozenset(
-    (
-        "time.time time.perf_counter time.monotonic time.time_ns time.perf_counter_ns "
-        "time.monotonic_ns "
-        "timeit.default_timer"
-    ).split()
-)
 _HARMLESS = (
     ops.SAME_VALUES
     | ops.having("cast")
@@ -153,7 +147,7 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
 
 
 def _is_clock(module: Module, node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Call) and module.name(node.func) in _CLOCKS
+    return isinstance(node, cst.Call) and module.name(node.func) in CLOCKS
 
 
 def _metered(module: Module, node: cst.BinaryOperation) -> bool:
@@ -239,7 +233,7 @@ def _known(module: Module, call: cst.Call) -> bool:
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     if name.rpartition(".")[2] in _WAITING or inferred(module, call).device == "cpu":
         return False
-    if name.startswith("torch.") or name in _BUILTINS or name in _CLOCKS:
+    if name.startswith("torch.") or name in _BUILTINS or name in CLOCKS:
         return True
     if callees_of(module, call):
         return False

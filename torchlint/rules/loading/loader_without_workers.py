@@ -92,7 +92,8 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 ## Fix safety
 Unsafe: random transforms draw from the workers' seeds, so samples differ; a generator that the
 dataset keeps is copied to each worker, and all of them draw the same from it. Memory grows with
-each worker, what the dataset stores in itself stays in the worker, and where processes are spawned
+each worker, what the dataset stores in itself stays in the worker, the workers of a loader that a
+loop makes start anew in each turn, and where processes are spawned
 (Windows, macOS) the script needs a `__main__` guard. The order of a shuffle and the main generator
 stay the same. The same fix pins the memory of a loader that feeds an accelerator, and keeps the
 workers of one that is iterated in each epoch. The number of workers is that of another loader, or
@@ -152,6 +153,7 @@ from torchlint.semantic.data.loaders import (
 )
 from torchlint.semantic.data.pickling import pickled
 from torchlint.semantic.time.entry_points import called_out_of_view
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
@@ -178,6 +180,7 @@ _CHOSEN = (
 )
 _CALLERS = 3
 _STORED = "What the dataset stores in itself while it is read stays in the worker."
+_ANEW = "A loop makes the loader, so that the workers start anew in each turn, which takes a while."
 _START = "4 is only a start to tune from."
 _PINNED = "Each batch takes memory that cannot be swapped out."
 _KEPT = "The workers stay between the epochs, with the memory that they take."
@@ -245,6 +248,8 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
     if dataset is not None and _keeps_open(module, dataset):
         safety = Safety.SUGGESTION
         notes.append(_OPEN)
+    if _made_anew(module, node):
+        notes.append(_ANEW)
     changes = _changes(module, node, notes)
     bound = arguments_of(module, node, _LOADER)
     given = {id(bound.value(name)): value for name, value in changes.items()}
@@ -276,6 +281,15 @@ def _changes(module: Module, node: cst.Call, notes: list[str]) -> dict[str, cst.
         changes["persistent_workers"] = cst.parse_expression(code)
         notes.append(_KEPT)
     return changes
+
+
+def _made_anew(module: Module, node: cst.Call) -> bool:
+    """Say whether a loop makes the loader, or calls in each epoch the function that makes it."""
+    function = module.function(node)
+    sites = call_sites(module, function) if function is not None else []
+    return bool(module.loops(node)) or any(
+        loop_kind(module, loop) is LoopKind.EPOCH for site in sites for loop in module.loops(site)
+    )
 
 
 def _runs_on_import(module: Module, node: cst.Call, depth: int = 2) -> bool:

@@ -21,7 +21,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
-from torchlint.semantic.uses.gradients import differentiates
+from torchlint.semantic.uses.gradients import differentiates, switches_off
 from torchlint.semantic.values.classes import is_network
 
 EVALUATION = re.compile(
@@ -33,7 +33,6 @@ _GRADIENTS = re.compile(
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
 )
-_OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
 _GRAPHLESS = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled\(False)")
 _UNIT_TEST = re.compile(r"^test_\w+$")
 
@@ -142,11 +141,7 @@ def _assigned(module: Module, attribute: cst.BaseExpression) -> list[cst.BaseExp
 def still_by_project(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether a network is called a teacher or the like, in a program of which a file switches
     the gradients of parameters off."""
-    return kept_still(module, model) and said_somewhere(module, _switches_off)
-
-
-def _switches_off(text: str) -> bool:
-    return _OFF.search(text) is not None
+    return kept_still(module, model) and said_somewhere(module, switches_off)
 
 
 @question(
@@ -178,17 +173,22 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     yes="another file that calls a method of its name switches autograd off",
     no="no other file that calls a method of its name switches autograd off",
 )
-def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
+def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bool:
     """Say whether a place is in a network's own method of which no call is known but those that try
     it out where the file is run itself, as objects of several classes have it, and another file
-    that calls it by name switches autograd off."""
+    that calls it by name switches autograd off; or in what only such methods call."""
     home = module.function(node)
-    if home is None or callers_outside(module, home):
+    if home is None:
         return False
+    sites = [(module, s) for s in call_sites(module, home) if not in_main_guard(module, s)]
+    sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
+    if sites:
+        return depth > 0 and all(
+            no_grad(where, site) is True or switched_off_elsewhere(where, site, depth - 1)
+            for where, site in sites
+        )
     cls = module.class_of(home)
     if cls is None or not is_network(module, cls):
-        return False
-    if not all(in_main_guard(module, site) for site in call_sites(module, home)):
         return False
     return said_somewhere(module, partial(_calls_without_graph, home.name.value))
 

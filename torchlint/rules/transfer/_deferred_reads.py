@@ -29,7 +29,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.data.per_step_use import log_lines, redraws_bar
+from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOSS, called
@@ -75,7 +75,7 @@ _TENSOR = "Until the loop has ended the sum is a tensor, for an exception handle
 _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
 SELDOM = "Only every 50th step is logged."
-EVERY = 50
+EVERY = LOG_EVERY
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 

@@ -9,12 +9,14 @@ as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
-project does, the finding is an `info`. Silent: what the step computes or joins on the host itself,
-as `torch.stack` does, or may make of an array, samples that a loop takes from a dataset without a
-loader, and all of a project that speaks of no loader: nothing pins that memory; elements that do
-not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of tensors that are
-on the device; and what the host reads in the same expression, `x.to(device).tolist()`, as it then
-waits all the same.
+project does, the finding is an `info`, and so it is in an evaluation that reads a result on the
+host for each batch: nothing is left that the copy could overlap with. Silent: what the step
+computes or joins on the host itself, as `torch.stack` does, or may make of an array, samples that a
+loop takes from a dataset without a loader, and all of a project that speaks of no loader: nothing
+pins that memory; elements that do not lie in a row, `x[:, 1:]`, which are put in other memory
+first; what is made of tensors that are on the device, rows of a table that an object keeps, batches
+of a loader that moves them itself (timm's); and what the host reads in the same expression,
+`x.to(device).tolist()`, as it then waits all the same.
 
 ## Setup
 ```python
@@ -89,8 +91,9 @@ be written again, or goes to code that could; and for elements that may be other
 loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
 batch it is only a suggestion, and where no loader pins its memory, as the copy would wait all the
 same. Moves that stand side by side are one fix, as safe as the least safe of them, and only shown
-where one of the same statement may be no tensor; where their loader, wherever in the project it is
-made, has workers and does not pin, an unsafe fix pins its memory too. A fix that changes several
+where one of the same statement may be no tensor; they are unsafe where a clock is read before the
+model runs, as it then no longer includes the copy. Where their loader, wherever in the project it
+is made, has workers and does not pin, an unsafe fix pins its memory too. A fix that changes several
 files is written as a whole or not at all.
 
 ## Measure
@@ -131,6 +134,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
 from torchlint.semantic.data.loader_settings import pin_word
@@ -138,9 +142,13 @@ from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import feeding_loaders, makes_loader, nobody_pins, pins_memory
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.observers import clock_behind
+from torchlint.semantic.uses.standing_waits import turn_waits
+from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
-from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
@@ -162,6 +170,7 @@ _NOTES = {
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
     "host": "To the host the copy is not awaited, and its memory may be read unfinished.",
     "written": "The host's tensor may be written again before the copy has ended.",
+    "timed": "A clock read right behind it no longer includes the copy.",
     "pinned": "Each batch takes memory that cannot be swapped out.",
 }
 
@@ -197,7 +206,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if loaders
         else nobody_pins(module)
     )
-    severity = Severity.INFO if unpinned else None
+    severity = Severity.INFO if unpinned or _evaluates_and_waits(module, node) else None
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
@@ -206,6 +215,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if fix is not None and unpinned and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     yield Hit(node, fix=fix, severity=severity)
+
+
+def _evaluates_and_waits(module: Module, node: cst.Call) -> bool:
+    """Say whether each batch of an evaluation ends in a wait: then no batch is ever copied while
+    the one before it is computed."""
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return False
+    return bool(turn_waits(module, node, put_off=True))
 
 
 def _blocking(module: Module, node: cst.Call) -> Transfer | None:
@@ -349,7 +366,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
             else None
         ):
             case cst.Call(args=args) as call:
-                if _made_there(module, call):
+                if _made_there(module, call) or _from_table(module, call):
                     continue
                 parts: list[cst.CSTNode] = list(args)
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value in _VIEWS:
@@ -366,6 +383,23 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
 def _made_there(module: Module, call: cst.Call) -> bool:
     """Say whether a call works on what is on the device: what it gives is there, too."""
     return any(on_device(module, arg.value) is True for arg in call.args)
+
+
+def _from_table(module: Module, call: cst.Call) -> bool:
+    """Say whether a method of the project gives rows of a table that its object keeps,
+    ``self.table[ids]``: no loader makes them, whatever the indices come from."""
+    behind = relatives.functions(module, call)
+    if not behind and isinstance(call.func, cst.Attribute):
+        holder = inferred(module, call.func.value)
+        method = relatives.method(module, holder, call.func.attr.value)
+        behind = [method] if method is not None else []
+    given = [each for where, function in behind for each in relatives.returned(where, function)]
+    return bool(given) and all(
+        isinstance(each, cst.Subscript)
+        and isinstance(each.value, cst.Attribute)
+        and dotted_text(each.value.value) == "self"
+        for each in given
+    )
 
 
 def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
@@ -395,10 +429,22 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
             InFile(where, tuple(its)) for where, its in pins.items() if where is not module
         )
         whys.add("pinned")
+    if _timed(module, transfer.call):
+        whys.add("timed")
     said = one_sentence(note for why, note in _NOTES.items() if why in whys)
     safety = Safety.UNSAFE if said else Safety.SAFE
     # Of moves in one statement, all change or none.
     return Fix(tuple(edits), safety if alike else Safety.SUGGESTION, _TITLE, said, elsewhere)
+
+
+def _timed(module: Module, node: cst.Call) -> bool:
+    """Say whether the turn reads a clock between a copy and the first run of a model."""
+    clock = clock_behind(module, node)
+    loop = next(iter(module.loops(node)), None)
+    return clock is not None and not any(
+        module.before(node, call) and module.before(call, clock) and is_model_call(module, call)
+        for call in (module.within(loop, cst.Call) if loop is not None else ())
+    )
 
 
 def _may_be_host(module: Module, transfer: Transfer) -> bool:

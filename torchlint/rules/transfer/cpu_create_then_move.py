@@ -12,7 +12,9 @@ tensor on the device or exchanges values with it. In steps and forwards also a l
 range, an array or a CPU tensor as index of a tensor on the device: it is made into a tensor and
 copied, and the host waits for that. Outside of steps and forwards only the direct form is reported,
 as an `info`, and not where it is known to run once, once in an epoch or behind an interval: at the
-top level, in a constructor, or in a function that is only called from such places.
+top level, in a constructor, or in a function that is only called from such places. An `info` is
+also a mask by which the next line takes elements, as that waits anyway, and what an evaluation
+makes once before a loop that runs a model in each turn (decoding).
 
 ## Setup
 ```python
@@ -144,6 +146,7 @@ from torchlint.semantic.uses.observers import (
     hooks_plain_operations,
     replaced,
 )
+from torchlint.semantic.uses.standing_waits import before_many_runs, waits_next
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
@@ -247,7 +250,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     }
     if module.is_within(made[0], transfer.source):
         if heat.hot or not runs_once(module, node):
-            severity = None if heat.hot else Severity.INFO
+            little = before_many_runs(module, node) or waits_next(module, node)
+            severity = None if heat.hot and little is None else Severity.INFO
             message = _OLD if is_sized_type(module, made[0]) else None
             fix = _fix(module, transfer, made[0]) or _placed(module, made[0])
             yield Hit(node, words, fix, severity, message=message)

@@ -167,8 +167,8 @@ BY_PARTS = (
     "before the loop."
 )
 WORKED_ON = (
-    "`{expr}` waits for the GPU every step, as other code than torch's works on the copy; the same "
-    "work on the device would spare the wait."
+    "`{expr}` waits for the GPU every step, as other code than torch's takes the copy; do what "
+    "torch can on the device, or copy the values of many turns at once."
 )
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device, and copy what "

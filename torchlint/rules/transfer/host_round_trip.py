@@ -128,6 +128,10 @@ rule = Rule(
     triggers=(b"from_numpy", b"tensor", b"Tensor", b"asarray"),
     runs="step",
 )
+FORCED = (
+    "`{expr}` leaves the GPU for a library that knows none, and comes back through `{back}`; do "
+    "what torch can on the device, and copy less, or once for the batch."
+)
 EQUIVALENTS = {
     array: name for name, arrays in ops.values("numpy").items() for array in arrays.split("/")
 }
@@ -162,6 +166,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         },
         fix=_fix(module, trip),
         severity=Severity.INFO if forced or is_compiled(module, node) else None,
+        message=FORCED if forced and function not in EQUIVALENTS else None,
     )
 
 

@@ -75,7 +75,9 @@ reuses the loop's own counter or adds `enumerate`. A number that is bound in eac
 and then is kept as a tensor and read where it is logged. A meter of the project whose class does no
 more than average is handed the tensor, and what it gives becomes a number where it is looked at; for
 any other meter that is only a suggestion, as it then holds a tensor, and so is all of it where
-several functions that hand back numbers read the device in the same step.
+several functions that hand back numbers read the device in the same step. The note says where a
+clock is read behind it, and of a progress bar which other read the step still waits for. In a loop
+of at most fifty turns nothing is logged more seldom.
 
 ## Measure
 Fifty small steps, on batches that are on the device beforehand; the logger is at its default level
@@ -115,17 +117,20 @@ from torchlint.rule import (
     wait_for,
 )
 from torchlint.semantic.data.per_step_use import (
+    LOG_EVERY,
     Sink,
     log_lines,
     logged_in,
     logging_call,
     read_before,
+    redraws_bar,
     shown_tensors,
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import made_in_turn, uses_of_number
-from torchlint.semantic.uses.standing_waits import waited_before
+from torchlint.semantic.uses.observers import clock_behind
+from torchlint.semantic.uses.standing_waits import turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -137,9 +142,12 @@ _LATER = (
     "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
     "it is logged."
 )
-_EVERY = 50
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
-_SELDOM = f"Only every {_EVERY}th step is logged, and what counts the calls as steps counts fewer."
+_SELDOM = (
+    f"Only every {LOG_EVERY}th step is logged, and what counts the calls as steps counts fewer."
+)
+
+_TIMED = "A clock read behind it no longer includes the wait."
 
 rule = Rule(
     __name__,
@@ -228,14 +236,24 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
     found = log_lines(module, call)
     if found is None:
         return None
-    edits = logged_every(_EVERY, found)
-    return Fix(edits, Safety.UNSAFE, f"Log every {_EVERY} steps", _SELDOM)
+    edits = logged_every(LOG_EVERY, found)
+    stays = [
+        each
+        for each in turn_waits(module, call, put_off=True)
+        if redraws_bar(module, call) and not any(module.is_within(each, n) for n in found.lines)
+    ]
+    notes = [
+        _SELDOM,
+        f"The step still waits for `{module.shown(stays[0])}`." if stays else "",
+        _TIMED if clock_behind(module, call) is not None else "",
+    ]
+    return Fix(edits, Safety.UNSAFE, f"Log every {LOG_EVERY} steps", one_sentence(notes))
 
 
 def _kept(module: Module, read: HostRead) -> Fix | None:
     """Keep what a meter averages on the device; where not all that looks at the meter is known,
     suggest the detached tensor for it."""
-    found = averaged_on_device(module, _EVERY, read, _SELDOM)
+    found = averaged_on_device(module, LOG_EVERY, read, _SELDOM)
     if found is not None:
         return found
     if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
@@ -262,7 +280,7 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
         return None
     if not detachable(module, read.tensor):
         return None
-    logs = logged_seldom(module, _EVERY, dict.fromkeys(uses.each_step, kind))
+    logs = logged_seldom(module, LOG_EVERY, dict.fromkeys(uses.each_step, kind))
     if logs is None:
         return None
     kept: cst.BaseExpression = detached(module, read.tensor)
@@ -270,5 +288,6 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
         kept = method_call(kept, "clone")
     reads = seldom_as_numbers(module, target, uses, kind)
     edits = (Replace(read.node, kept), *reads, *logs)
-    notes = [_SELDOM, _HELD] if logs else [_HELD]
+    notes = [_SELDOM if logs else "", _HELD]
+    notes.append(_TIMED if clock_behind(module, read.node) is not None else "")
     return Fix(edits, Safety.UNSAFE, "Read it where it is logged", one_sentence(notes))

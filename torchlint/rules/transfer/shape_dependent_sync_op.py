@@ -11,8 +11,9 @@ say so.
 Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without
 `num_classes`, and `repeat_interleave` by a tensor without `output_size`. Reads through a boolean
 mask, `nonzero` and `masked_select` synchronise as well; they are flagged where a loop within the
-step repeats them, for each image, row or class: the host then waits once per turn. Outside of such
-a loop the values are mostly needed.
+step repeats them, for each image, row or class: the host then waits once per turn. Where the
+turn waits for another value as well, that is an `info`. Outside of such a loop the values are
+mostly needed.
 
 ## Setup
 ```python
@@ -93,6 +94,7 @@ out = labelled(x, y)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -101,10 +103,11 @@ from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_h
 from torchlint.rules.transfer._gathers import only_counted, repeated_within_step
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.calls import Arguments, arguments_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.standing_waits import wait_that_stays
+from torchlint.semantic.uses.standing_waits import turn_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -112,10 +115,15 @@ _GATHER = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
     " loop; {alternative}."
 )
+_STAYS = (
+    "`{gather}` waits for the device to learn how many elements it gives; {alternative}. `{other}` "
+    "waits in each turn of the loop as well: only without both the step runs on."
+)
 _BOTH = (
     "{op} must know values on the host to size its result; {alternative}. `{other}` waits for the"
     " device as well: only without both the step runs on."
 )
+_POSITIONS = re.compile(r"(^|_)(index|indices|idxs?|ids|edges|faces|pairs)$")
 _ONE_HOT = "torch.nn.functional.one_hot"
 
 rule = Rule(
@@ -195,7 +203,12 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
         return
     words = {"gather": module.shown(node), "alternative": _instead(module, node)}
     fix = masked_fix(module, node) or _host_fix(module, node)
-    yield Hit(node, words, fix, severity=Severity.WARNING, message=_GATHER)
+    others = turn_waits(module, node)
+    if not others or fix is not None:
+        yield Hit(node, words, fix, severity=Severity.WARNING, message=_GATHER)
+    else:
+        words["other"] = module.shown(others[0])
+        yield Hit(node, words, severity=Severity.INFO, message=_STAYS)
 
 
 def _host_fix(module: Module, node: cst.CSTNode) -> Fix | None:
@@ -205,10 +218,26 @@ def _host_fix(module: Module, node: cst.CSTNode) -> Fix | None:
     return brought_to_host(module, found) if found is not None and node in found.passed else None
 
 
+def _positions(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a mask chooses among positions, as of the edges of a graph, or the same mask does
+    so beside it: a product would leave wrong ones."""
+    if not isinstance(node, cst.Subscript):
+        return False
+    home = module.parent(module.statement(node))
+    mask = node.slice[-1]
+    return any(
+        each.slice[-1].deep_equals(mask)
+        and _POSITIONS.search((dotted_text(each.value) or "").rpartition(".")[2])
+        for each in (module.within(home, cst.Subscript) if home is not None else ())
+    )
+
+
 def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     """Return what does without the number of elements."""
     if only_counted(module, node):
         return "only their number is used: sum the mask"
+    if _positions(module, node):
+        return "split all at once before the loop, by sizes that the host knows"
     if isinstance(node, cst.Subscript):
         return "torch.where or a product with the mask keeps the shape"
     return "keep the mask and use torch.where, or take a fixed number with topk"

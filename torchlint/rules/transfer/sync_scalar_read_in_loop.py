@@ -12,8 +12,8 @@ Flagged: such a read in a line that runs in every training step, forward pass or
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
 training steps and forward passes only. Where Python chooses by the value what runs next the finding
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice) or of
-a loop; silent where it ends a loop that goes over no batches
-(decoding, a solver). An action for an environment (`env.step(move.item())`) is
+a loop, or what a function tells its caller to decide by; silent where it ends a loop that goes over
+no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it.
 
 ## Setup
@@ -138,7 +138,7 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -158,6 +158,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._deferred_reads import (
     EVERY,
     SELDOM,
+    Deferred,
     kept_on_device,
     read_after_loop,
     read_as_one,
@@ -167,7 +168,7 @@ from torchlint.rules.transfer._deferred_reads import (
     shown_seldom,
 )
 from torchlint.semantic.data.per_step_use import read_before
-from torchlint.semantic.device.host_reads import HostRead, scalar_reads
+from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements
@@ -208,10 +209,11 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if for_environment(module, read.node) or once_per_episode(module, read.node):
             continue
-        if decides_to_go_on(module, read.node):
+        if decides_to_go_on(module, read.node) or _copied_next(module, read):
             continue
-        fix = _fix(module, read)
+        fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
+        fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
@@ -222,6 +224,15 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             why_hot=read.inside,
             cause=wait_for(module, read.tensor),
         )
+
+
+def _copied_next(module: Module, read: HostRead) -> bool:
+    """Say whether the same expression copies to the host what a slice or an index takes,
+    ``x[:n].tolist()``: that waits, and by then the slice waits for nothing more."""
+    method = module.parent(read.node)
+    call = module.parent(method) if isinstance(method, cst.Attribute) else None
+    copies = isinstance(call, cst.Call) and host_copy(module, call) is not None
+    return read.how in ("slice", "index") and copies
 
 
 def _needed(module: Module, read: HostRead) -> str | None:
@@ -241,21 +252,28 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-def _fix(module: Module, read: HostRead) -> Fix | None:
-    ways = (
-        kept_on_device,
-        read_after_loop,
-        read_where_used,
-        shown_seldom,
-        read_together,
-        read_once,
-    )
+_LATER = (kept_on_device, read_after_loop, read_where_used, shown_seldom)
+_TOGETHER = (read_together, read_once)
+
+
+def _first_of(
+    ways: tuple[Callable[[Module, HostRead], Deferred | None], ...], module: Module, read: HostRead
+) -> Fix | None:
     found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
-    if found is not None:
-        safety = Safety.UNSAFE if found.note else Safety.SAFE
-        return Fix(found.edits, safety, found.title, found.note)
-    averaged = averaged_on_device(module, EVERY, read, SELDOM)
-    return averaged or _element_fix(module, read) or read_at_once(module, read)
+    if found is None:
+        return None
+    safety = Safety.UNSAFE if found.note else Safety.SAFE
+    return Fix(found.edits, safety, found.title, found.note)
+
+
+def _at_once(module: Module, read: HostRead) -> Fix | None:
+    """Return the fix by which a read that stays in its step is made with others."""
+    return (
+        _first_of(_TOGETHER, module, read)
+        or averaged_on_device(module, EVERY, read, SELDOM)
+        or _element_fix(module, read)
+        or read_at_once(module, read)
+    )
 
 
 def _element_fix(module: Module, read: HostRead) -> Fix | None:

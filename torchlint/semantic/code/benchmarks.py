@@ -13,7 +13,9 @@ from torchlint.semantic.torch import names as torch_names
 _BENCH_WORDS = re.compile(
     r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)"
 )
-_TEST_PATH = re.compile(r"(^|/)(tests?/|conftest\.py$)")
+_TEST_PATH = re.compile(
+    r"(^|/)(tests?/|test(s|ing)?[_/](helpers?|util(ity|itie)?s?|fixtures?)/|conftest\.py$)"
+)
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 _HOLDS_TESTS = re.compile(
     r"^[^\S\n]*((async )?def test_|class Test|class \w+\(.*TestCase)|\bimport (pytest|unittest)\b"

@@ -24,6 +24,7 @@ from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -293,6 +294,8 @@ class LogLines:
     counted: bool
 
 
+LOG_EVERY = 50
+"""How seldom a step is logged where a fix decides."""
 _COUNTERS = ("step", "iteration", "step_number")
 
 
@@ -307,6 +310,8 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
     lines = _beside(module, call)
     if not lines or not isinstance(loop, cst.For) or not module.is_within(call, loop):
         return None
+    if (iteration_count(module, loop) or LOG_EVERY + 1) <= LOG_EVERY:
+        return None  # It would log nothing but its first step.
     if any(_counts(module, test) for test, _ in conditions_around(module, call, loop)):
         return None
     counter = steps_counted(module, loop, lines[0])

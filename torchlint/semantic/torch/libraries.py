@@ -20,6 +20,11 @@ HOST = frozenset(
     tomllib yacs yaml bs4 lxml pynvml requests wandb""".split()
 )
 """Packages and modules: a number, a text, an array or an object of theirs."""
+PREFETCHING = dict.fromkeys(
+    ("timm.data.create_loader", "timm.data.loader.create_loader"), "use_prefetcher"
+)
+"""Functions that make a loader which brings its batches to the device itself, and the keyword that
+switches this off."""
 NUMBERS = {
     "random.random": "float",
     "random.uniform": "float",

@@ -25,6 +25,7 @@ _NEEDS = ops.having("wants-graph")
 _CUTS = ops.having("cuts")
 _CALLEES = 2
 """Functions into which one is followed that a place calls."""
+_OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
 _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
@@ -78,10 +79,12 @@ def is_frozen(module: Module, model: cst.CSTNode) -> bool:
             if off and names & _looped(module, node):
                 return True
         elif isinstance(node, cst.Call):
-            callee = dotted_text(node.func) or ""
-            method = callee.rpartition(".")[2]
+            func = node.func
+            method = func.attr.value if isinstance(func, cst.Attribute) else dotted_text(func) or ""
             off = method == "requires_grad_" and _is_false(node.args)
-            if (off or _FREEZING.search(method)) and names & _words(module, node):
+            if off and names & _chained(module, node):
+                return True
+            if _FREEZING.search(method) and names & _words(module, node):
                 return True
             # ``for p in net.parameters(): p.detach_()``, as mean teachers do
             if (off or method == "detach_") and names & _looped(module, node):
@@ -102,6 +105,25 @@ def runs_without_graph(module: Module, loop: cst.CSTNode) -> bool:
         and all(no_grad(module, call) is not False for call in runs)
         and not differentiates(module, loop)
     )
+
+
+def switches_off(text: str) -> bool:
+    """Say whether a text switches the gradients of something off."""
+    return _OFF.search(text) is not None
+
+
+def _chained(module: Module, call: cst.Call) -> set[str]:
+    """Return the words of what a chain of methods around `call` begins with, and of the names that
+    get its result: ``self.net = hub.net.to(device).requires_grad_(False).eval()``."""
+    start: cst.BaseExpression = call
+    while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
+        start = start.func.value
+    end: cst.CSTNode | None = call
+    while isinstance(end, (cst.Call, cst.Attribute)):
+        above = module.parent(end)
+        end = above if not isinstance(above, cst.Arg) else None
+    targets = end.targets if isinstance(end, cst.Assign) else ()
+    return _words(module, start).union(*(_words(module, target) for target in targets))
 
 
 def _looped(module: Module, node: cst.CSTNode) -> set[str]:

@@ -27,6 +27,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import CRITERION, METRIC, SHOWING, called
+from torchlint.semantic.uses.gradients import switches_off
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import classes_behind, inferred, is_model_call
 from torchlint.semantic.values.params import bind
@@ -54,7 +55,6 @@ _GROWS = frozenset(("append", "extend", "insert", "appendleft", "setdefault"))
 _OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "index"}
 _BACK = frozenset(("backward", "manual_backward", "scale", "step", "minimize"))
 _TRAINS = re.compile(r"backward|step|train|optim|update|fit|learn|grad|loss", re.IGNORECASE)
-_OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
 _NOT_RUNS = ("forward", "__init__", "__call__", "generate")
 _FUEL = 500
 _DEEP = 3
@@ -764,4 +764,4 @@ def _silent(module: Module, cls: cst.ClassDef) -> bool:
 
 def _freezes(module: Module, cls: cst.ClassDef) -> bool:
     silent = _silent(module, cls)
-    return silent or _OFF.search(module.root.code_for_node(cls)) is not None
+    return silent or switches_off(module.root.code_for_node(cls))

@@ -75,8 +75,18 @@ def _leaves_loop(suite: cst.BaseSuite) -> bool:
 
 @question(yes="Python decides by `{0}`", no="Python decides nothing by `{0}`")
 def decides(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether Python chooses by a value which code runs next, also under another name."""
-    return bool(_tests_in_turn(module, node))
+    """Say whether Python chooses by a value which code runs next, also under another name, or
+    where a function hands back the truth value of a comparison."""
+    if _tests_in_turn(module, node):
+        return True
+    loops = set(module.loops(node))
+    return any(
+        isinstance(place, cst.Return)
+        and place.value is not None
+        and inferred(module, place.value).kind == "bool"
+        and loops.issubset(module.loops(place))
+        for place in destinations(module, node)
+    )
 
 
 def _tests_in_turn(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:

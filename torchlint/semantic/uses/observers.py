@@ -539,3 +539,24 @@ def stays_here(module: Module, call: cst.BaseExpression) -> bool:
     return (
         module.tree.owners[call] is not module.tree.root or reached_elsewhere(module, name) is False
     )
+
+
+CLOCKS = frozenset(
+    """time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic
+    time.monotonic_ns timeit.default_timer""".split()
+)
+
+
+@question(
+    yes="the same turn reads a clock behind it, in `{answer}`",
+    no="no clock is read behind it in the same turn",
+)
+def clock_behind(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the first reading of a clock behind a place in the innermost loop around it: what it
+    says changes where the host no longer waits there."""
+    loop = next(iter(module.loops(node)), None)
+    calls = module.within(loop.body, cst.Call) if loop is not None else ()
+    return next(
+        (call for call in calls if module.name(call.func) in CLOCKS and module.before(node, call)),
+        None,
+    )

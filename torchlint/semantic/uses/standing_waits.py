@@ -3,18 +3,25 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS
-from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.host_needs import decides, needed_at_once, sizes
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import CPU
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _STARTS_WORK = frozenset(("backward", "step"))
@@ -40,6 +47,90 @@ def waits_beside(module: Module, node: cst.CSTNode) -> tuple[cst.Call, ...]:
         and _makes_a_number(module, call)
         and _in_each_turn(module, call, loops[0])
     )
+
+
+@question(
+    yes="each turn of the loop waits for the device in `{answer}` as well",
+    no="nothing else in the turn of the loop is known to wait for the device",
+)
+def turn_waits(
+    module: Module, node: cst.CSTNode, *, put_off: bool = False
+) -> tuple[cst.BaseExpression, ...]:
+    """Return the other reads of the device, and copies to the host, that each turn of the innermost
+    loop around `node` makes; with `put_off` also those that could be made after the loop, else only
+    what the host needs in that very turn."""
+    loops = module.loops(node)
+    if not loops or not isinstance(loops[0], (cst.For, cst.While)):
+        return ()
+    own = module.small_statement(node) or node
+    return tuple(
+        call
+        for call in module.within(loops[0].body, cst.Call)
+        if not module.is_within(call, own)
+        and module.loops(call)[0] is loops[0]
+        and _in_each_turn(module, call, loops[0])
+        and _waits(module, call, put_off)
+    )
+
+
+@question(
+    yes="`{answer}` runs a model again and again behind it",
+    no="no loop behind it runs a model again and again",
+)
+def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the loop of the same function that runs a model in each turn, as decoding does, where
+    a place comes before it, once, and nothing is trained there."""
+    function = module.function(node)
+    if function is None or module.loops(node) or heat_of(module, node).grade is not Grade.EVAL:
+        return None
+    return next(
+        (
+            loop
+            for loop in module.within(function.body, cst.For, cst.While)
+            if module.before(node, loop)
+            and loop_kind(module, loop) is LoopKind.OTHER
+            and runs_model(module, loop)
+        ),
+        None,
+    )
+
+
+@question(
+    yes="`{answer}` waits for the device right behind it",
+    no="the next statement is not known to wait for the device",
+)
+def waits_next(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the read in the next statement that takes what the mask selects to which `node` is
+    bound: it waits for the device to learn how many elements there are."""
+    line = module.statement(node)
+    home, assign = module.parent(line), module.small_statement(node)
+    lines = home.body if isinstance(home, cst.IndentedBlock) else ()
+    at = next((i for i, each in enumerate(lines) if each is line), len(lines))
+    names = module.names_in(assign.targets[0].target) if isinstance(assign, cst.Assign) else ()
+    return next(
+        (
+            other
+            for following in lines[at + 1 : at + 2]
+            for other in module.within(following, cst.Subscript)
+            if not isinstance(module.parent(other), cst.AssignTarget)
+            and any(_masks(module, part, names) for part in other.slice)
+        ),
+        None,
+    )
+
+
+def _masks(module: Module, part: cst.SubscriptElement, names: Iterable[str]) -> bool:
+    index = part.slice.value if isinstance(part.slice, cst.Index) else None
+    if not isinstance(index, cst.Name) or index.value not in names:
+        return False
+    mask = inferred(module, index)
+    return mask.tensor and mask.dtype == "bool" and mask.device != CPU
+
+
+def _waits(module: Module, call: cst.Call, put_off: bool) -> bool:
+    if any(read.how not in ("format", "print") for read in scalar_reads(module, call)):
+        return put_off or decides(module, call) or sizes(module, call)
+    return host_copy(module, call) is not None and (put_off or needed_at_once(module, call))
 
 
 def _makes_a_number(module: Module, call: cst.Call) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.torch import dtypes, libraries, ops
 from torchlint.semantic.values import methods, plain, sharing
 from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
@@ -109,6 +109,8 @@ class Functions:
             return NDARRAY
         if name in ("copy.deepcopy", "copy.copy") and args:
             return args[0]
+        if name in libraries.PREFETCHING:
+            return self._prefetching(name, node)
         if name == "random.choice" and args:
             return self.element(args[0])
         if (
@@ -117,6 +119,15 @@ class Functions:
             and root in ("tqdm", "itertools", "rich", "fastprogress", "torchlint")
         ):
             return args[0]
+        return None
+
+    def _prefetching(self, name: str, node: cst.Call) -> Value | None:
+        """Return a loader that brings its batches to the device, unless a keyword may keep it from
+        doing so; of ``**more`` any call in the file may give that keyword."""
+        handed_on = any(arg.star == "**" for arg in node.args)
+        args = self.values.tree.nodes(cst.Arg) if handed_on else node.args
+        if prefetches(name, args):
+            return Value("loader", device=ACCEL, node=node, name=name)
         return None
 
     def _builtin(self, name: str, args: list[Value]) -> Value | None:
@@ -356,6 +367,14 @@ class Functions:
         if value.items:
             return join_all(list(value.items))
         return value.item if value.item is not None else UNKNOWN
+
+
+def prefetches(name: str, args: Iterable[cst.Arg]) -> bool:
+    """Say whether no argument may keep a function's loader from bringing its batches to the
+    device."""
+    word = libraries.PREFETCHING[name]
+    said = [arg.value for arg in args if arg.keyword is not None and arg.keyword.value == word]
+    return all(isinstance(value, cst.Name) and value.value == "True" for value in said)
 
 
 def _passed(*values: Value) -> str | None:

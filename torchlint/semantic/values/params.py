@@ -220,8 +220,8 @@ class Parameters:
         return found if found.kind == "dict" and found.keyed else None
 
     def _constructed(self, name: str, fuel: int) -> Value:
-        """Return the network on the host that all calls of a class of this file hand to its
-        constructor, where nobody else makes one."""
+        """Return the network or the tensor, on the host, that all calls of a class of this file
+        hand to its constructor, where nobody else makes one."""
         cls = self._values.scopes.tree.class_of(self._function)
         if cls is None:
             return UNKNOWN
@@ -234,7 +234,8 @@ class Parameters:
         found = [self._values.value(each, fuel - 1) for each in given if each is not None]
         if not found or len(found) != len(given) or self._elsewhere:
             return UNKNOWN
-        return join_all(found) if all(each.kind == "module" for each in found) else UNKNOWN
+        known = all(each.kind == "module" or (each.tensor and each.host) for each in found)
+        return join_all(found) if known else UNKNOWN
 
     def _from_elsewhere(self, param: cst.Param) -> Value:
         """Return the join of what calls in other files pass, of tensors and plain values, where

@@ -196,10 +196,14 @@ def _device(a: str | None, b: str | None) -> str | None:
 
 
 def _item(a: Value, b: Value) -> Value | None:
-    # An empty list says nothing of what is put into it later.
-    if a.items == () or b.items == ():
-        return b.item if a.items == () else a.item
+    # An empty list or dict says nothing of what is put into it later.
+    if _empty(a) or _empty(b):
+        return b.item if _empty(a) else a.item
     return None if a.item is None or b.item is None else join(a.item, b.item)
+
+
+def _empty(value: Value) -> bool:
+    return value.items == () or (value.keyed == () and value.item is None)
 
 
 def _items(a: tuple[Value, ...] | None, b: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
