@@ -19,7 +19,7 @@ from torchlint.profile.bounds import (
     saved,
     together,
 )
-from torchlint.profile.replay import Replay
+from torchlint.profile.replay import Dropped, Replay
 from torchlint.trace.columns import Ints, Trace
 from torchlint.trace.stream import read
 
@@ -79,7 +79,7 @@ def test_what_is_taken_out_together_saves_no_less(played: tuple[Trace, Replay]) 
     names = ("aten::to", "aten::item", "aten::mul")
     each = [(effect, effects.without(effect, rows(trace, name)))
             for effect in EFFECTS for name in names]  # fmt: skip
-    nothing = Recording(trace, Whole(replay.span))
+    nothing = Recording(replay, trace, Whole(replay.span))
     whole, found = bounds(replay, each, range(len(each)), nothing)
     assert whole == saved(replay, together(dropped for _, dropped in each))
     assert all(saved(replay, dropped) <= ceiling(replay, dropped) for _, dropped in each)
@@ -101,7 +101,7 @@ def test_of_two_that_hide_each_other_each_counts_once_the_other_is_mended(tmp_pa
     effects = Effects(trace, replay)
     each = [("wait", effects.without("wait", rows(trace, name)))
             for name in ("aten::first", "aten::second")]  # fmt: skip
-    for bound in bounds(replay, each, (0, 1), Recording(trace, Whole(replay.span)))[1]:
+    for bound in bounds(replay, each, (0, 1), Recording(replay, trace, Whole(replay.span)))[1]:
         assert isinstance(bound, Bound)
         assert bound.alone_ns <= 2_000
         assert bound.joint_ns == pytest.approx(300_000, abs=8_000)
@@ -128,7 +128,7 @@ def test_what_recording_took_is_no_part_of_a_bound(tmp_path: Path) -> None:
             for name in ("aten::loop", "aten::rest")]  # fmt: skip
     # A step without the profiler takes half as long; 4 us an event are sure.
     whole = Whole(replay.span // 2, 1, None, 4_000.0, 0.5)
-    joint, found = bounds(replay, each, (0, 1), Recording(trace, whole))
+    joint, found = bounds(replay, each, (0, 1), Recording(replay, trace, whole))
     assert [bound.recorded_ns for bound in found] == [900_000] * 2
     assert [bound.seen_ns for bound in found] == [900_000] * 2
     assert found[0].alone_ns == 900_000 - 91 * 4_000
@@ -137,12 +137,35 @@ def test_what_recording_took_is_no_part_of_a_bound(tmp_path: Path) -> None:
     assert joint == 1_800_000 - 102 * 4_000
     # Never below what is left where all became longer alike.
     dear = Whole(replay.span // 2, 1, None, 9_000.0, 0.5)
-    assert bounds(replay, each, (0,), Recording(trace, dear))[1][0].alone_ns == 450_000
+    assert bounds(replay, each, (0,), Recording(replay, trace, dear))[1][0].alone_ns == 450_000
 
 
 def test_of_a_device_nothing_is_taken_off(tmp_path: Path) -> None:
+    """The host's time in what is dropped becomes less, and what waits and work save stays."""
     trace, replay = looped(tmp_path, device=True)
-    each = [("host", Effects(trace, replay).without("host", rows(trace, "aten::loop")))]
-    dear = Recording(trace, Whole(replay.span // 2, 1, None, 4_000.0, 0.5))
-    (bound,) = bounds(replay, each, (0,), dear)[1]
-    assert (bound.alone_ns, bound.recorded_ns) == (900_000, None)
+    dropped = Effects(trace, replay).without("host", rows(trace, "aten::loop"))
+    whole = Whole(replay.span // 2, 1, None, 4_000.0, 0.5)
+    (bound,) = bounds(replay, [("host", dropped)], (0,), Recording(replay, trace, whole))[1]
+    assert (bound.alone_ns, bound.recorded_ns) == (900_000 - 91 * 4_000, 900_000)
+    waits = Dropped(dropped.waits, range(len(replay.work)), None)
+    (bound,) = bounds(replay, [("wait", waits)], (0,), Recording(replay, trace, whole))[1]
+    assert bound.recorded_ns is None
+
+
+def test_where_the_device_is_what_a_step_waits_for_the_host_saves_no_more(tmp_path: Path) -> None:
+    machine = Machine()
+    with machine.operator("aten::loop"):
+        for _ in range(10):
+            with machine.operator("aten::add"):
+                machine.host(10_000)
+            machine.launch(30_000)
+    with machine.operator("aten::item"):
+        machine.item("item")
+    trace = read(written(tmp_path / "t.json", machine.events))
+    replay = Replay(trace)
+    dropped = Effects(trace, replay).without("host", rows(trace, "aten::add"))
+    seen = saved(replay, dropped)
+    assert 0 < seen < 20_000  # of 100 us: the device is what takes long
+    recording = Recording(replay, trace, Whole(replay.span // 2, 1, None, 800.0, 0.5))
+    (bound,) = bounds(replay, [("host", dropped)], (0,), recording)[1]
+    assert bound.alone_ns == seen

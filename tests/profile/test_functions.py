@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.profile.divided import divided
 from tests.profile.test_join import SOURCES, Program
 from tests.trace.program import written
 from torchlint.profile.functions import FunctionCost, functions
 from torchlint.profile.live import Steps
 from torchlint.profile.output import run
 from torchlint.profile.places import Places
-from torchlint.trace.division import REST, Division
 from torchlint.trace.stream import read
 
 
@@ -39,10 +39,9 @@ def test_python_is_a_functions_own_without_operators_and_batches(tmp_path: Path)
     assert abs(found["<module>"] - 30_000) <= 500
 
 
-def told(rest: float, *costs: FunctionCost) -> str:
+def told(rest: int, *costs: FunctionCost) -> str:
     """Return what is said of functions, where of a step of 1 ms so much is Python's."""
-    host = {"operators": 1e6 - rest, REST: rest}
-    parts = Division(4, 1e6, host, None)
+    parts = divided(4, 1_000_000, {"operators": 1_000_000 - rest})
     steps = Steps((".",), ("t.py",), "optimizer", None, parts, functions=costs)
     return dict(run.rows(steps)).get("    most of it Python in", "")
 

@@ -421,8 +421,9 @@ def test_a_finding_about_the_wait_for_batches_names_what_they_go_into(tmp_path: 
     path = written(tmp_path / "t.json", machine.events, torchlint_marks=MARKS)
     found = joined_of(path, ("loader", finding(7, code="TL201")))
     trace = read(path)
-    lines = Lines(Places(trace, SOURCES), Replay(trace))
-    content = replace(shown(found, steps=PACE), loading=loading(lines, trace))
+    places = Places(trace, SOURCES)
+    lines = Lines(places, Replay(trace))
+    content = replace(shown(found, steps=PACE), loading=loading(lines, places))
     goes = "a batch goes into train.py:3 (70.0 %), train.py:8 (20.0 %)"
     asked = "torchlint profile . --sweep-workers --env A=1 -- train.py says whether workers help"
     assert f"  {goes}; {asked}" in list(bounded(content, found, color=False))

@@ -21,6 +21,7 @@ pytest.importorskip("msgspec")
 
 from jsonschema import validate
 
+from tests.profile.divided import divided
 from tests.verify.projects import MODEL as NET
 from tests.verify.verify_lab import Lab, Ran, doctor, fingerprint, left, warm
 from torchlint.cli.main import run
@@ -31,9 +32,10 @@ from torchlint.profile.live import Pace, Steps, doubts
 from torchlint.profile.output import json_report
 from torchlint.profile.output.run import rows, with_trace
 from torchlint.profile.running import Wanted
+from torchlint.profile.workers import Batch, Workers
 from torchlint.program.inside import launch, profiling
 from torchlint.program.machine.sandbox import landlock_abi
-from torchlint.trace.division import REST, Division
+from torchlint.trace.division import LOADING
 
 SCHEMA = Path(json_report.__file__).with_name("profile-report.schema.json")
 VERIFIED = Path(__file__).parents[1] / "verify" / "programs"
@@ -203,10 +205,11 @@ def test_the_text_names_lines(once: Once, capsys: pytest.CaptureFixture[str]) ->
 # Steps with the profiler and without
 
 
-def of_run(each: tuple[int, ...], profiled: float) -> Steps:
-    """Return a run whose steps took these times without the profiler, and under it another."""
+def of_run(each: tuple[int, ...], profiled: int, events: int = 0) -> Steps:
+    """Return a run whose steps took these times without the profiler, and under it another, with so
+    many events in each."""
     pace = Pace(each, (0,) * len(each), sum(each))
-    parts = Division(3, profiled, {"operators": profiled}, None)
+    parts = divided(3, profiled, {"operators": profiled}, events={"operators": events})
     return Steps((".",), ("train.py",), "optimizer", pace, parts)
 
 
@@ -226,21 +229,34 @@ def test_one_step_has_no_spread() -> None:
 @pytest.mark.parametrize(
     ("profiled", "events", "words"),
     [
-        (1_400_000, 9_000, ""),
-        (700_000, 9_000, ""),
-        (200_000, 9_000, "0.2 x as long under the profiler as without it: recording makes none"),
-        (16_000_000, 9_000, "16 x as long under the profiler as without it: many small operators"),
-        (16_000_000, 5_999, "16 x as long under the profiler as without it: other work on the"),
+        (1_400_000, 3_000, ""),
+        (700_000, 3_000, ""),
+        (200_000, 3_000, "0.2 x as long under the profiler as without it: recording makes none"),
+        (4_000_000, 1_500, "4 x as long under the profiler as without it: recording its 1,500 ev"),
+        (4_000_000, 1_400, "its 1,400 events explains 47 % of that, the rest is not explained;"),
     ],
 )
 def test_steps_that_differ_under_the_profiler_are_doubted(
-    profiled: float, events: int, words: str
+    profiled: int, events: int, words: str
 ) -> None:
-    found = " ".join(doubts(of_run((1_000_000,), profiled), "cpu", events))
+    found = " ".join(doubts(of_run((1_000_000,), profiled, events), "cpu"))
     assert words in found
     assert bool(found) == bool(words)
     assert ("--env OMP_NUM_THREADS=1" in found) == bool(words)
-    assert "OMP" not in " ".join(doubts(of_run((1_000_000,), profiled), "cuda", events))
+    assert ("not explained" in found) == (events == 1_400)
+    assert "OMP" not in " ".join(doubts(of_run((1_000_000,), profiled), "cuda"))
+
+
+@pytest.mark.parametrize(("timed", "words"), [(30.0, "timing the lines"), (10.0, "for data; ")])
+def test_workers_are_blamed_where_the_wait_for_data_grew(timed: float, words: str) -> None:
+    workers = Workers(2, 1, 10.0, 10, None, 1, timed, (), (Batch(0, 2, 0, 10, None),))
+    waiting = divided(3, 2_000_000, {LOADING: 600_000, "operators": 1_400_000})
+    of = dataclasses.replace(of_run((1_000_000,), 2_000_000), workers=workers, division=waiting)
+    (told,) = doubts(of, "cuda")
+    assert "it waited longer for data" in told
+    assert words in told
+    other = dataclasses.replace(of, division=divided(3, 2_000_000, {LOADING: 400_000}))
+    assert "data" not in " ".join(doubts(other, "cuda"))
 
 
 def test_what_recording_took_is_known_where_steps_became_longer() -> None:
@@ -261,10 +277,12 @@ def test_what_a_run_says_of_a_cpu_is_told_once() -> None:
     assert with_trace(None, [("events", "7")]) == [("events", "7")]
 
 
-@pytest.mark.parametrize(("loading", "words"), [(0, "no DataLoader seen"), (100_000, "0 (0.0 %)")])
+@pytest.mark.parametrize(
+    ("loading", "words"), [(0, "no DataLoader seen"), (100_000, "100 us (10.0 %)")]
+)
 def test_a_program_without_a_loader_waits_for_none(loading: int, words: str) -> None:
     pace = Pace((1_000_000,), (loading,), 1_000_000)
-    parts = Division(3, 1e6, {"waiting for data": 0.0, "operators": 1e6, REST: 0.0}, None)
+    parts = divided(3, 1_000_000, {"operators": 1_000_000})
     found = dict(rows(Steps((".",), ("train.py",), "optimizer", pace, parts)))
     assert found["  waiting for data"] == words
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.trace.program import steps, written
+from tests.trace.program import Machine, steps, written
 from torchlint.profile.replay import Replay
 from torchlint.trace.columns import Trace
 from torchlint.trace.division import Division, division
@@ -25,15 +25,33 @@ def divided(trace: Trace) -> Division:
     return found
 
 
-def test_both_sides_add_up_to_the_step(tmp_path: Path) -> None:
+def test_the_hosts_side_adds_up_to_the_step(tmp_path: Path) -> None:
     found = divided(read(written(tmp_path / "t.json", steps(4).events)))
     assert found.steps == 4
+    assert all(sum(part.host.values()) == part.time for part in found.each)
     assert sum(found.host.values()) == pytest.approx(found.step)
     assert found.device is not None
-    assert sum(found.device.values()) == pytest.approx(found.step)
-    assert found.device["computing"] == pytest.approx(300_000)  # three kernels a step
+    assert found.device["computing"] == 300_000  # three kernels a step
     assert found.host["waiting for the device"] > 0
     assert found.host["calls of the driver"] > 0
+    assert found.events["calls of the driver"] >= 3
+
+
+def test_the_work_of_a_step_counts_whenever_it_runs(tmp_path: Path) -> None:
+    """A step that waits for nothing is over long before what it launched."""
+    machine = Machine()
+    for number in range(3):
+        begun = machine.now
+        machine.launch(50_000)
+        machine.launch(7_000, name="Memcpy DtoD (Device -> Device)", cat="gpu_memcpy")
+        machine.event("user_annotation", f"ProfilerStep#{number}", begun, machine.now - begun)
+    found = divided(read(written(tmp_path / "t.json", machine.events)))
+    each = [part.device for part in found.each]
+    assert each == [each[0]] * 3
+    assert found.step < 20_000
+    assert found.device == {
+        "computing": 50_000, "copying alone": 7_000, "communicating alone": 0
+    }  # fmt: skip
 
 
 def test_a_trace_without_steps_is_not_divided(tmp_path: Path) -> None:
@@ -71,6 +89,11 @@ def test_a_step_of_a_cpu_is_data_operators_and_the_rest(tmp_path: Path) -> None:
         "waiting for data": 10_000,
         "operators": 25_000,
         "other work of the host": 65_000,
+    }
+    assert found.events == {
+        "waiting for data": 1,  # of two in one of two steps
+        "operators": 1,
+        "other work of the host": 2,
     }
 
 

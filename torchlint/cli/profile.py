@@ -29,6 +29,7 @@ from torchlint.report.kit.words import pluralise, size, visible
 if TYPE_CHECKING:
     from torchlint.base.finding import Finding
     from torchlint.cli.scope import Scope
+    from torchlint.profile.elsewhen import Elsewhen
     from torchlint.profile.growth import Growth
     from torchlint.profile.join import Costs, Found
     from torchlint.profile.lines import Lines
@@ -294,7 +295,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         measured = None if trace is None else _measured(ctx, given, trace, known, left)
         if measured is not None and measured.steps is not None and left is not None:
             device = "cuda" if left.device else "cpu"
-            worried = doubts(measured.steps, device, measured.events)
+            worried = doubts(measured.steps, device)
             found = replace(found, notes=(*found.notes, *worried))
         text = _rendered(given, _content(given, found, older, trace, known, measured))
     write_report(given["output_file"], text)
@@ -304,7 +305,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
 @dataclass(frozen=True, slots=True)
 class _Measured:
     """What a trace says of places and of findings, and a run of its steps; where the lines of
-    findings ran, if that is shown; how many events the training thread has."""
+    findings ran, if that is shown; places that ran only in steps of another kind."""
 
     on: Found
     costs: Costs
@@ -314,51 +315,70 @@ class _Measured:
     predicted: Predicted | None
     statements: tuple[Statement, ...]
     loading: tuple[Loading, ...]
-    events: int
+    aside: tuple[Elsewhen, ...]
 
 
 def _measured(
     ctx: click.Context, given: Given, trace: Trace, known: _Program, left: Recorded | None
 ) -> _Measured:
     from torchlint.profile.bounds import Whole
+    from torchlint.profile.elsewhen import elsewhen
     from torchlint.profile.growth import growth
     from torchlint.profile.join import Found
     from torchlint.profile.lines import Lines
-    from torchlint.profile.live import steps_of
+    from torchlint.profile.live import divided, steps_of
     from torchlint.profile.places import Places
     from torchlint.profile.predicted import predicted
     from torchlint.profile.replay import Replay
     from torchlint.profile.statements import loading, statements
     from torchlint.profile.waits import waits
+    from torchlint.trace.marks import recorded
     from torchlint.trace.threads import recorded_events
 
-    replay, places = Replay(trace), Places(trace, known.sources)
+    replay, everywhere = Replay(trace), Places(trace, known.sources)
+    parts = divided(trace, replay) if recorded(trace) else None
+    apart = parts is not None and bool(parts.odd)
+    places, span = everywhere, replay.span
+    if parts is not None and apart:
+        places, span = everywhere.within(parts.spans(trace, parts.usual)), parts.time
     lines = Lines(places, replay)
+    shown = lines
+    if apart and (trace.memory is not None or _tracked(given)):
+        shown = Lines(everywhere, replay)
     tracks: tuple[Track, ...] = ()
-    if given["perfetto"] is not None or given["output_format"] == "html":
+    if _tracked(given):
         from torchlint.profile.perfetto import of_findings
 
-        tracks = tuple(of_findings(lines, trace.columns, known.findings))
-    _write_perfetto(given, tracks, lines, trace)
+        tracks = tuple(of_findings(shown, trace.columns, known.findings))
+    _write_perfetto(given, tracks, shown, trace)
     steps = None
     if left is not None:
         workers = None if left.workers is None else left.workers.named(known.sources)
-        steps = steps_of(left, given["paths"], places, replay, workers, for_verify(ctx))
-    events = recorded_events(trace)
-    whole = Whole(replay.span) if steps is None else steps.whole(replay.span, len(events))
-    on = Found(replay, places, waits(replay, places, given["top"]), lines.each, whole)
+        steps = steps_of(left, given["paths"], places, parts, workers, for_verify(ctx))
+    events = len(places.looked_at(recorded_events(trace)))
+    whole = Whole(span) if steps is None else steps.whole(span, events)
+    on = Found(replay, places, waits(replay, places, given["top"], span), lines.each, whole)
+    costs = _costs(known, on, steps, left)
+    aside: tuple[Elsewhen, ...] = ()
+    if parts is not None and apart:
+        costs, aside = elsewhen(costs, known.effects, on, everywhere, parts)
     counts = left.counted if left is not None else None
     return _Measured(
         on,
-        _costs(known, on, steps, left),
+        costs,
         steps,
         tracks,
-        growth(trace, lines),
+        growth(trace, shown),
         None if counts is None else predicted(counts, known.sources),
-        statements(lines, replay.span),
-        loading(lines, trace),
-        len(events),
+        statements(lines, span),
+        loading(lines, places),
+        aside,
     )
+
+
+def _tracked(given: Given) -> bool:
+    """Say whether it is shown where lines of findings ran."""
+    return given["perfetto"] is not None or given["output_format"] == "html"
 
 
 def _costs(known: _Program, on: Found, steps: Steps | None, left: Recorded | None) -> Costs:
@@ -402,6 +422,7 @@ def _content(
         texts=known.texts,
         statements=measured.statements,
         loading=measured.loading,
+        aside=measured.aside,
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.trace.columns import Ints, Mask, Trace
-from torchlint.trace.intervals import Spans, covered, length, union
+from torchlint.trace.intervals import Spans, covered, length, union, within
 from torchlint.trace.loader import of_loaders
 from torchlint.trace.threads import recorded_events
 from torchlint.trace.window import step_marks
@@ -120,11 +120,13 @@ class Bound:
 
 
 class Effects:
-    """Takes out of a trace what mending statements would."""
+    """Takes out of a trace, or of the times of it that are looked at, what mending statements
+    would."""
 
-    def __init__(self, trace: Trace, replay: Replay) -> None:
+    def __init__(self, trace: Trace, replay: Replay, spans: Spans | None = None) -> None:
         self._trace = trace
         self._replay = replay
+        self._in = spans
         columns = trace.columns
         names = columns.name[replay.work]
         self._copy = np.isin(names, trace.named(_COPY))
@@ -136,12 +138,15 @@ class Effects:
         self._atens = [at for at, name in enumerate(trace.names) if name.startswith("aten::")]
 
     def without(self, effect: str, rows: Ints) -> Dropped:
-        """Return what an effect takes out.
+        """Return what an effect takes out, in the steps that are looked at.
 
         Args:
             effect: of a rule.
             rows: events of the host that are the statement's; what runs inside of them is too.
         """
+        return self._within(self._all(effect, rows))
+
+    def _all(self, effect: str, rows: Ints) -> Dropped:
         match effect:
             case "wait":
                 return self._moved(rows, self._read)
@@ -160,6 +165,22 @@ class Effects:
             case "memory":
                 return self._memory
         return Dropped()
+
+    def _within(self, dropped: Dropped) -> Dropped:
+        if self._in is None:
+            return dropped
+        replay, columns = self._replay, self._trace.columns
+        calls = within(self._in, columns.ts[replay.calls])
+        work = np.where(
+            replay.launched >= 0,
+            calls[np.maximum(replay.launched, 0)] if len(calls) else False,
+            within(self._in, columns.ts[replay.work]),
+        )
+        return Dropped(
+            [at for at in dropped.waits if calls[at]],
+            [at for at in dropped.work if work[at]],
+            None if dropped.host is None else _common(dropped.host, self._in),
+        )
 
     def _moved(self, rows: Ints, work: Mask) -> Dropped:
         """Drop waits, copies of a mask with the calls that start them, and the operators of torch
@@ -293,14 +314,14 @@ def ceiling(replay: Replay, dropped: Dropped) -> int:
 class Recording:
     """Takes off what recording took of what dropping saves.
 
-    Only the training thread's events count, and nothing is taken off where a device worked: it is
-    no slower for being recorded, and a time that is saved may be its.
+    Only the training thread's events count. A device is no slower for being recorded: where one
+    worked it is the host's time in what is dropped that becomes less.
     """
 
-    def __init__(self, trace: Trace, of: Whole) -> None:
+    def __init__(self, replay: Replay, trace: Trace, of: Whole) -> None:
+        self._replay = replay
         self._of = of
-        self._known = of.event > 0 and not trace.device().any()
-        rows = recorded_events(trace) if self._known else np.zeros(0, np.int64)
+        rows = recorded_events(trace) if of.event > 0 else np.zeros(0, np.int64)
         self._times: Ints = np.sort(trace.columns.ts[rows])
 
     def events(self, dropped: Dropped) -> int:
@@ -310,9 +331,20 @@ class Recording:
         first = np.searchsorted(self._times, dropped.host[0], side="left")
         return int((np.searchsorted(self._times, dropped.host[1], side="left") - first).sum())
 
-    def without(self, time: int, events: int) -> int:
-        """Return what a time is without the recording of events."""
-        return self._of.unrecorded(time, events) if self._known else time
+    def without(self, dropped: Dropped, time: int) -> int:
+        """Return what dropping saves without the recording of events, of what it saves with it."""
+        events = self.events(dropped)
+        if not events or dropped.host is None:
+            return time
+        if not len(self._replay.work):
+            return self._of.unrecorded(time, events)
+        host = self._of.unrecorded(length(dropped.host), events)
+        return min(time, host + saved(self._replay, Dropped(dropped.waits, dropped.work)))
+
+    def together(self, time: int, events: int, most: int) -> int:
+        """Return what dropping saves beside other things, without the recording of events that are
+        not in these: no more than so much of it is taken off."""
+        return max(time - most, self._of.unrecorded(time, events))
 
 
 def bounds(
@@ -337,11 +369,12 @@ def bounds(
         effect, dropped = each[at]
         others = together(other for place, (_, other) in enumerate(each) if place != at)
         seen, more = saved(replay, dropped), whole - saved(replay, others)
-        alone = recording.without(seen, recording.events(dropped))
-        joint = recording.without(more, events - recording.events(others))
+        alone = recording.without(dropped, seen)
+        only = events - recording.events(others)
+        joint = recording.together(more, only, seen - alone)
         found.append(Bound(alone, joint, effect, seen if alone < seen else None))
     most = max((bound.alone_ns for bound in found), default=0)
-    return max(recording.without(whole, events), most), found
+    return max(recording.without(everything, whole), most), found
 
 
 def _numbers(chosen: Mask) -> list[int]:

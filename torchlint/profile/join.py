@@ -61,6 +61,8 @@ class FindingCost:
             that is not in its bound.
         inclusive_ns: nanoseconds of the training thread in its statement, with all that it calls;
             None where the trace names no lines.
+        aside: what mending it saves at most of steps of another kind; None where its statement ran
+            in the others, or in none.
     """
 
     finding: Finding
@@ -73,6 +75,7 @@ class FindingCost:
     why: str = ""
     worker_ns: float | None = None
     inclusive_ns: int | None = None
+    aside: Aside | None = None
 
     @property
     def most_ns(self) -> int:
@@ -87,12 +90,23 @@ class FindingCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """What mending a finding saves at most of steps of another kind than the others; in
+    nanoseconds, None where that is not known. `whole` is what it is told as a part of, the time of
+    the steps of that kind."""
+
+    kind: str
+    alone_ns: int | None
+    whole: Whole
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
     """All findings, the most saving first; times in nanoseconds.
 
     `joint` is what mending all of them saves at most, `fixable` what mending those saves that
-    torchlint can mend, in a trace of `span`; they are told as parts of `whole`. `device` says
-    whether a device worked.
+    torchlint can mend, of steps that took `span` when they were recorded; they are told as parts of
+    `whole`. `device` says whether a device worked.
     """
 
     each: tuple[FindingCost, ...]
@@ -127,6 +141,11 @@ class Found:
     lines: Sequence[LineCost]
     whole: Whole
 
+    @property
+    def span(self) -> int:
+        """Return the nanoseconds of what is looked at, as it was recorded."""
+        return self.waits.span
+
 
 def joined(
     findings: Sequence[Finding],
@@ -145,7 +164,7 @@ def joined(
             trace does not show.
     """
     statements = _Statements(found, in_workers)
-    taken = Effects(found.places.trace, found.replay)
+    taken = Effects(found.places.trace, found.replay, found.places.spans)
     costs: list[FindingCost] = []
     dropped: list[Dropped] = []
     for finding in findings:
@@ -154,7 +173,7 @@ def joined(
         dropped.append(without)
     known = [at for at, cost in enumerate(costs) if not cost.why]
     effects_of = [(costs[at].effect, dropped[at]) for at in known]
-    recording = Recording(found.places.trace, found.whole)
+    recording = Recording(found.replay, found.places.trace, found.whole)
     joint, limits = _bounded(found.replay, effects_of, found.whole, recording)
     for at, bound in zip(known, limits, strict=True):
         costs[at] = replace(costs[at], bound=bound)
@@ -166,7 +185,7 @@ def joined(
         tuple(sorted(costs, key=ranked)),
         max(joint, fixable),
         fixable,
-        found.replay.span,
+        found.span,
         bool(len(found.replay.work)),
         found.whole,
     )
@@ -175,7 +194,7 @@ def joined(
 def _together(replay: Replay, each: Sequence[Dropped], recording: Recording) -> int:
     """Return what mending several findings saves at most."""
     dropped = together(each)
-    return recording.without(saved(replay, dropped), recording.events(dropped))
+    return recording.without(dropped, saved(replay, dropped))
 
 
 def _bounded(

@@ -84,10 +84,12 @@ class Lines:
         )
         self._main: Mask = self._columns.thread == training(places.trace)
         self._marks: Mask = of_marks(places.trace)
+        self._count = len(sites)
         self._lines = np.array([site.has_line for site in sites], dtype=np.bool_)
         self._holders = self._holding()
         costs = self._costs(sites)
-        order = sorted(range(len(costs)), key=lambda at: (-costs[at].most_ns, at))
+        ran = {*np.unique(self._of_row).tolist(), *np.unique(self._made_at).tolist()} - {NONE}
+        order = sorted(ran, key=lambda at: (-costs[at].most_ns, at))
         self._numbers = order
         self.each: tuple[LineCost, ...] = tuple(costs[at] for at in order)
 
@@ -113,7 +115,7 @@ class Lines:
         none did."""
         rows = _innermost(self._places, threads, times)
         of = np.where(rows >= 0, self._of_row[np.maximum(rows, 0)], NONE)
-        place = np.full(len(self._numbers) + 1, NONE)  # one more, for `NONE` at its end
+        place = np.full(self._count + 1, NONE)  # one more, for `NONE` at its end
         place[self._numbers] = np.arange(len(self._numbers))
         return place[of]
 
@@ -154,7 +156,7 @@ class Lines:
             inside &= columns.ts < ends[np.maximum(at, 0)]
         inside &= ~np.isin(self._of_row, self._of_row[rows])
         own = exclusive(columns, places.around)
-        found = _summed(self._of_row[inside], own[inside], len(self._numbers))
+        found = _summed(self._of_row[inside], own[inside], self._count)
         return np.array(found, dtype=np.int64)[self._numbers]
 
     @property

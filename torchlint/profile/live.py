@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import shlex
 import shutil
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,25 +16,24 @@ from typing import Any
 import numpy as np
 
 from torchlint.base.errors import OutputError, UsageError
+from torchlint.profile.account import EVENT, Account, account
 from torchlint.profile.bounds import Whole
 from torchlint.profile.functions import FunctionCost, functions
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.report import Summary
-from torchlint.profile.running import NO_STEP, Pace, Run, Wanted, pace_of, stepped
+from torchlint.profile.running import NO_STEP, Aside, Pace, Run, Wanted, stepped, usual_of
 from torchlint.profile.virtual_run import Counted, counted
 from torchlint.profile.workers import Workers, read
 from torchlint.program.command import Command
 from torchlint.program.machine.doctor import Doctor
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace
-from torchlint.trace.division import Division, division
+from torchlint.trace.columns import Trace
+from torchlint.trace.division import LOADING, Division, division
 
 _QUEUED = 0.1
 """Share of the time from which on it is told that the training thread waited for a core."""
-_RECORDING = 1_000.0
-"""Nanoseconds that recording an event takes at most: what steps became longer by beyond that was
-other work of the machine."""
 _SURE = 0.8
 """The part of what an event cost on the mean that each is taken to have cost: some cost less, as
 those of quick operators."""
@@ -42,8 +42,8 @@ _ANYWAY = 0.1
 share of the steps under the profiler may be so much of itself too little."""
 _DIFFERS = 1.5
 """From which ratio on, either way, a step under the profiler is another than without it."""
-_MANY = 2_000
-"""Events of a step from which on it is their recording that makes it longer."""
+_HALF = 0.5
+"""The part of what a step became longer by that explains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,10 @@ class Recorded:
     Args:
         traces: one of each rank, by rank.
         typed: the command.
-        pace: of the lowest rank's steps; None where the program ended before they were timed.
+        pace: of the lowest rank's steps, but those of another kind; None where the program ended
+            before they were timed.
+        aside: those of another kind.
+        event: nanoseconds that recording an event takes; None where that was not measured.
         device: the GPU's name; empty for a run on a CPU.
         boundary: what ends a step: "optimizer", "backward" or "batch".
         profiled: how many steps were.
@@ -66,6 +69,8 @@ class Recorded:
     traces: tuple[Path, ...]
     typed: tuple[str, ...]
     pace: Pace | None
+    aside: tuple[Aside, ...]
+    event: float | None
     device: str
     boundary: str
     profiled: int
@@ -106,10 +111,13 @@ def recorded(
         ledger = counted(root, cwd, command, wanted, doctor, show) if wanted.predict else None
         changed = warnings(root, before)
         busy = (doctor.host.busy,) if doctor.host.busy else ()
+        pace, aside = usual_of(found[0])
         yield Recorded(
             traces=tuple(Path(record["trace"]) for record in found),
             typed=command.typed,
-            pace=pace_of(found[0]),
+            pace=pace,
+            aside=aside,
+            event=found[0]["event_ns"],
             device=found[0]["device"],
             boundary=found[0]["boundary"],
             profiled=_profiled(found[0], wanted),
@@ -213,6 +221,8 @@ class Steps:
         workers: what the workers of its DataLoaders did; None where there were none.
         options: those of the run that `verify` has too, as words.
         functions: what the program's functions take themselves of the profiled steps.
+        aside: steps of another kind, of those without the profiler.
+        event: nanoseconds that recording an event takes, at most.
     """
 
     paths: tuple[str, ...]
@@ -223,6 +233,8 @@ class Steps:
     workers: Workers | None = None
     options: tuple[str, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
+    aside: tuple[Aside, ...] = ()
+    event: float = EVENT
 
     @property
     def slower(self) -> float | None:
@@ -232,30 +244,40 @@ class Steps:
             return None
         return self.division.step / self.pace.step
 
+    @property
+    def account(self) -> Account | None:
+        """Return what a step goes into without the profiler; None where nothing was profiled."""
+        if self.division is None:
+            return None
+        if self.pace is None:
+            return account(self.division, self.division.step, None, 0.0)
+        step = self.pace.step
+        event = self.event if self.division.step > step else 0.0
+        return account(self.division, step, statistics.fmean(self.pace.loading), event)
+
     def whole(self, span: int, events: int) -> Whole:
         """Return what bounds are compared with.
 
         Args:
             span: nanoseconds of the trace, where no step was timed without the profiler.
-            events: that the training thread has in it.
+            events: that the training thread has in it, in steps that are like the others.
         """
         if self.pace is None or self.division is None:
             return Whole(span)
-        step, steps = self.pace.step, self.division.steps
-        ns = round(min(step * steps, span))
-        longer = (self.division.step - (1 + _ANYWAY) * step) * steps
+        step, steps, time = self.pace.step, self.division.steps, self.division.time
+        ns = round(min(step * steps, time))
+        longer = time - (1 + _ANYWAY) * step * steps
         if longer <= 0 or not events:
             return Whole(ns, steps, step)
-        return Whole(
-            ns, steps, step, _SURE * min(longer / events, _RECORDING), (1 + _ANYWAY) * ns / span
-        )
+        event = _SURE * min(longer / events, self.event)
+        return Whole(ns, steps, step, event, (1 + _ANYWAY) * ns / time)
 
 
 def steps_of(
     left: Recorded,
     paths: tuple[str, ...],
     places: Places,
-    replay: Replay,
+    parts: Division | None,
     workers: Workers | None,
     options: tuple[str, ...],
 ) -> Steps:
@@ -264,48 +286,73 @@ def steps_of(
     Args:
         left: what the run left.
         paths: the program's files, as the user named them.
-        places: of the rank's events; replay: of its trace.
+        places: of the rank's events, in steps that are like the others.
+        parts: what its steps went into.
         workers: what the run's workers did, with files as the user named them.
         options: those of the run that `verify` has too.
     """
-    waiting = np.zeros(len(places.trace.columns.ts), dtype=np.bool_)
+    return Steps(
+        paths,
+        left.typed,
+        left.boundary,
+        left.pace,
+        parts,
+        workers,
+        options,
+        functions(places),
+        left.aside,
+        EVENT if left.event is None else min(left.event, EVENT),
+    )
+
+
+def divided(trace: Trace, replay: Replay) -> Division | None:
+    """Return what the steps of a trace went into; None where none is marked.
+
+    Args:
+        trace: one rank's.
+        replay: of it.
+    """
+    waiting = np.zeros(len(trace.columns.ts), dtype=np.bool_)
     waiting[replay.calls[replay.blocking]] = True
-    parts = division(places.trace, waiting)
-    own = functions(places)
-    return Steps(paths, left.typed, left.boundary, left.pace, parts, workers, options, own)
+    return division(trace, waiting)
 
 
-def doubts(of: Steps, device: str, events: int) -> tuple[str, ...]:
+def doubts(of: Steps, device: str) -> tuple[str, ...]:
     """Return what to be told where steps under the profiler are no longer those of the program.
 
     Args:
         of: what the run says of a step.
         device: "cuda" or "cpu".
-        events: of the host, in all steps that were profiled.
     """
-    slower = of.slower
-    if slower is None or 1 / _DIFFERS <= slower <= _DIFFERS:
+    slower, pace, parts = of.slower, of.pace, of.division
+    if slower is None or pace is None or parts is None or 1 / _DIFFERS <= slower <= _DIFFERS:
         return ()
-    each = events // (of.division.steps if of.division is not None else 1)
     asked = any("OMP_NUM_THREADS" in word for word in of.options)
     threads = "--env OMP_NUM_THREADS=1, " if device == "cpu" and not asked else ""
-    workers = of.workers is not None and of.workers.slower > _DIFFERS
-    because = (
-        "timing the lines of DataLoaders' workers makes batches longer"
-        if slower > 1 and workers
-        else "recording makes none faster, so those without it held more, as an evaluation, or "
-        "were disturbed"
-        if slower < 1
-        else f"many small operators make recording dear ({each:,} events a step), so that their "
-        "lines seem to take more than they do"
-        if each >= _MANY
-        else f"other work on the machine, as recording {each:,} events a step takes little"
-    )
+    shares = "what the host does" if parts.device is not None else "shares of the time"
     return (
-        f"a step took {slower:.2g} x as long under the profiler as without it: {because}; shares "
-        f"of the time may be wrong. Try {threads}a larger --warmup or --steps, and no other work "
-        "on the machine",
+        f"a step took {slower:.2g} x as long under the profiler as without it: "
+        f"{_because(of, pace, parts)}; {shares} may be told wrong. Try {threads}a larger --warmup "
+        "or --steps, and no other work on the machine",
     )
+
+
+def _because(of: Steps, pace: Pace, parts: Division) -> str:
+    """Return why a step took longer under the profiler, or shorter."""
+    longer = parts.step - pace.step
+    if longer < 0:
+        return "recording makes none faster, so those without it were disturbed"
+    loading = parts.host[LOADING] - statistics.fmean(pace.loading)
+    if loading >= _HALF * longer:
+        words = "it waited longer for data"
+        slow = of.workers is not None and of.workers.slower > _DIFFERS
+        return f"{words}, as timing the lines of DataLoaders' workers takes time" if slow else words
+    events = sum(parts.events.values())
+    share = of.event * events / longer
+    recording = f"recording its {events:,.0f} events"
+    if share >= _HALF:
+        return f"{recording} takes time, so that lines of many small operators seem to take more"
+    return f"{recording} explains {100 * share:.0f} % of that, the rest is not explained"
 
 
 def renamed(summary: Summary, left: Recorded) -> Summary:

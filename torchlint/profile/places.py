@@ -8,6 +8,7 @@ sequence number. The time that no call of a function explains is the function's 
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from torchlint.trace.columns import (
     Mask,
     Trace,
 )
+from torchlint.trace.intervals import Spans, within
 from torchlint.trace.marks import of_marks, statements
 from torchlint.trace.nest import nearest, parents
 from torchlint.trace.threads import backward, training
@@ -46,12 +48,13 @@ _STANDARD = sys.stdlib_module_names - _AMBIGUOUS
 class Places:
     """Finds the place of each event of the host.
 
-    `around` is the row of the event around each one, annotations left out; `backward` says which
-    events autograd runs.
+    `spans` are the times that are looked at, None where it is all of them; `around` is the row of
+    the event around each one, annotations left out; `backward` says which events autograd runs.
     """
 
     def __init__(self, trace: Trace, sources: Sources) -> None:
         self.trace = trace
+        self.spans: Spans | None = None
         self.sources = sources
         skipped = trace.device() | trace.of_cat(ANNOTATION, DEVICE_ANNOTATION)
         self.around: Ints = parents(trace, ~skipped)
@@ -62,6 +65,21 @@ class Places:
         self.backward: Mask = nearest(self.around, self._evaluated) != NONE
         self._recovery = Recovery(trace, sources, self.around)
         self._resolve(~skipped)
+
+    def within(self, spans: Spans) -> Places:
+        """Return the same of what began in some times: all else has no place."""
+        found = copy.copy(self)
+        outside = ~within(spans, self.trace.columns.ts)
+        found.spans = spans
+        found.at = np.where(outside, NONE, self.at)
+        found.made_at = np.where(outside, NONE, self.made_at)
+        return found
+
+    def looked_at(self, rows: Ints) -> Ints:
+        """Return those of some events that began in these times."""
+        if self.spans is None:
+            return rows
+        return rows[within(self.spans, self.trace.columns.ts[rows])]
 
     def of(self, row: int) -> Site:
         """Return the place of an event of the host."""

@@ -22,6 +22,7 @@ from torchlint.program.machine.environment import RUN_VARIABLE, child_environmen
 from torchlint.program.machine.processes import Child, signal_name, start
 from torchlint.program.machine.workspace import Workspace
 from torchlint.report.kit.words import pluralise
+from torchlint.trace.typical import odd
 
 PROFILING = "program.inside.profiling"
 COUNTING = "program.inside.counting"
@@ -89,8 +90,8 @@ class Pace:
 
     @property
     def step(self) -> float:
-        """Return the time of a step: of all together where there is a device, whose work the host
-        does not wait for."""
+        """Return the mean time of a step: of all together, as the host does not wait for the work
+        of a device."""
         return self.total / len(self.each)
 
     @property
@@ -270,18 +271,44 @@ def stepped(records: Sequence[Mapping[str, Any]]) -> int:
     return max((record["steps"] for record in records), default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A step of another kind than the others: nanoseconds, and what it did that they did not."""
+
+    time: int
+    why: tuple[str, ...]
+
+
 def pace_of(record: Mapping[str, Any]) -> Pace | None:
     """Return the steps of a process that were timed; None where it ended before."""
-    ends: Sequence[tuple[int, int, int, int]] = record["ends_ns"]
-    if record["total_ns"] is None or len(ends) < 2:
-        return None
-    pairs = list(pairwise(ends))
+    ends = record["ends_ns"]
+    timed = record["total_ns"] is not None and len(ends) > 1
+    return _pace(record, [False] * (len(ends) - 1)) if timed else None
+
+
+def usual_of(record: Mapping[str, Any]) -> tuple[Pace | None, tuple[Aside, ...]]:
+    """Return the same without the steps of another kind, and these."""
+    whole = pace_of(record)
+    if whole is None:
+        return None, ()
+    why = record["kinds"][1:]
+    other = odd(whole.each, whole.loading, why)
+    both = zip(whole.each, why, other, strict=True)
+    return _pace(record, other), tuple(Aside(time, tuple(did)) for time, did, far in both if far)
+
+
+def _pace(record: Mapping[str, Any], without: Sequence[bool]) -> Pace:
+    pairs = list(zip(pairwise(record["ends_ns"]), without, strict=True))
+
+    def differences(at: int, *, far: bool = False) -> tuple[int, ...]:
+        return tuple(after[at] - before[at] for (before, after), one in pairs if one == far)
+
     return Pace(
-        tuple(later[0] - earlier[0] for earlier, later in pairs),
-        tuple(later[1] - earlier[1] for earlier, later in pairs),
-        record["total_ns"],
-        batches=ends[-1][2] - ends[0][2],
-        waited=ends[-1][3] - ends[0][3],
+        differences(0),
+        differences(1),
+        record["total_ns"] - sum(differences(0, far=True)),
+        batches=sum(differences(2)),
+        waited=sum(differences(3)),
         threads=1 if record["device"] else record["threads"],
         cores=record["cores"],
     )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from torchlint.profile.lines import LineCost, Lines
-from torchlint.trace.columns import Trace
-from torchlint.trace.intervals import length, overlap
-from torchlint.trace.loader import of_loaders, waits
+from torchlint.profile.places import Places
+from torchlint.trace.intervals import length, overlap, union
+from torchlint.trace.loader import of_loaders
 
 HEAVY, ALL = 0.1, 0.95
 """Shares of what was recorded from which on a statement is told, and from which on it is as good as
@@ -79,11 +79,12 @@ class Loading:
     share: float
 
 
-def loading(lines: Lines, trace: Trace) -> tuple[Loading, ...]:
+def loading(lines: Lines, places: Places) -> tuple[Loading, ...]:
     """Return the lines that run in the waits for batches, as they do with `num_workers=0`, each
     without the functions of the program that it calls; the most costly first."""
-    rows = np.flatnonzero(of_loaders(trace))
-    whole = length(waits(trace))
+    columns = places.trace.columns
+    rows = places.looked_at(np.flatnonzero(of_loaders(places.trace)))
+    whole = length(union(columns.ts[rows], columns.end[rows]))
     if not whole:
         return ()
     own = lines.own_in(rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from torchlint.profile.bounds import saved
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
@@ -41,17 +43,20 @@ class Waits:
     rows: Ints
 
 
-def waits(replay: Replay, places: Places, played: int) -> Waits:
+def waits(replay: Replay, places: Places, played: int, span: int | None = None) -> Waits:
     """Find the places that wait, and play the trace without each.
 
     Args:
         replay: one rank's trace.
         places: its events' places.
         played: how many of those that wait longest are played.
+        span: the time that is looked at, in nanoseconds; all of it where it is not said.
     """
     frames = bool(places.trace.of_cat(PYTHON).any()) or recorded(places.trace)
     by_site: dict[Site, list[int]] = {}
-    for call in replay.blocking.tolist():
+    looked_at = np.isin(replay.calls, places.looked_at(replay.calls))
+    blocking = replay.blocking[looked_at[replay.blocking]]
+    for call in blocking.tolist():
         by_site.setdefault(places.of(int(replay.calls[call])), []).append(call)
     found = [(int(replay.waited[calls].sum()), site, calls) for site, calls in by_site.items()]
     found.sort(key=lambda row: -row[0])
@@ -61,6 +66,6 @@ def waits(replay: Replay, places: Places, played: int) -> Waits:
         if waited
     ]
     each.sort(key=lambda wait: (-(wait.alone or 0), -wait.waited))
-    joint = saved(replay, Dropped(waits=replay.blocking.tolist())) if each else 0
-    rows = replay.calls[replay.blocking[replay.waited[replay.blocking] > 0]]
-    return Waits(tuple(each), joint, replay.span, frames, rows)
+    joint = saved(replay, Dropped(waits=blocking.tolist())) if each else 0
+    rows = replay.calls[blocking[replay.waited[blocking] > 0]]
+    return Waits(tuple(each), joint, replay.span if span is None else span, frames, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchlint.trace.columns import Ints
+from torchlint.trace.columns import Ints, Mask
 
 Spans = tuple[Ints, Ints]
 
@@ -36,6 +36,16 @@ def covered(spans: Spans, times: Ints) -> Ints:
     inside = np.maximum(0, ends[np.maximum(at - 1, 0)] - times) * (at > 0)
     covered_: Ints = lengths[at] - inside
     return covered_
+
+
+def within(spans: Spans, times: Ints) -> Mask:
+    """Return which of some times lie in spans that lie apart."""
+    starts, ends = spans
+    if not len(starts):
+        return np.zeros(len(times), dtype=np.bool_)
+    at = np.searchsorted(starts, times, side="right") - 1
+    found: Mask = (at >= 0) & (times < ends[np.maximum(at, 0)])
+    return found
 
 
 def overlap(one: Spans, other: Spans) -> int:

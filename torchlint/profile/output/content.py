@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from torchlint.base.finding import Finding
 from torchlint.profile.bounds import Whole
+from torchlint.profile.elsewhen import Elsewhen
 from torchlint.profile.growth import Growth
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
@@ -40,6 +41,7 @@ class Content:
         texts: the files of the program by their names, for the code of findings and places.
         statements: that take much with all that they call.
         loading: what lines take of the waits for batches, in which they run.
+        aside: what ran only in steps of another kind.
     """
 
     report: Report
@@ -58,6 +60,7 @@ class Content:
     texts: Mapping[str, str] = field(default_factory=dict)
     statements: tuple[Statement, ...] = ()
     loading: tuple[Loading, ...] = ()
+    aside: tuple[Elsewhen, ...] = ()
 
     @property
     def shown(self) -> Rank:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchlint.profile.bounds import NEGLIGIBLE
-from torchlint.profile.join import LOADING, NO_LOADER, NOT_SEEN, Costs, FindingCost
+from torchlint.profile.join import LOADING, NO_LOADER, NOT_SEEN, Aside, Costs, FindingCost
 from torchlint.profile.live import Steps
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.forecast import of_finding
 from torchlint.profile.output.run import again, proof
-from torchlint.profile.output.table import measure, part, share, span
+from torchlint.profile.output.table import kind_words, measure, part, share, span
 from torchlint.profile.predicted import Predicted
 from torchlint.profile.statements import HEAVY
 from torchlint.report.kit.terminal import BOLD, paint
@@ -248,12 +248,23 @@ def unbounded_proof(cost: FindingCost, steps: Steps | None) -> str | None:
 
 def line_takes(cost: FindingCost, costs: Costs) -> str:
     """Return what the most costly line of a finding takes, and what its statement does with all
-    that it calls, where that is worth a word."""
+    that it calls, where that is worth a word; of one that ran only in steps of another kind what
+    mending it saves of these."""
+    if cost.aside is not None:
+        return f"; {aside(cost.aside)}"
     words = with_calls(cost, costs)
     if cost.most_ns >= NEGLIGIBLE * costs.span:
         own = f"its line takes {part(cost.most_ns, costs.recorded)}"
         words = ", ".join(filter(None, (own, words)))
     return f"; {words}" if words else ""
+
+
+def aside(of: Aside) -> str:
+    """Return what mending a finding saves of steps of another kind."""
+    of_what = f"{measure(of.whole)} under the profiler, of those {kind_words(of.kind)}"
+    if of.alone_ns is None:
+        return f"it ran in {of_what}"
+    return f"saves at most {part(of.alone_ns, of.whole)} of {of_what}"
 
 
 def with_calls(cost: FindingCost, costs: Costs) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchlint.base.finding import Finding
 from torchlint.profile.bounds import Whole
-from torchlint.profile.lines import HOT, LineCost, about
+from torchlint.profile.lines import HOT, LineCost, about, unruled
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.source import source
-from torchlint.profile.output.table import part, recorded
+from torchlint.profile.output.table import kind_words, part, recorded
 from torchlint.profile.output.waiting import place
 from torchlint.report.kit.terminal import BOLD, aligned, paint
 from torchlint.report.kit.words import DASH, digits, size, visible
@@ -30,17 +30,37 @@ def hot(found: Sequence[LineCost], content: Content, color: bool) -> Iterator[st
         content: what is shown.
         color: whether a terminal takes colours.
     """
+    title = "hot, no bound" if content.checked else "hot places"
+    yield from _section(title, found, content.recorded, content.unbounded, content, color)
+
+
+def hot_aside(content: Content, color: bool) -> Iterator[str]:
+    """Yield the section on hot places that ran only in steps of another kind, where there are
+    any; arguments as of `hot`."""
+    for one in content.aside:
+        found = list(unruled(one.lines, (), one.whole.ns))
+        title = f"hot, only in steps {kind_words(one.kind)}"
+        yield from _section(title, found, one.whole, content.findings, content, color)
+
+
+def _section(
+    title: str,
+    found: Sequence[LineCost],
+    whole: Whole,
+    findings: Sequence[Finding],
+    content: Content,
+    color: bool,
+) -> Iterator[str]:
     if not found:
         return
-    whole, top = content.recorded, content.top
+    top = content.top
     yield ""
-    title = "hot, no bound" if content.checked else "hot places"
     yield paint(
         f"{title}: above {100 * HOT:g} % of {recorded(whole)} by one of the times, which overlap",
         BOLD,
         color,
     )
-    cells = [hot_row(cost, whole, content.unbounded, content.texts) for cost in found[:top]]
+    cells = [hot_row(cost, whole, findings, content.texts) for cost in found[:top]]
     shown = filled(cells)
     yield from aligned([tuple(row[at] for at in shown) for row in (COSTS, *cells)])
     if len(found) > top:

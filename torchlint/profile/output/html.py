@@ -8,7 +8,9 @@ from typing import Any
 
 from torchlint.api import fix_changes
 from torchlint.base.finding import Finding
+from torchlint.profile.bounds import Whole
 from torchlint.profile.fleet import table
+from torchlint.profile.lines import LineCost
 from torchlint.profile.output import forecast, growing, inclusive, loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import (
@@ -24,7 +26,16 @@ from torchlint.profile.output.findings import (
 )
 from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
-from torchlint.profile.output.table import beside, part, part_of, recorded, rows, share, span
+from torchlint.profile.output.table import (
+    beside,
+    kind_words,
+    part,
+    part_of,
+    recorded,
+    rows,
+    share,
+    span,
+)
 from torchlint.profile.output.waiting import wait_row
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.timeline import Bar, Timeline
@@ -238,18 +249,23 @@ def _statements(content: Content) -> dict[str, Any] | None:
 
 
 def _places(content: Content) -> dict[str, Any]:
-    """Return the table of the most costly places, with the findings there, their shares those of
+    """Return the tables of the most costly places, with the findings there, their shares those of
     what was recorded; columns in which nothing was measured are left out."""
-    known, texts = content.findings, content.texts
-    cells = [
-        hot_row(cost, content.recorded, known, texts)
-        for cost in (content.lines or ())[: content.top]
+    found = [("Places that cost most", content.lines or (), content.recorded)]
+    found += [
+        (f"Places that ran only in steps {kind_words(one.kind)}", one.lines, one.whole)
+        for one in content.aside
     ]
+    return {"places": [_table(content, *each) for each in found if each[1]]}
+
+
+def _table(content: Content, title: str, lines: Sequence[LineCost], whole: Whole) -> dict[str, Any]:
+    cells = [hot_row(cost, whole, content.findings, content.texts) for cost in lines[: content.top]]
     kept = filled(cells)
     return {
-        "places_of": recorded(content.recorded),
-        "places_head": [COSTS[at] for at in kept],
-        "places": [[row[at] for at in kept] for row in cells],
+        "title": f"{title}, of {recorded(whole)}",
+        "head": [COSTS[at] for at in kept],
+        "rows": [[row[at] for at in kept] for row in cells],
     }
 
 

@@ -148,6 +148,14 @@ def _finding(cost: FindingCost, costs: Costs, content: Content) -> dict[str, Any
             "recorded_ns": bound.seen_ns,
         },
         "why": cost.why or None,
+        "aside": None
+        if cost.aside is None
+        else {
+            "kind": cost.aside.kind or None,
+            "alone_ns": cost.aside.alone_ns,
+            "whole_ns": cost.aside.whole.ns,
+            "steps": cost.aside.whole.steps,
+        },
         "worker_ns": cost.worker_ns,
         "inclusive_ns": cost.inclusive_ns,
         "cost": None if cost.cost is None else _line(cost.cost),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from torchlint.profile.bounds import Whole
 from torchlint.profile.join import Costs
+from torchlint.profile.lines import LineCost
 from torchlint.profile.output import forecast, growing, inclusive, loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import (
     Told,
+    aside,
     basis,
     batches,
     count,
@@ -21,7 +24,7 @@ from torchlint.profile.output.findings import (
 )
 from torchlint.profile.output.hot import COSTS, filled, hot_row
 from torchlint.profile.output.sentences import headline
-from torchlint.profile.output.table import Row, beside, recorded, rows
+from torchlint.profile.output.table import Row, beside, kind_words, recorded, rows
 from torchlint.profile.output.waiting import HEAD, wait_row
 from torchlint.profile.predicted import Predicted
 from torchlint.profile.waits import Waits
@@ -141,7 +144,9 @@ def _places(
 ) -> Iterator[str]:
     for told in found[:top]:
         one, words = told.cost.finding, forecast.of_finding(told.cost, predicted)
-        words = ", ".join(filter(None, (with_calls(told.cost, costs), words)))
+        of = told.cost.aside
+        seen = with_calls(told.cost, costs) if of is None else aside(of)
+        words = ", ".join(filter(None, (seen, words)))
         more = f" ({plain(words)})" if words else ""
         yield f"{_code(f'{one.filename}:{one.start.row}')} {one.code}{more}"
     if len(found) > top:
@@ -164,11 +169,17 @@ def _costly(content: Content) -> Iterator[str]:
     if content.recorded.steps is not None:
         yield f"Parts of {recorded(content.recorded)}."
         yield ""
-    known, texts = content.findings, content.texts
-    found = [
-        hot_row(cost, content.recorded, known, texts)
-        for cost in (content.lines or ())[: content.top]
-    ]
+    yield from _hot(content, content.lines or (), content.recorded)
+    for one in content.aside:
+        if one.lines:
+            yield ""
+            yield f"Only in steps {kind_words(one.kind)}, parts of {recorded(one.whole)}."
+            yield ""
+            yield from _hot(content, one.lines, one.whole)
+
+
+def _hot(content: Content, lines: Sequence[LineCost], whole: Whole) -> Iterator[str]:
+    found = [hot_row(cost, whole, content.findings, content.texts) for cost in lines[: content.top]]
     shown = filled(found)
     cells = [
         [_code(row[at]) if COSTS[at] == "statement" and row[at] else plain(row[at]) for at in shown]

@@ -5,24 +5,26 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterable, Iterator
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from torchlint.base.finding import Safety
+from torchlint.profile.account import Account
 from torchlint.profile.join import FindingCost
 from torchlint.profile.lines import HOT
 from torchlint.profile.live import Steps
 from torchlint.profile.output import loading
-from torchlint.profile.output.table import Row, share, span
+from torchlint.profile.output.table import Row, kind_words, share, span
 from torchlint.profile.running import Pace
 from torchlint.report.kit.words import pluralise
-from torchlint.trace.division import REST, Division
+from torchlint.trace.division import LOADING, REST, Division
+from torchlint.trace.typical import kind_of
 
 _BOTTLENECK = 0.3
 """Share of the steps from which on the host's own work is told by function."""
 _SAID = ("events", "span", "step", "waiting for data")
 """Rows of a trace of a CPU that those of its run stand for."""
-_LOADING = "waiting for data"
 _MOST = 3
 """Functions that are named."""
 
@@ -30,22 +32,23 @@ _MOST = 3
 def rows(of: Steps) -> Iterator[Row]:
     """Yield the rows of a run, before those of its trace.
 
-    Shares are of the profiled steps, times of those without the profiler: what it adds is not the
-    program's.
+    What the profiler adds is not the program's: times and shares are of a step without it.
     """
-    pace, parts = of.pace, of.division
+    pace, parts, account = of.pace, of.division, of.account
     if pace is not None:
         yield "step, without the profiler", f"{span(pace.step)} ({_spread(pace)})"
-    if parts is None:
+        yield from _aside([(one.time, one.why) for one in of.aside], len(pace.each))
+    if parts is None or account is None:
         return
-    whole = pace.step if pace is not None else parts.step
-    for side in (parts.host, parts.device or {}):
-        for name, time in side.items():
-            label = f"  the GPU {name}" if side is parts.device else f"  {name}"
-            cost = f"{span(whole * time / parts.step)} ({share(time, parts.step)})"
-            yield label, cost if name != _LOADING or _loads(of) else "no DataLoader seen"
-            if name == REST:
-                yield from _python(of, parts)
+    for name, time in account.host.items():
+        cost = f"{span(time)} ({share(time, account.step)})"
+        yield f"  {name}", cost if name != LOADING or _loads(of) else "no DataLoader seen"
+        if name == REST:
+            yield from _python(of, parts, account)
+    for name, time in (account.device or {}).items():
+        yield f"  the GPU {name}", f"{span(time)} ({share(time, account.step)})"
+    if account.busy is not None and account.busy > account.step:
+        yield "  the GPU is never idle", f"it has work for {span(account.busy)} in each step"
     if of.workers is not None:
         yield from loading.rows(of.workers)
     times = "" if of.slower is None else f", {of.slower:.2f} x as long"
@@ -53,6 +56,29 @@ def rows(of: Steps) -> Iterator[Row]:
         "step, under the profiler",
         f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): figures are of these",
     )
+    odd = [(part.time, part.why) for part in parts.odd]
+    yield from _aside(odd, parts.steps, " under the profiler")
+
+
+def _aside(
+    odd: Sequence[tuple[int, tuple[str, ...]]], usual: int, measured: str = ""
+) -> Iterator[Row]:
+    """Yield the steps of another kind than the others, one row for each kind.
+
+    Args:
+        odd: time and reasons of each.
+        usual: how many others there are.
+        measured: how, in words.
+    """
+    kinds: dict[str, list[int]] = {}
+    for time, why in odd:
+        kinds.setdefault(kind_of(why), []).append(time)
+    for kind, times in kinds.items():
+        each = f"{span(statistics.fmean(times))}{' on the mean' if len(times) > 1 else ''}"
+        yield (
+            f"  steps {kind_words(kind)}",
+            f"{len(times)} of {len(odd) + usual}, {each}{measured}: not counted",
+        )
 
 
 def with_trace(of: Steps | None, found: Iterable[Row]) -> list[Row]:
@@ -60,15 +86,18 @@ def with_trace(of: Steps | None, found: Iterable[Row]) -> list[Row]:
     a GPU the trace's own say what the run's said already."""
     if of is None:
         return list(found)
-    said = _SAID if of.division is not None and of.division.device is None else ()
+    parts = of.division
+    said = _SAID if parts is not None and parts.device is None else ()
+    if parts is not None and parts.odd:
+        said = (*said, "slowest step")
     return [*rows(of), *(row for row in found if row[0] not in said)]
 
 
-def _python(of: Steps, parts: Division) -> Iterator[Row]:
+def _python(of: Steps, parts: Division, account: Account) -> Iterator[Row]:
     """Yield the functions whose Python takes most, where Python is what the steps wait for."""
-    if parts.host[REST] < _BOTTLENECK * parts.step:
+    if account.host[REST] < _BOTTLENECK * account.step:
         return
-    whole = parts.step * parts.steps
+    whole = parts.time
     most = [each for each in of.functions[:_MOST] if each.python_ns >= HOT * whole]
     if most:
         yield (
@@ -83,7 +112,7 @@ def _loads(of: Steps) -> bool:
     """Say whether a DataLoader was seen."""
     timed = of.pace is not None and any(of.pace.loading)
     parts = of.division
-    return timed or of.workers is not None or (parts is not None and parts.host[_LOADING] > 0)
+    return timed or of.workers is not None or (parts is not None and parts.host[LOADING] > 0)
 
 
 def _spread(pace: Pace) -> str:
@@ -113,9 +142,26 @@ def again(of: Steps | None, option: str) -> str | None:
 
 def document(of: Steps) -> dict[str, Any]:
     """Return the same as plain values."""
-    pace, parts = of.pace, of.division
+    pace, parts, account = of.pace, of.division, of.account
     return {
         "boundary": of.boundary,
+        "step": None
+        if account is None
+        else {
+            "step_ns": account.step,
+            "host_ns": account.host,
+            "device_ns": account.device,
+            "busy_ns": account.busy,
+        },
+        "slower": of.slower,
+        "event_ns": of.event,
+        "other_kinds": [
+            *({"profiled": False, "step_ns": one.time, "why": one.why} for one in of.aside),
+            *(
+                {"profiled": True, "step_ns": part.time, "why": part.why}
+                for part in (parts.odd if parts is not None else ())
+            ),
+        ],
         "workers": loading.document(of.workers),
         "unprofiled": None
         if pace is None
@@ -129,8 +175,8 @@ def document(of: Steps) -> dict[str, Any]:
         else {
             "steps": parts.steps,
             "step_ns": parts.step,
-            "host_ns": dict(parts.host),
-            "device_ns": None if parts.device is None else dict(parts.device),
+            "host_ns": parts.host,
+            "device_ns": parts.device,
         },
         "functions": [dataclasses.asdict(each) for each in of.functions],
     }

@@ -2,37 +2,81 @@
 
 from __future__ import annotations
 
-from torchlint.profile.bounds import Whole
+from collections.abc import Iterator
+
+from torchlint.profile.account import Account
+from torchlint.profile.bounds import NEGLIGIBLE, Whole
 from torchlint.profile.live import Steps
 from torchlint.profile.output.table import share, span
 from torchlint.profile.report import Rank
 from torchlint.profile.waits import Waits
+from torchlint.trace.division import LOADING
+
+_NEVER = 0.95
+"""Share of a step from which on a device that works is what it waits for."""
+_MOST = 0.5
+"""Share of what a device is idle from which on waiting for data is what the step waits for."""
+_SAID = 0.01
+"""Share of a step below which the host's work of a kind is not said."""
 
 
 def headline(
     rank: Rank, waits: Waits | None, run: Steps | None = None, whole: Whole | None = None
 ) -> str:
     """Return what a reader should know first: how long a step takes, without the profiler where the
-    program was run, what the device does in it, and what all waits for it cost."""
-    of, parts = rank.figures, []
-    if run is not None and run.pace is not None:
-        parts.append(f"A step takes {span(run.pace.step)}")
-    elif of.steps.median is not None:
-        parts.append(f"A step takes {span(of.steps.median)}")
+    program was run, how long the device works for it, what it waits for, and what all waits for the
+    device cost."""
+    account = None if run is None else run.account
+    first = f"{'; '.join(_trace(rank) if account is None else _run(account))}."
+    if waits is None or not waits.each:
+        return first
+    joint = (whole or Whole(waits.span)).share(waits.joint)
+    if joint < NEGLIGIBLE:
+        return first
+    return (
+        f"{first} Without all waits for the device the run would be at most {share(joint, 1)} "
+        "shorter."
+    )
+
+
+def _run(of: Account) -> Iterator[str]:
+    if of.device is None or of.busy is None:
+        yield f"A step takes {span(of.step)}, without a GPU"
+        parts = sorted(of.host.items(), key=lambda part: -part[1])
+        told = [f"{name} {_percent(time, of)}" for name, time in parts if time >= _SAID * of.step]
+        yield f"it goes into {', '.join(told)}"
+        return
+    yield f"A step takes {span(of.step)}"
+    if of.busy >= of.step:
+        yield "the GPU is never idle"
     else:
-        parts.append(f"The trace spans {span(of.span)}")
+        yield f"the GPU works for {_percent(of.busy, of)} of it"
+    idle = of.step - of.busy
+    if of.busy >= _NEVER * of.step:
+        yield "the GPU is what it waits for"
+    elif of.host[LOADING] >= _MOST * idle:
+        yield f"data is what it waits for, {_percent(of.host[LOADING], of)}"
+    else:
+        yield "the host is what it waits for"
+
+
+def _percent(time: float, of: Account) -> str:
+    return f"{100 * time / of.step:.0f} %"
+
+
+def _trace(rank: Rank) -> Iterator[str]:
+    of = rank.figures
+    if of.steps.median is not None:
+        yield f"A step takes {span(of.steps.median)}"
+    else:
+        yield f"The trace spans {span(of.span)}"
     spent = of.temporal
     if spent is None:
-        parts.append("no GPU worked")
+        yield "no GPU worked"
     else:
-        parts.append(
+        yield (
             f"the GPU computes for {share(spent.compute, spent.total)} of the time and is idle for "
             f"{share(spent.idle, spent.total)}"
         )
     if of.loading and of.span and of.loading >= of.span / 100:
-        parts.append(f"{share(of.loading, of.span)} is waiting for data")
-    first = f"{'; '.join(parts)}."
-    if waits is None or not waits.each:
-        return first
-    joint = share((whole or Whole(waits.span)).share(waits.joint), 1)
-    return f"{first} Without all waits for the device the run would be at most {joint} shorter."
+        yield f"{share(of.loading, of.span)} is waiting for data"

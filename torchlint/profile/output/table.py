@@ -8,9 +8,17 @@ from torchlint.profile.bounds import Whole
 from torchlint.profile.report import Rank
 from torchlint.report.kit.words import DASH, digits, size
 from torchlint.trace.figures import Figures
+from torchlint.trace.typical import DATA, EVALUATION, PASS, SAVE
 
 Row = tuple[str, str]
 """What is measured, and its value."""
+_KINDS = {
+    EVALUATION: "that hold an evaluation",
+    DATA: "that take batches of another DataLoader",
+    SAVE: "that hold a save",
+    PASS: "that begin a new pass over the data",
+    "": "unlike the others",
+}
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 
 
@@ -52,6 +60,11 @@ def measure(whole: Whole) -> str:
 def recorded(whole: Whole) -> str:
     """Return the same of what was recorded, which a run's steps took under the profiler."""
     return measure(whole) + ("" if whole.steps is None else " under the profiler")
+
+
+def kind_words(kind: str) -> str:
+    """Return what tells steps of another kind from the others: ``that hold an evaluation``."""
+    return _KINDS[kind]
 
 
 def beside(now: Iterable[Row], before: Iterable[Row]) -> Iterator[tuple[str, str, str]]:

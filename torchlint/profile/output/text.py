@@ -9,8 +9,9 @@ from torchlint.profile.lines import unruled
 from torchlint.profile.output import forecast, growing, inclusive, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import bounded, unbounded
-from torchlint.profile.output.hot import hot
+from torchlint.profile.output.hot import hot, hot_aside
 from torchlint.profile.output.loading import loading
+from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import beside, rows, share, span
 from torchlint.profile.output.waiting import waiting
 from torchlint.profile.report import Rank, Report
@@ -31,12 +32,13 @@ def render(content: Content, color: bool = False) -> str:
         color: whether a terminal takes colours.
     """
     shown, older, top = content.shown, content.before, content.top
-    found = [paint(visible(_title(shown)), BOLD, color)]
+    answer = headline(shown, content.waits, content.steps, content.whole)
+    found = [paint(answer, BOLD, color), paint(visible(_title(shown)), BOLD, color)]
     if older is None:
         cells = run.with_trace(content.steps, rows(shown, top))
         found += aligned([(_label(name), visible(value)) for name, value in cells])
     else:
-        found[0] += paint(f", against {visible(older.path)}", DIM, color)
+        found[-1] += paint(f", against {visible(older.path)}", DIM, color)
         both = [("", "now", "before"), *beside(rows(shown, top), rows(older, top))]
         found += aligned([(_label(name), *map(visible, values)) for name, *values in both])
     found += [paint(words, BOLD, color) for words in growing.sentences(content.growth)]
@@ -62,6 +64,7 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     rest = list(unruled(content.lines or (), told, waits.span))
     yield from inclusive.section(content, color)
     yield from hot(rest, content, color)
+    yield from hot_aside(content, color)
     yield from loading(content, color)
     if costs is not None:
         yield from unbounded(content, costs)

@@ -14,6 +14,8 @@ import json
 import os
 import re
 import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from . import statement_marks
@@ -21,10 +23,15 @@ from .imports import after_import
 from .loader_workers import override
 from .recording import Recording
 from .statement_marks import Marks
+from .step_kinds import StepKinds, unusual
 from .worker_batches import FLAG, WorkerBatches, mark_main
 
 MARKS = "torchlint_marks"
 """What the table of marks is called in a trace."""
+STEPS = "torchlint_steps"
+"""What is called so in a trace says what steps did that others did not."""
+_EMPTY = "torchlint: an empty mark"
+_EMPTY_MARKS = 1_000
 _NAME = re.compile(rb'"name": ?"tl#(\d+)"')
 _PIECE = 1 << 20
 _current: Profiling | None = None
@@ -74,6 +81,13 @@ class Profiling(Recording):
         self.queued: int | None = None
         """Nanoseconds in which the training thread could have run in these steps, had it had a
         core."""
+        self.kinds = StepKinds()
+        self.timed: list[list[str]] = []
+        """What steps did that end at `ends`."""
+        self.marked: dict[int, list[str]] = {}
+        """The same of those that were profiled, by the number of their mark."""
+        self.event: float | None = None
+        """Nanoseconds that recording an event takes: an empty mark."""
         self.loaders: list[dict[str, Any]] = []
         """The DataLoaders that got another number of workers."""
 
@@ -82,6 +96,7 @@ class Profiling(Recording):
     def _hook(self) -> None:
         statement_marks.compiled_by(self.torch)
         super()._hook()
+        self.kinds.watch(self.torch)
         if "workers" in self.settings:
             self.loaders = override(self.settings["workers"])
         WorkerBatches(self.settings["out"], self.marks).watch()
@@ -93,12 +108,17 @@ class Profiling(Recording):
         self.profiler = None
         super()._forked()
 
+    def _before_batch(self, iterator: Any, caller: FrameType) -> None:
+        self.kinds.batch(iterator)
+
     # Steps
 
     def _step(self) -> None:
+        did = self.kinds.take()
         if self.steps == self.settle:
             self._sync()
         if self.settle <= self.steps <= self.timed_to:
+            self.timed.append(did)
             self._time()
         if self.steps == self.timed_to and not self.settings["steps"]:
             self._end()
@@ -107,6 +127,7 @@ class Profiling(Recording):
         elif self.steps == self.timed_to + 1:
             self._start()
         elif self.steps > self.timed_to + 1:
+            self.marked[self.steps - 1] = did
             self._go_on()
 
     def _time(self) -> None:
@@ -177,6 +198,7 @@ class Profiling(Recording):
         except Exception as error:
             self.trouble.append(f"the trace cannot be written: {type(error).__name__}: {error}")
         rank, world = self.rank()
+        timed, _ = self._unusual()
         cuda = self.settings["device"] == "cuda" and self.torch.cuda.is_initialized()
         self.write(
             {
@@ -186,6 +208,8 @@ class Profiling(Recording):
                 "total_ns": self.total,
                 "queued_ns": None if self.total is None else self.queued,
                 "ends_ns": self.ends,
+                "kinds": timed,
+                "event_ns": self.event,
                 "threads": self.torch.get_num_threads(),
                 "cores": _cores(),
                 "device": self.torch.cuda.get_device_name() if cuda else "",
@@ -203,16 +227,36 @@ class Profiling(Recording):
         if self.settings["memory"]:
             gc.collect()  # what only waits for the collector is given back while that is recorded
         self._sync()
+        self.event = _empty_mark()
         self.profiler.stop_trace()
         if self.steps == self.timed_to + 1:
             return
         raw = os.path.join(self.settings["out"], f"raw-{os.getpid()}")
         self.profiler.export_chrome_trace(raw)
         done = os.path.join(self.settings["out"], f"trace-{os.getpid()}.json")
-        with_table(raw, f"{done}.part", self.marks)
+        with_table(raw, f"{done}.part", self.marks, self._unusual()[1])
         os.remove(raw)
         os.replace(f"{done}.part", done)
         self.trace = done
+
+    def _unusual(self) -> tuple[list[list[str]], dict[int, list[str]]]:
+        """Return what steps did that others did not: those that were timed, one for each of `ends`,
+        and those that were profiled, by number."""
+        found = unusual([*self.timed[1:], *self.marked.values()])
+        timed = [[], *found[: len(self.timed) - 1]] if self.timed else []
+        return timed, dict(zip(self.marked, found[len(found) - len(self.marked) :], strict=True))
+
+
+def _empty_mark() -> float:
+    """Return the nanoseconds that a mark takes in which nothing is done, while the profiler
+    runs."""
+    from torch._C._profiler import _RecordFunctionFast
+
+    start = time.perf_counter_ns()
+    for _ in range(_EMPTY_MARKS):
+        with _RecordFunctionFast(_EMPTY):
+            pass
+    return (time.perf_counter_ns() - start) / _EMPTY_MARKS
 
 
 def _queued() -> int | None:
@@ -245,13 +289,15 @@ def _config() -> Any:
     return None
 
 
-def with_table(raw: str, path: str, marks: Marks) -> None:
-    """Write a trace once more, with the table of those marks that it holds before all else.
+def with_table(raw: str, path: str, marks: Marks, steps: Mapping[int, Sequence[str]]) -> None:
+    """Write a trace once more, with the table of those marks that it holds before all else, and
+    with what its steps did that others did not.
 
     Args:
         raw: the trace as the profiler wrote it, one object of JSON.
         path: where to write.
         marks: all of them.
+        steps: what each did, by number.
     """
     numbers: set[int] = set()
     with open(raw, "rb") as trace:  # noqa: PTH123
@@ -263,6 +309,7 @@ def with_table(raw: str, path: str, marks: Marks) -> None:
     with open(raw, "rb") as trace, open(path, "wb") as out:  # noqa: PTH123
         head = trace.read(_PIECE)
         opening = head.index(b"{") + 1
-        out.write(head[:opening] + f'"{MARKS}": {json.dumps(table)},'.encode() + head[opening:])
+        tables = f'"{MARKS}": {json.dumps(table)}, "{STEPS}": {json.dumps(steps)},'
+        out.write(head[:opening] + tables.encode() + head[opening:])
         while piece := trace.read(_PIECE):
             out.write(piece)
