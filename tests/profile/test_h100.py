@@ -1,6 +1,6 @@
 """What is said of three programs that ran on an H100, from their traces and their steps' times.
 
-The files in `h100` were made by `torchlint profile` on an NVIDIA H100 80GB (torch 2.11 for CUDA 13).
+The files in `h100` were made by `torchlint profile` on an NVIDIA H100 80GB (torch 2.11, CUDA 13).
 Of the traces what the reader reads was kept, times to a tenth of a microsecond, of the reports the
 steps without the profiler. mask makes a mask of 200 x 200 x 200 doubles on the host in each step,
 nanogpt is a small GPT in bfloat16, unet a U-Net of which one of five profiled steps held an

@@ -202,6 +202,64 @@ def test_the_text_names_lines(once: Once, capsys: pytest.CaptureFixture[str]) ->
     assert "with_stack" not in out
 
 
+# Steps of another kind
+
+EVALUATED = """\
+import time
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def evaluate(model, loader):
+    model.eval()
+    found = torch.zeros(0, 4)
+    with torch.no_grad():
+        for (x,) in loader:
+            found = torch.cat([found, model(x)])
+    time.sleep(2)
+    model.train()
+    return found
+
+
+held = DataLoader(TensorDataset(torch.randn(8, 16)), batch_size=2)
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(40):
+    loss = model(torch.randn(8, 16)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 5:
+        evaluate(model, held)
+"""
+
+
+def test_an_evaluation_between_two_steps_is_told_beside_the_others(lab: Profiled) -> None:
+    lab.write(train=EVALUATED)
+    kept = lab.root.parent / "kept.json"
+    options = ("--device", "cpu", "--output-format", "json", "--keep-trace", str(kept))
+    ran = lab.profile(".", *options, "--", "train.py")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    of = found["run"]
+    (aside,) = (each for each in of["other_kinds"] if each["why"])
+    assert aside["profiled"]
+    assert set(aside["why"]) == {"data", "evaluation"}
+    assert aside["step_ns"] > 2e9 > of["profiled"]["step_ns"]
+    assert 0 < of["event_ns"] <= 1_000
+    (grown,) = (one for one in found["findings"] if one["code"] == "TL603")
+    assert (grown["line"], grown["seen"], grown["bound"]) == (11, True, None)
+    assert grown["why"] == "the line ran only in steps of another kind"
+    assert grown["aside"]["kind"] == "evaluation"
+    assert 0 < grown["aside"]["alone_ns"] < grown["aside"]["whole_ns"] == aside["step_ns"]
+    lines = {line["line"]: line["calls"] for line in found["lines"] if line["file"]}
+    assert lines[23] == of["profiled"]["steps"]
+    assert not lines.keys() & set(range(7, 14))
+    trace = json.loads(kept.read_text())
+    assert trace["torchlint_steps"] == {"5": [], "6": ["data", "evaluation"], "7": []}
+
+
 # Steps with the profiler and without
 
 
