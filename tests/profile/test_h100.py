@@ -106,7 +106,7 @@ def test_how_long_a_gpu_works_does_not_depend_on_the_profiler(
     assert account.device is not None
     assert sum(account.device.values()) == pytest.approx(account.step)
     assert sum(account.host.values()) == pytest.approx(account.step)
-    assert ran.headline == f"{answer}; the host is what it waits for."
+    assert ran.headline.startswith(f"{answer}; the host is what it waits for.")
     # Each step launches the same work, whatever else it took.
     each = [sum(part.device.values()) for part in ran.division.usual if part.device is not None]
     assert max(each) <= (1.15 if name == "mask" else 1.005) * min(each)
@@ -122,10 +122,10 @@ def test_what_a_step_launched_that_ran_in_the_next_one_is_its_own(unet: Ran) -> 
 
 
 def test_a_step_that_held_an_evaluation_is_told_beside_the_others(unet: Ran) -> None:
-    assert [part.why for part in unet.division.odd] == [("evaluation",)]
-    assert unet.told["steps that hold an evaluation"] == (
-        "1 of 5, 689 ms under the profiler: not counted"
-    )
+    assert [part.why for part in unet.division.odd] == [("forward",)]
+    kind = "1 of 5 steps that run a model without gradients, as an evaluation does"
+    assert unet.told["not counted"] == f"{kind}: 689 ms, 88.0 % of the time"
+    assert unet.headline.endswith(f" That is without {kind}, which took most of the time.")
     assert unet.told["step, under the profiler"] == (
         "23.5 ms (4 steps, 1.57 x as long): figures are of these"
     )
@@ -151,7 +151,7 @@ def test_lines_of_the_evaluation_are_told_of_it(unet: Ran) -> None:
     found = waits(unet.replay, places, 0, parts.time)
     on = Found(unet.replay, places, found, lines, unet.steps.whole(parts.time, 0))
     _, (there,) = elsewhen(joined([], {}, on), {}, on, everywhere, parts)
-    assert there.kind == "evaluation"
+    assert there.kind == "forward"
     assert there.whole.ns == parts.odd[0].time
     files = {line.site.file for line in there.lines}
     assert "evaluate.py" in files

@@ -46,13 +46,15 @@ def test_what_a_step_did_that_others_did_not_makes_it_one_where_it_took_longer()
     assert kind_of(()) == ""
 
 
-def program(tmp_path: Path, evaluating: int | None, **meta: Any) -> list[tuple[str, ...]]:
+def program(
+    tmp_path: Path, evaluating: int | None, again: int | None = None, **meta: Any
+) -> list[tuple[str, ...]]:
     """Return what each of four steps did: a forward pass of three operators with a graph, and in
-    one of them, if any, two passes more without."""
+    one of them or two, if any, two passes more without."""
     machine = Machine()
     for number in range(4):
         begun = machine.now
-        for place in range(3 * (3 if number == evaluating else 1)):
+        for place in range(3 * (3 if number in (evaluating, again) else 1)):
             recorded = {"Sequence number": place} if place < 3 else {}
             machine.event("cpu_op", "aten::linear", machine.now, 1_000, **recorded)
             machine.host(1_000)
@@ -66,14 +68,15 @@ def program(tmp_path: Path, evaluating: int | None, **meta: Any) -> list[tuple[s
     return [part.why for part in found.each]
 
 
-def test_a_forward_pass_without_a_graph_is_an_evaluation(tmp_path: Path) -> None:
+def test_a_forward_pass_without_a_graph_is_seen(tmp_path: Path) -> None:
     found = program(tmp_path, 2, torchlint_marks={})
-    assert found == [(), (), ("evaluation",), ()]
+    assert found == [(), (), ("forward",), ()]
     assert program(tmp_path, None, torchlint_marks={}) == [()] * 4
+    assert program(tmp_path, 2, again=3, torchlint_marks={}) == [()] * 4  # the program's way
     assert program(tmp_path, 2) == [()] * 4  # not ours: nothing is known of it
 
 
 def test_the_recorder_tells_what_steps_did(tmp_path: Path) -> None:
     told = {"1": ["save"], "2": ["pass"], "3": []}
     found = program(tmp_path, 2, torchlint_marks={}, torchlint_steps=told)
-    assert found == [(), ("save",), ("evaluation", "pass"), ()]
+    assert found == [(), ("save",), ("pass", "forward"), ()]

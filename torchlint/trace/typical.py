@@ -15,7 +15,9 @@ TABLE = "torchlint_steps"
 """What is called so beside the events says what steps did that others did not."""
 EVALUATION, DATA, SAVE, PASS = "evaluation", "data", "save", "pass"
 """What that can be: see `torchlint.program.inside.step_kinds`."""
-KINDS = (EVALUATION, DATA, SAVE, PASS)
+FORWARD = "forward"
+"""What a trace shows: a model ran that autograd did not record."""
+KINDS = (EVALUATION, FORWARD, DATA, SAVE, PASS)
 """The same, the first that a step did being its kind."""
 _FAR = 2.0
 """A step that takes longer than so many times the median, or less than the median divided by it, is
@@ -70,9 +72,9 @@ def reasons(trace: Trace, numbers: Sequence[int], starts: Ints, ends: Ints) -> l
     table = trace.meta.get(TABLE)
     told = table if isinstance(table, dict) else {}
     found = [list(map(str, told.get(str(number), ()))) for number in numbers]
-    for at in _ungraphed(trace, starts, ends):
-        if EVALUATION not in found[at]:
-            found[at].insert(0, EVALUATION)
+    ungraphed = _ungraphed(trace, starts, ends)
+    for at in ungraphed if _FEW * len(ungraphed) <= len(numbers) else ():
+        found[at].append(FORWARD)
     return found
 
 

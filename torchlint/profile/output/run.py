@@ -37,7 +37,8 @@ def rows(of: Steps) -> Iterator[Row]:
     pace, parts, account = of.pace, of.division, of.account
     if pace is not None:
         yield "step, without the profiler", f"{span(pace.step)} ({_spread(pace)})"
-        yield from _aside([(one.time, one.why) for one in of.aside], len(pace.each))
+        odd = [(one.time, one.why) for one in of.aside]
+        yield from _aside(odd, len(pace.each), pace.total + sum(time for time, _ in odd))
     if parts is None or account is None:
         return
     for name, time in account.host.items():
@@ -57,27 +58,26 @@ def rows(of: Steps) -> Iterator[Row]:
         f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): figures are of these",
     )
     odd = [(part.time, part.why) for part in parts.odd]
-    yield from _aside(odd, parts.steps, " under the profiler")
+    yield from _aside(odd, parts.steps, sum(part.time for part in parts.each))
 
 
-def _aside(
-    odd: Sequence[tuple[int, tuple[str, ...]]], usual: int, measured: str = ""
-) -> Iterator[Row]:
+def _aside(odd: Sequence[tuple[int, tuple[str, ...]]], usual: int, whole: int) -> Iterator[Row]:
     """Yield the steps of another kind than the others, one row for each kind.
 
     Args:
         odd: time and reasons of each.
         usual: how many others there are.
-        measured: how, in words.
+        whole: the time of all of them.
     """
     kinds: dict[str, list[int]] = {}
     for time, why in odd:
         kinds.setdefault(kind_of(why), []).append(time)
     for kind, times in kinds.items():
-        each = f"{span(statistics.fmean(times))}{' on the mean' if len(times) > 1 else ''}"
+        each = f"{span(statistics.fmean(times))}{' each' if len(times) > 1 else ''}"
         yield (
-            f"  steps {kind_words(kind)}",
-            f"{len(times)} of {len(odd) + usual}, {each}{measured}: not counted",
+            "  not counted",
+            f"{len(times)} of {len(odd) + usual} steps {kind_words(kind)}: {each}, "
+            f"{share(sum(times), whole)} of the time",
         )
 
 

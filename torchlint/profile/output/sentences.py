@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from torchlint.profile.account import Account
 from torchlint.profile.bounds import NEGLIGIBLE, Whole
 from torchlint.profile.live import Steps
-from torchlint.profile.output.table import share, span
+from torchlint.profile.output.table import kind_words, share, span
 from torchlint.profile.report import Rank
 from torchlint.profile.waits import Waits
-from torchlint.trace.division import LOADING
+from torchlint.trace.division import LOADING, Division
 
 _NEVER = 0.95
 """Share of a step from which on a device that works is what it waits for."""
@@ -28,6 +28,8 @@ def headline(
     device cost."""
     account = None if run is None else run.account
     first = f"{'; '.join(_trace(rank) if account is None else _run(account))}."
+    if run is not None and run.division is not None:
+        first += _aside(run.division)
     if waits is None or not waits.each:
         return first
     joint = (whole or Whole(waits.span)).share(waits.joint)
@@ -36,6 +38,18 @@ def headline(
     return (
         f"{first} Without all waits for the device the run would be at most {share(joint, 1)} "
         "shorter."
+    )
+
+
+def _aside(of: Division) -> str:
+    """Return where the time went, where most of it went into steps of another kind."""
+    time, kinds = sum(part.time for part in of.odd), of.kinds
+    if time <= of.time:
+        return ""
+    most = max(kinds, key=lambda kind: sum(part.time for part in kinds[kind]))
+    return (
+        f" That is without {len(kinds[most])} of {len(of.each)} steps {kind_words(most)}, which "
+        "took most of the time."
     )
 
 

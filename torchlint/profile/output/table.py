@@ -8,12 +8,13 @@ from torchlint.profile.bounds import Whole
 from torchlint.profile.report import Rank
 from torchlint.report.kit.words import DASH, digits, size
 from torchlint.trace.figures import Figures
-from torchlint.trace.typical import DATA, EVALUATION, PASS, SAVE
+from torchlint.trace.typical import DATA, EVALUATION, FORWARD, PASS, SAVE
 
 Row = tuple[str, str]
 """What is measured, and its value."""
 _KINDS = {
     EVALUATION: "that hold an evaluation",
+    FORWARD: "that run a model without gradients, as an evaluation does",
     DATA: "that take batches of another DataLoader",
     SAVE: "that hold a save",
     PASS: "that begin a new pass over the data",
