@@ -338,9 +338,10 @@ def _measured(
     replay, everywhere = Replay(trace), Places(trace, known.sources)
     parts = divided(trace, replay) if recorded(trace) else None
     apart = parts is not None and bool(parts.odd)
-    places, span = everywhere, replay.span
+    places = everywhere
     if parts is not None and apart:
-        places, span = everywhere.within(parts.spans(trace, parts.usual)), parts.time
+        places = everywhere.within(parts.spans(trace, parts.usual))
+    span = replay.span if parts is None else parts.time
     lines = Lines(places, replay)
     shown = lines
     if apart and (trace.memory is not None or _tracked(given)):

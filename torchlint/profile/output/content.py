@@ -12,6 +12,7 @@ from torchlint.profile.growth import Growth
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
+from torchlint.profile.output.table import kind_words
 from torchlint.profile.predicted import Predicted
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.statements import Loading, Statement
@@ -96,7 +97,12 @@ class Content:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what is to be known about the traces, and about what is predicted."""
+        """Return what is to be known about the traces, and about what is predicted; where a trace
+        is read, which steps are left out of places and bounds: a run's report has rows of them."""
         older = self.against.notes if self.against is not None else ()
         predicted = self.predicted.doubts if self.predicted is not None else ()
-        return (*self.report.notes, *older, *predicted)
+        aside = [
+            f"steps {kind_words(one.kind)} ({one.whole.steps}) are left out of lines and bounds"
+            for one in (self.aside if self.steps is None else ())
+        ]
+        return (*self.report.notes, *older, *predicted, *aside)
