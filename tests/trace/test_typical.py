@@ -80,3 +80,6 @@ def test_the_recorder_tells_what_steps_did(tmp_path: Path) -> None:
     told = {"1": ["save"], "2": ["pass"], "3": []}
     found = program(tmp_path, 2, torchlint_marks={}, torchlint_steps=told)
     assert found == [(), ("save",), ("pass", "forward"), ()]
+    for strange in ({"1": 5, "2": ["other", 7]}, [], 3):
+        found = program(tmp_path, None, torchlint_marks={}, torchlint_steps=strange)
+        assert found == [()] * 4

@@ -70,8 +70,11 @@ def reasons(trace: Trace, numbers: Sequence[int], starts: Ints, ends: Ints) -> l
     if not recorded(trace):
         return [[] for _ in numbers]
     table = trace.meta.get(TABLE)
-    told = table if isinstance(table, dict) else {}
-    found = [list(map(str, told.get(str(number), ()))) for number in numbers]
+    rows = table if isinstance(table, dict) else {}
+    told = [rows.get(str(number)) for number in numbers]
+    found = [
+        [kind for kind in KINDS if kind in row] if isinstance(row, list) else [] for row in told
+    ]
     ungraphed = _ungraphed(trace, starts, ends)
     for at in ungraphed if _FEW * len(ungraphed) <= len(numbers) else ():
         found[at].append(FORWARD)
