@@ -43,6 +43,8 @@ FAMILIES = ("TL1", "TL2", "TL3", "TL4", "TL5", "TL6", "TL7", "TL8", "TL9")
 PROJECTS = ("waves", "stars")
 PACKAGED = {"tabnet": "pytorch_tabnet", "forecasting": "pytorch_forecasting"}
 """Programs of ``benchmarks/programs`` that need a package."""
+_WITHOUT = 4.0
+"""Without a GPU all limits are longer by this factor: a CPU that does other work is slow."""
 _GRACE = 15.0
 """Seconds for a process to end by itself."""
 
@@ -64,6 +66,11 @@ class Run:
     until: float
     log: Any = field(default=sys.stderr, repr=False)
 
+    @property
+    def factor(self) -> float:
+        """By what limits are multiplied."""
+        return 1.0 if self.device == "cuda" else _WITHOUT
+
     def wants(self, item: str) -> bool:
         """Say whether an item was asked for."""
         return not self.only or item.startswith(self.only)
@@ -77,7 +84,7 @@ class Run:
                 with the end of its standard error.
             subprocess.TimeoutExpired: it was ended.
         """
-        until = min(self.until, time.monotonic() + limit)
+        until = min(self.until, time.monotonic() + limit * self.factor)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
@@ -481,8 +488,8 @@ def main() -> int:
     names = names or [name for name in STAGES if name in given.stages]
     try:
         for name in names:
-            stop = min(until, time.monotonic() + STAGES[name].limit)
-            run = Run(given.device, given.quick, tuple(given.only), stop)
+            run = Run(given.device, given.quick, tuple(given.only), until)
+            run.until = min(until, time.monotonic() + STAGES[name].limit * run.factor)
             complete &= ask(book, name, run, digest, again=given.again)
     except KeyboardInterrupt:
         complete = False

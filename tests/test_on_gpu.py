@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(until: float = 60.0, only: tuple[str, ...] = ()) -> on_gpu.Run:
-    return on_gpu.Run("cpu", quick=True, only=only, until=time.monotonic() + until)
+    return on_gpu.Run("cuda", quick=True, only=only, until=time.monotonic() + until)
 
 
 def command(*words: str) -> list[str]:
