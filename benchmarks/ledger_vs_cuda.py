@@ -1,6 +1,7 @@
 """The virtual-CUDA ledger against a real GPU, program by program and line by line.
 
     python benchmarks/ledger_vs_cuda.py [--device virtual-cuda] [--only NAME ...] [--skip NAME ...]
+    python benchmarks/ledger_vs_cuda.py --keep RESULTS
 
 Runs the programs of ``tests/verify/ledger_cases.py`` and ``ledger_written.py`` twice, each time in
 a fork of a process that has imported torch and not touched the GPU: under the ledger, and on the
@@ -8,6 +9,9 @@ GPU under ``torch.cuda.set_sync_debug_mode("warn")`` with the profiler's memory 
 syncs of every line, and the bytes and staged copies of the whole program. Prints a line of JSON for
 each as it comes: ``{"item": name, "result": {...}}``; `on_gpu.py` keeps them. With virtual-cuda the
 ledger is compared with itself, which only shows that this runs. Exit code: 1 some differ, 4 no GPU.
+
+--keep puts what a GPU did, from a file of `on_gpu.py`, into ``tests/verify/ledger_observed.json``,
+which the ledger is tested against.
 
 What the debug mode does not see is not compared: waits that the program asks for
 (``torch.cuda.synchronize``, events), and copies into pageable memory with ``non_blocking=True``.
@@ -35,7 +39,13 @@ LIMIT = 60.0
 """Seconds for one run of one program."""
 UNSEEN = frozenset({"copy to pageable memory", "torch.cuda.synchronize", "Event.synchronize"})
 """Causes of syncs that the debug mode does not report. It does report a stream's."""
+OBSERVED = ROOT / "tests" / "verify" / "ledger_observed.json"
 _TOTALS = ("h2d_bytes", "d2h_bytes", "staged")
+_HEAD = ("gpu", "driver", "torch", "python", "date")
+_HOW = (
+    "torch.cuda.set_sync_debug_mode('warn') and the profiler's memory copies, each program in a "
+    "process of its own"
+)
 
 
 def forked(work: Callable[[], Any], limit: float = LIMIT) -> Any:
@@ -127,6 +137,34 @@ def compare(predicted: dict[str, Any], observed: dict[str, Any]) -> dict[str, An
     return {"agrees": agrees, "unavailable": "", "syncs": syncs, "bytes": totals}
 
 
+def keep(results: dict[str, Any], path: Path = OBSERVED) -> int:
+    """Put a run into the file of what GPUs did, in the place of one of the same GPU, torch and day;
+    return its number of programs."""
+    items = results["stages"]["ledger"]["items"]
+    seen = {}
+    for name, result in items.items():
+        observed = result.get("observed", {"unavailable": "not run"})
+        if not observed.get("unavailable"):
+            lines = [line for line in observed["lines"] if line["kind"] == "sync"]
+            syncs = {str(line["line"]): line["count"] for line in lines}
+            totals = {key: observed[key] for key in _TOTALS}
+            seen[name] = {"text": result["text"], "syncs": syncs, **totals}
+    head = {key: results[key] for key in _HEAD}
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    runs = [run for run in runs if any(run[key] != head[key] for key in ("gpu", "torch", "date"))]
+    text = ",\n".join(map(_run_text, [*runs, {**head, "how": _HOW, "programs": seen}]))
+    path.write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    return len(seen)
+
+
+def _run_text(run: dict[str, Any]) -> str:
+    """A run, a line for each program."""
+    head = [f"  {json.dumps(key)}: {json.dumps(run[key])}" for key in run if key != "programs"]
+    rows = [f"   {json.dumps(key)}: {json.dumps(each)}" for key, each in run["programs"].items()]
+    body = ",\n".join([*head, '  "programs": {\n' + ",\n".join(rows) + "\n  }"])
+    return f" {{\n{body}\n }}"
+
+
 def programs() -> dict[str, str]:
     """By name, the text of all programs."""
     from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING
@@ -152,7 +190,11 @@ def main() -> int:
     parser.add_argument("--device", choices=["cuda", "virtual-cuda"], default="cuda")
     parser.add_argument("--only", nargs="*", default=[], help="names of programs, or their start")
     parser.add_argument("--skip", nargs="*", default=[], help="names of programs")
+    parser.add_argument("--keep", type=Path, metavar="RESULTS", help="a file of on_gpu.py")
     args = parser.parse_args()
+    if args.keep is not None:
+        print(f"kept {keep(json.loads(args.keep.read_text(encoding='utf-8')))} programs")
+        return 0
     if args.device == "cuda" and not forked(_gpu):
         print("ledger_vs_cuda: torch sees no CUDA device", file=sys.stderr)
         return 4
