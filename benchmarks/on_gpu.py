@@ -179,9 +179,9 @@ def _ledger(run: Run, done: set[str]) -> Found:
 
 def _null(run: Run, done: set[str]) -> Found:
     words = ["--device", "cuda" if run.device == "cuda" else "cpu"]
-    if run.quick:
-        words += ["--pairs", "2", "--launches", "1", "--block-ms", "1", "--works", "host"]
-        words += ["--ways", "one"]
+    quick = "--pairs 2 --launches 1 --block-ms 1 --works host --ways one"
+    full = "--pairs 16 --launches 3 --ways remade one turns stopped"
+    words += (quick if run.quick else full).split()
     return _streamed(run, _script("null_control.py", *words), done)
 
 
@@ -248,7 +248,8 @@ def _rules(run: Run, done: set[str]) -> Found:
 
 def _bounds(run: Run, done: set[str]) -> Found:
     words = ["--json", "--device", "cuda" if run.device == "cuda" else "cpu", "--budget"]
-    words += ["25", "--pairs", "8", "--steps", "5"] if run.quick else ["90"]
+    small = [*"--pairs 8 --steps 5".split(), str(HERE / "programs" / "mask.py")]
+    words += ["20", *small] if run.quick else ["90"]
     if "bounds" not in done:
         yield "bounds", run.report(_script("bound_vs_verify.py", *words), 240)
 
