@@ -1,13 +1,13 @@
 """What `torchlint profile` promises of findings, against what `torchlint verify` measures of their
 fixes.
 
-    python benchmarks/bound_vs_verify.py [--keep NAME] [--pairs N] [PROGRAM]
+    python benchmarks/bound_vs_verify.py [--keep NAME | --json] [--pairs N] [--budget S] [PROGRAM]
 
 Profiles a program (``fixtures/bounds/train.py``) and verifies each of its fixes alone. A bound
 holds where it is not below what the fix surely saves, the lower end of the 95 % interval. On a GPU
 the waits of each line that the profile saw are compared with those that verify's ledger predicts.
-Prints both; --keep writes them to ``benchmarks/results/NAME.json``, with the GPU's name. Without a
-GPU only findings whose rule's effect costs a CPU something have a bound.
+Prints both, with --json as JSON; --keep writes them to ``benchmarks/results/NAME.json``, with the
+GPU's name. Without a GPU only findings whose rule's effect costs a CPU something have a bound.
 
 The exit code is 1 where a bound does not hold.
 """
@@ -110,23 +110,27 @@ def main() -> int:
     parser.add_argument("--keep", metavar="NAME", help="write the figures to results/NAME.json")
     parser.add_argument("--pairs", default="48", help="blocks of each fix that are timed")
     parser.add_argument("--steps", default="20", help="steps that are profiled")
+    parser.add_argument("--budget", default="900", help="seconds for the timing")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(args.program, folder)
         shared = ["--isolated", "-q", "--output-format", "json"]
         run = ["--", args.program.name]
-        profile = report(folder, "profile", ".", *shared, "--steps", args.steps, *run)
+        here = ["--device", args.device]
+        profile = report(folder, "profile", ".", *shared, *here, "--steps", args.steps, *run)
         each = ["--unsafe-fixes", "--ablation", "each", "--fail-on", "never"]
-        timed = ["--pairs", args.pairs, "--budget", "900"]
+        timed = [*here, "--pairs", args.pairs, "--budget", args.budget]
         verify = report(folder, "verify", ".", *shared, *each, *timed, *run)
         counted = report(
             folder, "verify", ".", *shared, *each, "--device", "virtual-cuda", *run
         )  # fmt: skip
     rows, counts = compared(profile, verify), waits(profile, counted)
-    for row in rows:
-        print(row)
-    for place, both in counts.items():
-        print(place, both)
+    if args.json:
+        print(json.dumps({"bounds": rows, "waits": counts}))
+    else:
+        print(*rows, *counts.items(), sep="\n")
     device = verify["env"]["device_name"] or "CPU"
     if args.keep:
         versions = {"torch": version("torch"), "torchlint": version("torchlint")}

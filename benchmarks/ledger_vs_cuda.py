@@ -1,74 +1,111 @@
-"""The virtual-CUDA ledger against a real GPU, construct by construct and line by line.
+"""The virtual-CUDA ledger against a real GPU, program by program and line by line.
 
-    python benchmarks/ledger_vs_cuda.py [--out FOLDER] [--only NAME ...]
+    python benchmarks/ledger_vs_cuda.py [--device virtual-cuda] [--only NAME ...] [--skip NAME ...]
+    python benchmarks/ledger_vs_cuda.py --keep RESULTS
 
-Runs the programs of ``tests/verify/ledger_cases.py`` and its training script twice, each time in a
-process of its own: under the ledger, and on the GPU under
-``torch.cuda.set_sync_debug_mode("warn")`` with the profiler's memory copies. Compares the syncs of
-every line, and the bytes and staged copies of the whole program. Writes
-``ledger-vs-cuda-<gpu>-<date>.json`` with the GPU's name and the versions. Without a GPU it ends
-with one line, exit 4.
+Runs the programs of ``tests/verify/ledger_cases.py`` and ``ledger_written.py`` twice, each time in
+a fork of a process that has imported torch and not touched the GPU: under the ledger, and on the
+GPU under ``torch.cuda.set_sync_debug_mode("warn")`` with the profiler's memory copies. Compares the
+syncs of every line, and the bytes and staged copies of the whole program. Prints a line of JSON for
+each as it comes: ``{"item": name, "result": {...}}``; `on_gpu.py` keeps them. With virtual-cuda the
+ledger is compared with itself, which only shows that this runs. Exit code: 1 some differ, 4 no GPU.
+
+--keep puts what a GPU did, from a file of `on_gpu.py`, into ``tests/verify/ledger_observed.json``,
+which the ledger is tested against.
 
 What the debug mode does not see is not compared: waits that the program asks for
-(``torch.cuda.synchronize``), and copies into pageable memory with ``non_blocking=True``. Copies
-that the GPU's first use makes are kept out by a warm-up.
+(``torch.cuda.synchronize``, events), and copies into pageable memory with ``non_blocking=True``.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import contextlib
 import json
-import platform
+import os
 import re
-import subprocess
+import select
+import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-UNSEEN = frozenset(
-    {"copy to pageable memory", "torch.cuda.synchronize", "Event.synchronize", "Stream.synchronize"}
-)
-"""Causes of syncs that the debug mode does not report."""
+sys.path.insert(0, str(ROOT))
 
-_RUN = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-import torch
-from torchlint.verify.inside.cuda_counts import CudaCounts
-from torchlint.program.inside.ledger import Ledger
-path, root, how = sys.argv[2:5]
-if how == "cuda":
-    x = torch.ones(4, 4, device="cuda")
-    (x @ x).sum().item()
-    torch.linalg.inv(x + torch.eye(4, device="cuda"))
-    torch.cuda.synchronize()
-recorder = Ledger(root) if how == "ledger" else CudaCounts(root)
-recorder.start()
-recorder.mark_step()
-text = open(path).read()
-names = {"__name__": "__main__"}
-exec(compile(text, path, "exec"), names)
-recorder.mark_step()
-recorder.stop()
-print(json.dumps(recorder.summary(1)))
-"""
+LIMIT = 60.0
+"""Seconds for one run of one program."""
+UNSEEN = frozenset({"copy to pageable memory", "torch.cuda.synchronize", "Event.synchronize"})
+"""Causes of syncs that the debug mode does not report. It does report a stream's."""
+OBSERVED = ROOT / "tests" / "verify" / "ledger_observed.json"
+_TOTALS = ("h2d_bytes", "d2h_bytes", "staged")
+_HEAD = ("gpu", "driver", "torch", "python", "date")
+_HOW = (
+    "torch.cuda.set_sync_debug_mode('warn') and the profiler's memory copies, each program in a "
+    "process of its own"
+)
+
+
+def forked(work: Callable[[], Any], limit: float = LIMIT) -> Any:
+    """Do some work in a fork of this process; return its result, which must be plain data.
+
+    What it prints goes to standard error. ``{"unavailable": reason}`` where it fails, or takes
+    longer than `limit` seconds.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        os.dup2(2, 1)
+        try:
+            answer = work()
+        except BaseException as error:
+            answer = {"unavailable": f"{type(error).__name__}: {error}"[:500]}
+        with os.fdopen(writing, "w") as out:
+            json.dump(answer, out)
+        os._exit(0)
+    os.close(writing)
+    text = b""
+    with os.fdopen(reading, "rb", buffering=0) as source:
+        while select.select([source], [], [], limit)[0]:
+            part = source.read(1 << 16)
+            if not part:
+                break
+            text += part
+        else:
+            os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    return {"unavailable": f"ended without an answer (status {status})"}
 
 
 def measure(text: str, how: str) -> dict[str, Any]:
-    """Run a program below the ledger ("ledger") or on the GPU ("cuda"); return the summary of its
-    one step."""
+    """Run a program below the ledger ("virtual-cuda") or on the GPU ("cuda"); return the summary of
+    its one step. In a process of its own, as the device is used and patched."""
+    import torch
+
+    from torchlint.api import ledger_rows
+    from torchlint.program.inside.ledger import Ledger
+    from torchlint.verify.inside.cuda_counts import CudaCounts
+
+    if how == "cuda":  # copies that the GPU's first use makes are kept out
+        x = torch.ones(4, 4, device="cuda")
+        (x @ x).sum().item()
+        torch.linalg.inv(x + torch.eye(4, device="cuda"))
+        torch.cuda.synchronize()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.py"
         path.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-c", _RUN, str(ROOT), str(path), folder, how]
-        done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        return {"unavailable": (done.stderr.strip().splitlines() or ["no output"])[-1], "lines": []}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        recorder = CudaCounts(folder) if how == "cuda" else Ledger(folder, ledger_rows())
+        recorder.start()
+        recorder.mark_step()
+        exec(compile(text, str(path), "exec"), {"__name__": "__main__"})  # noqa: S102
+        recorder.mark_step()
+        recorder.stop()
+    return recorder.summary(1)
 
 
 def _syncs(summary: dict[str, Any]) -> dict[int, int]:
@@ -79,12 +116,12 @@ def _syncs(summary: dict[str, Any]) -> dict[int, int]:
     return found
 
 
-def compare(name: str, predicted: dict[str, Any], observed: dict[str, Any]) -> dict[str, Any]:
+def compare(predicted: dict[str, Any], observed: dict[str, Any]) -> dict[str, Any]:
     """Put a program's two summaries side by side; "agrees" where every line and every total is the
-    same."""
+    same. What was not observed (None) is not compared."""
     gap = predicted.get("unavailable") or observed.get("unavailable")
     if gap:
-        return {"name": name, "agrees": False, "unavailable": gap, "syncs": {}, "bytes": {}}
+        return {"agrees": False, "unavailable": gap}
     ours, theirs = _syncs(predicted), _syncs(observed)
     syncs = {
         str(line): {"predicted": ours.get(line, 0), "observed": theirs.get(line, 0)}
@@ -92,55 +129,88 @@ def compare(name: str, predicted: dict[str, Any], observed: dict[str, Any]) -> d
     }
     totals = {
         key: {"predicted": predicted[key], "observed": observed[key]}
-        for key in ("h2d_bytes", "d2h_bytes", "staged")
+        for key in _TOTALS
+        if observed[key] is not None
     }
-    agrees = all(
-        pair["predicted"] == pair["observed"] for pair in (*syncs.values(), *totals.values())
-    )
-    return {"name": name, "agrees": agrees, "unavailable": "", "syncs": syncs, "bytes": totals}
+    pairs = (*syncs.values(), *totals.values())
+    agrees = all(pair["predicted"] == pair["observed"] for pair in pairs)
+    return {"agrees": agrees, "unavailable": "", "syncs": syncs, "bytes": totals}
+
+
+def keep(results: dict[str, Any], path: Path = OBSERVED) -> int:
+    """Put a run into the file of what GPUs did, in the place of one of the same GPU, torch and day;
+    return its number of programs."""
+    items = results["stages"]["ledger"]["items"]
+    seen = {}
+    for name, result in items.items():
+        observed = result.get("observed", {"unavailable": "not run"})
+        if not observed.get("unavailable"):
+            lines = [line for line in observed["lines"] if line["kind"] == "sync"]
+            syncs = {str(line["line"]): line["count"] for line in lines}
+            totals = {key: observed[key] for key in _TOTALS}
+            seen[name] = {"text": result["text"], "syncs": syncs, **totals}
+    head = {key: results[key] for key in _HEAD}
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    runs = [run for run in runs if any(run[key] != head[key] for key in ("gpu", "torch", "date"))]
+    text = ",\n".join(map(_run_text, [*runs, {**head, "how": _HOW, "programs": seen}]))
+    path.write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    return len(seen)
+
+
+def _run_text(run: dict[str, Any]) -> str:
+    """A run, a line for each program."""
+    head = [f"  {json.dumps(key)}: {json.dumps(run[key])}" for key in run if key != "programs"]
+    rows = [f"   {json.dumps(key)}: {json.dumps(each)}" for key, each in run["programs"].items()]
+    body = ",\n".join([*head, '  "programs": {\n' + ",\n".join(rows) + "\n  }"])
+    return f" {{\n{body}\n }}"
+
+
+def programs() -> dict[str, str]:
+    """By name, the text of all programs."""
+    from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING
+    from tests.verify.ledger_written import WRITTEN
+
+    found = {case.name: case.text for case in (*CASES, *WRITTEN)}
+    found["training"] = TRAINING.replace("PREPARE", PLAIN)
+    found["training, pinned"] = TRAINING.replace("PREPARE", PINNED)
+    return found
+
+
+def _gpu() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
 def main() -> int:
-    """Measure, print and keep."""
+    """Measure, and print as it comes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--only", nargs="*", default=[], help="names of programs")
+    parser.add_argument("--device", choices=["cuda", "virtual-cuda"], default="cuda")
+    parser.add_argument("--only", nargs="*", default=[], help="names of programs, or their start")
+    parser.add_argument("--skip", nargs="*", default=[], help="names of programs")
+    parser.add_argument("--keep", type=Path, metavar="RESULTS", help="a file of on_gpu.py")
     args = parser.parse_args()
-    import torch
-
-    if not torch.cuda.is_available():
+    if args.keep is not None:
+        print(f"kept {keep(json.loads(args.keep.read_text(encoding='utf-8')))} programs")
+        return 0
+    if args.device == "cuda" and not forked(_gpu):
         print("ledger_vs_cuda: torch sees no CUDA device", file=sys.stderr)
         return 4
-    sys.path.insert(0, str(ROOT))
-    from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING
+    import torch._dynamo  # noqa: F401 (an optimizer imports it: here once, not in each fork)
 
-    programs = [(case.name, case.text) for case in CASES]
-    programs += [("training", TRAINING.replace("PREPARE", PLAIN))]
-    programs += [("training, pinned", TRAINING.replace("PREPARE", PINNED))]
-    results = []
-    for name, text in programs:
-        if not args.only or name in args.only:
-            results.append(compare(name, measure(text, "ledger"), measure(text, "cuda")))
-            print(f"{'same' if results[-1]['agrees'] else 'DIFFERENT':10} {name}", flush=True)
-    gpu, date = torch.cuda.get_device_name(), datetime.date.today().isoformat()
-    agree = sum(result["agrees"] for result in results)
-    print(f"{agree} of {len(results)} programs agree on {gpu}")
-    content = {
-        "gpu": gpu,
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "python": platform.python_version(),
-        "date": date,
-        "agree": agree,
-        "programs": results,
-    }
-    slug = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
-    (args.out / f"ledger-vs-cuda-{slug}-{date}.json").write_text(
-        json.dumps(content, indent=1) + "\n"
-    )
-    return 0
+    only = re.compile("|".join(map(re.escape, args.only)))
+    differ = 0
+    for name, text in programs().items():
+        if name in args.skip or not only.match(name):
+            continue
+        predicted = forked(lambda text=text: measure(text, "virtual-cuda"))
+        observed = forked(lambda text=text: measure(text, args.device))
+        result = {"text": text, **compare(predicted, observed), "observed": observed}
+        differ += not result["agrees"]
+        print(json.dumps({"item": name, "result": result}), flush=True)
+    return int(differ > 0)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 from.
 
     python benchmarks/rules.py [--python PATH] [--device auto|cpu|cuda] [--pairs N] [TL603 ...]
+    python benchmarks/rules.py --from REPORT [TL603 ...]
 
 Writes ``torchlint/manual/measured.json``: rule code -> one entry per kind of device, so that a run
 on a CPU leaves what a GPU has measured; an interval's infinite end, and whatever was not measured,
 is null. When all rules were measured, also ``benchmarks/results/rules-DEVICE-DATE.json``: the whole
 report of `torchlint verify rules --output-format json`. Run it on a machine that does nothing else.
+--from takes such a report, or a file of `on_gpu.py`, in the place of a measurement.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from torchlint.manual.pages import MEASURED
-from torchlint.verify.model import Counts, Report, Status, VariantResult
 from torchlint.verify.options import Options
 from torchlint.verify.output import json_report, text
 from torchlint.verify.paired import rule_mode
 
 RESULTS = Path(__file__).parent / "results"
 _PAIRED = ("syncs", "h2d_bytes", "d2h_bytes", "staged")
+_BEYOND = 2.0
+"""A change that is larger by this factor, in logarithms, than that of any null control of its run
+stands, also where the rule's own null control was off."""
 
 
 def main() -> int:
@@ -37,10 +42,15 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--pairs", type=int, default=24)
+    parser.add_argument("--from", dest="report", type=Path, help="a report in JSON")
     given = parser.parse_args()
+    if given.report is not None:
+        for document in _documents(json.loads(given.report.read_text(encoding="utf-8"))):
+            write(document, MEASURED, given.codes)
+        return 0
     options = Options(python=given.python, device=given.device, pairs=given.pairs)
     report = rule_mode.run(given.codes, options, lambda line: print(line, file=sys.stderr))
-    write(report, MEASURED)
+    write(json_report.document(report), MEASURED)
     if not given.codes:
         device = (report.machine.device_name or report.machine.device).replace(" ", "-").lower()
         (RESULTS / f"rules-{device}-{report.date}.json").write_text(
@@ -54,76 +64,96 @@ def main() -> int:
     )
 
 
-def write(report: Report, path: Path) -> None:
+def _documents(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The reports in a file: itself, or those of `on_gpu.py`."""
+    if "stages" not in found:
+        return [found]
+    items = found["stages"].get("rules", {}).get("items", {})
+    return [item["report"] for item in items.values() if "report" in item]
+
+
+def write(document: dict[str, Any], path: Path, codes: Collection[str] = ()) -> None:
     """Put a report's results into `path`; entries of other devices and of rules that did not run
     stay.
 
     Args:
-        report: of mode "rules".
+        document: of mode "rules", as `torchlint verify rules --output-format json` prints it.
         path: ``torchlint/manual/measured.json``; made where it does not exist.
+        codes: of these rules only; of all for none.
 
     Raises:
         ValueError: the file is damaged.
         OSError: it cannot be read or written.
     """
     known = _read(path)
-    for variant in report.variants:
-        code = variant.id.removeprefix("rule:")
-        others = [
-            entry for entry in known.get(code, []) if entry.get("device") != report.machine.device
-        ]
-        entries = [*others, *([entry(variant, report)] if _says_something(variant) else [])]
+    for variant in document["variants"]:
+        code = variant["id"].removeprefix("rule:")
+        if codes and code not in codes:
+            continue
+        device = document["env"]["device"]
+        others = [entry for entry in known.get(code, []) if entry.get("device") != device]
+        entries = [*others, *([entry(variant, document)] if _says_something(variant) else [])]
         known[code] = sorted(entries, key=lambda one: str(one.get("device")))
     kept = {code: entries for code, entries in sorted(known.items()) if entries}
     path.write_text(json.dumps(kept, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def entry(variant: VariantResult, report: Report) -> dict[str, Any]:
+def entry(variant: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """Return one rule's entry: plain values, with machine, versions and date."""
-    machine, speed, equality = report.machine, variant.speed, variant.equality
-    ratio = speed.ratio
-    return {
-        "device": machine.device,
-        "device_name": machine.device_name,
-        "cores": machine.cores,
-        "threads": machine.threads,
-        "torch": machine.torch,
-        "python": machine.python,
-        "date": report.date,
-        "verdict": speed.verdict.value,
-        "why": speed.why,
-        "n": ratio.n if ratio else 0,
-        "ratio": _rounded(ratio.estimate) if ratio else None,
-        "ci95": [_rounded(end) for end in ratio.ci95] if ratio else None,
-        "before_ms": _rounded(speed.before_ms),
-        "after_ms": _rounded(speed.after_ms),
-        "cpu_ratio": _rounded(speed.cpu_ratio),
-        "equal": equality.level.value if equality else None,
-        "expected": equality.expected.value if equality else None,
-        "kept": equality.ok if equality else None,
-        "max_abs": _rounded(equality.max_abs) if equality else None,
-        "notes": list(equality.notes) if equality else [],
-        "counts": _counts(variant.counts),
+    machine, speed = document["env"], variant["speed"] or {}
+    equality = variant["equivalence"] or {}
+    nulls = _nulls(document)
+    timed = speed.get("ratio") is not None
+    found = {
+        "device": machine["device"],
+        "device_name": machine["device_name"],
+        "cores": machine["cores"],
+        "threads": machine["threads"],
+        "torch": machine["torch"],
+        "python": machine["python"],
+        "date": document["date"],
+        "verdict": speed.get("verdict"),
+        "why": speed.get("why") or "",
+        "n": speed["n"] if timed else 0,
+        "ratio": _rounded(speed.get("ratio")),
+        "ci95": [_rounded(end) for end in speed["ci95"]] if timed else None,
+        "before_ms": _rounded(speed.get("before_ms")),
+        "after_ms": _rounded(speed.get("after_ms")),
+        "cpu_ratio": _rounded(speed.get("cpu_ratio")),
+        "equal": equality.get("level"),
+        "expected": equality.get("expected"),
+        "kept": equality.get("ok"),
+        "max_abs": _rounded(equality.get("max_abs")),
+        "notes": list(equality.get("notes", ())),
+        "counts": _counts(variant["counts"]),
     }
+    if nulls and machine["device"] == "cuda":
+        found["nulls"] = [_rounded(min(nulls)), _rounded(max(nulls))]
+        low = (speed.get("ci99") or [None])[0]
+        largest = max(abs(math.log(null)) for null in nulls)
+        if found["verdict"] == "inconclusive" and low and math.log(low) > _BEYOND * largest:
+            found["verdict"], found["why"] = "faster", f"{found['why']}; far beyond all of them"
+    return found
 
 
-def _says_something(variant: VariantResult) -> bool:
+def _nulls(document: dict[str, Any]) -> list[float]:
+    """The ratios of the null controls, one a rule; none where they were not kept."""
+    blocks = (document["null_control"] or {}).get("blocks_ns") or []
+    return [before / after for before, after in blocks if before and after]
+
+
+def _says_something(variant: dict[str, Any]) -> bool:
     """Say whether the examples ran: else (a package is absent, they fail) there is nothing to
     keep."""
-    return variant.status is Status.OK and (
-        variant.equality is not None or variant.speed.ratio is not None
-    )
+    timed = (variant["speed"] or {}).get("ratio") is not None
+    return variant["status"] == "ok" and (variant["equivalence"] is not None or timed)
 
 
-def _counts(counts: Counts | None) -> dict[str, Any] | None:
+def _counts(counts: dict[str, Any] | None) -> dict[str, Any] | None:
     if counts is None:
         return None
-    pairs = {name: getattr(counts, name) for name in _PAIRED}
-    return {
-        "basis": counts.basis,
-        "unavailable": counts.unavailable,
-        **{name: list(pair) if pair is not None else None for name, pair in pairs.items()},
-    }
+    pairs = {name: counts[name] for name in _PAIRED}
+    return {"basis": counts["basis"], "unavailable": counts["unavailable"] or "", **pairs}
 
 
 def _rounded(value: float | None) -> float | None:

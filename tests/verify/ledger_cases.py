@@ -1,7 +1,8 @@
 """Small programs, one for each construct that moves data or makes the host wait, with what the
 ledger must say.
 
-``benchmarks/ledger_vs_cuda.py`` runs the same programs on a real GPU.
+``benchmarks/ledger_vs_cuda.py`` runs the same programs on a real GPU; ``ledger_observed.json`` has
+what one did. The rows are those of torch 2.9 to 2.13; ``test_verify_ledger.py`` has the others.
 """
 
 from __future__ import annotations
@@ -22,171 +23,174 @@ class Case:
     rows: tuple[Row, ...]
 
 
-def _case(name: str, text: str, *rows: Row) -> Case:
+def program(name: str, text: str, *rows: Row) -> Case:
+    """A case; torch is imported in its first line."""
     return Case(name, "import torch\n" + textwrap.dedent(text).lstrip("\n"), rows)
 
 
-def _read(line: int, nbytes: int, what: str, count: int = 1) -> tuple[Row, Row]:
+def read(line: int, nbytes: int, what: str, count: int = 1) -> tuple[Row, Row]:
+    """Copies from the device that the host waits for; `nbytes` are those of all of them."""
     return ("d2h", line, count, nbytes, what), ("sync", line, count, 0, what)
 
 
-def _sent(line: int, nbytes: int, what: str = "copy to device", count: int = 1) -> tuple[Row, Row]:
+def sent(line: int, nbytes: int, what: str = "copy to device", count: int = 1) -> tuple[Row, Row]:
+    """Copies to the device that the host waits for; `nbytes` are those of all of them."""
     return ("h2d", line, count, nbytes, what), ("sync", line, count, 0, what)
 
 
-_X = 'x = torch.ones(4, 3, device="cuda")\n'
+X = 'x = torch.ones(4, 3, device="cuda")\n'
+"""The first line of most programs: a tensor of 4 x 3 on the device."""
 
 CASES: tuple[Case, ...] = (
-    _case("item", _X + "v = x.sum().item()", *_read(3, 4, "item()")),
-    _case(
+    program("item", X + "v = x.sum().item()", *read(3, 4, "item()")),
+    program(
         "float64 item",
         'v = float(torch.ones((), device="cuda", dtype=torch.float64))',
-        *_read(2, 8, "item()"),
+        *read(2, 8, "item()"),
     ),
-    _case("bool of a tensor", _X + "if x.any():\n    pass", *_read(3, 1, "item()")),
-    _case("branch in an expression", _X + "v = 1 if x.sum() > 0 else 2", *_read(3, 1, "item()")),
-    _case("integer of a tensor", _X + "v = int(x[0, 0])", *_read(3, 4, "item()")),
-    _case("tolist", _X + "v = x.tolist()", *_read(3, 48, "tolist()")),
-    _case("cpu", _X + "v = x.cpu()", *_read(3, 48, "copy to host")),
-    _case("cpu of a part", _X + "v = x[:, 1].cpu()", *_read(3, 16, "copy to host")),
-    _case("numpy", _X + "v = x.detach().cpu().numpy()", *_read(3, 48, "copy to host")),
-    _case("to host by name", _X + 'v = x.to("cpu")', *_read(3, 48, "copy to host")),
-    _case(
+    program("bool of a tensor", X + "if x.any():\n    pass", *read(3, 1, "item()")),
+    program("branch in an expression", X + "v = 1 if x.sum() > 0 else 2", *read(3, 1, "item()")),
+    program("integer of a tensor", X + "v = int(x[0, 0])", *read(3, 4, "item()")),
+    program("tolist", X + "v = x.tolist()", *read(3, 48, "tolist()")),
+    program("cpu", X + "v = x.cpu()", *read(3, 48, "copy to host")),
+    program("cpu of a part", X + "v = x[:, 1].cpu()", *read(3, 16, "copy to host")),
+    program("numpy", X + "v = x.detach().cpu().numpy()", *read(3, 48, "copy to host")),
+    program("to host by name", X + 'v = x.to("cpu")', *read(3, 48, "copy to host")),
+    program(
         "to host and another dtype",
-        _X + 'v = x.to("cpu", torch.float64)',
-        *_read(3, 48, "copy to host"),
+        X + 'v = x.to("cpu", torch.float64)',
+        *read(3, 48, "copy to host"),
     ),
-    _case(
+    program(
         "to host without waiting",
-        _X + 'v = x.to("cpu", non_blocking=True)',
+        X + 'v = x.to("cpu", non_blocking=True)',
         ("d2h", 3, 1, 48, "copy to host"),
     ),
-    _case(
+    program(
         "into pageable memory without waiting",
-        _X + "v = torch.empty(4, 3)\nv.copy_(x, non_blocking=True)",
+        X + "v = torch.empty(4, 3)\nv.copy_(x, non_blocking=True)",
         ("d2h", 4, 1, 48, "copy to host"),
         ("sync", 4, 1, 0, "copy to pageable memory"),
     ),
-    _case(
+    program(
         "into pinned memory without waiting",
-        _X + "v = torch.empty(4, 3, pin_memory=True)\nv.copy_(x, non_blocking=True)",
+        X + "v = torch.empty(4, 3, pin_memory=True)\nv.copy_(x, non_blocking=True)",
         ("d2h", 4, 1, 48, "copy to host"),
     ),
-    _case("made on the host", 'x = torch.randn(4, 3).to("cuda")', *_sent(2, 48)),
-    _case("made on the device", 'x = torch.randn(4, 3, device="cuda")'),
-    _case("cuda()", "x = torch.ones(4, 3).cuda()", *_sent(2, 48)),
-    _case("to another tensor", _X + "y = torch.ones(2).to(x)", *_sent(3, 8)),
-    _case("to the same device", _X + "y = x.to('cuda').cuda().to(x.device)"),
-    _case(
+    program("made on the host", 'x = torch.randn(4, 3).to("cuda")', *sent(2, 48)),
+    program("made on the device", 'x = torch.randn(4, 3, device="cuda")'),
+    program("cuda()", "x = torch.ones(4, 3).cuda()", *sent(2, 48)),
+    program("to another tensor", X + "y = torch.ones(2).to(x)", *sent(3, 8)),
+    program("to the same device", X + "y = x.to('cuda').cuda().to(x.device)"),
+    program(
         "to the device and another dtype",
         'x = torch.ones(4).to("cuda", torch.float16)',
-        *_sent(2, 8),
+        *sent(2, 8),
     ),
-    _case(
+    program(
         "without waiting, pageable",
         'x = torch.ones(4).to("cuda", non_blocking=True)',
         ("h2d", 2, 1, 16, "copy to device"),
         ("staged", 2, 1, 16, "copy to device"),
     ),
-    _case(
+    program(
         "without waiting, pinned",
         'x = torch.ones(4).pin_memory().to("cuda", non_blocking=True)',
         ("h2d", 2, 1, 16, "copy to device"),
     ),
-    _case("pinned, waiting", 'x = torch.ones(4).pin_memory().to("cuda")', *_sent(2, 16)),
-    _case(
+    program("pinned, waiting", 'x = torch.ones(4).pin_memory().to("cuda")', *sent(2, 16)),
+    program(
         "pinned, every second column",
         'h = torch.ones(4, 4).pin_memory()\nx = h[:, ::2].to("cuda", non_blocking=True)',
         ("h2d", 3, 1, 32, "copy to device"),
         ("staged", 3, 1, 32, "copy to device"),
     ),
-    _case("from a list", 'x = torch.tensor([1.0, 2.0], device="cuda")', *_sent(2, 8)),
-    _case("from a list, as_tensor", 'x = torch.as_tensor([1, 2], device="cuda")', *_sent(2, 16)),
-    _case("new_tensor", _X + "y = x.new_tensor([1.0, 2.0, 3.0])", *_sent(3, 12)),
-    _case(
+    program("from a list", 'x = torch.tensor([1.0, 2.0], device="cuda")', *sent(2, 8)),
+    program("from a list, as_tensor", 'x = torch.as_tensor([1, 2], device="cuda")', *sent(2, 16)),
+    program("new_tensor", X + "y = x.new_tensor([1.0, 2.0, 3.0])", *sent(3, 12)),
+    program(
         "list of device numbers",
-        _X + "y = torch.tensor([x[0, 0], x[0, 1]])",
-        *_read(3, 8, "item()", 2),
+        X + "y = torch.tensor([x[0, 0], x[0, 1]])",
+        *read(3, 8, "item()", 2),
     ),
-    _case("nonzero", _X + "y = x.nonzero()", *_read(3, 4, "nonzero")),
-    _case("where with one argument", _X + "y = torch.where(x > 0)", *_read(3, 4, "nonzero")),
-    _case("where with three arguments", _X + "y = torch.where(x > 0, x, 0.0)"),
-    _case("mask", _X + "y = x[x > 0]", *_read(3, 4, "boolean index")),
-    _case(
+    program("nonzero", X + "y = x.nonzero()", *read(3, 4, "nonzero")),
+    program("where with one argument", X + "y = torch.where(x > 0)", *read(3, 4, "nonzero")),
+    program("where with three arguments", X + "y = torch.where(x > 0, x, 0.0)"),
+    program("mask", X + "y = x[x > 0]", *read(3, 4, "boolean index")),
+    program(
         "mask from the host",
-        _X + "y = x[torch.ones(4, dtype=torch.bool)]",
-        *_sent(3, 32, "index from host"),
+        X + "y = x[torch.ones(4, dtype=torch.bool)]",
+        ("h2d", 3, 1, 32, "index from host"),
     ),
-    _case("masked_select", _X + "y = x.masked_select(x > 0)", *_read(3, 4, "masked_select")),
-    _case("number into a mask", _X + "x[x > 0] = 0.0"),
-    _case("device number into a mask", _X + "x[x > 0] = x.sum()", *_read(3, 4, "boolean index")),
-    _case("index on the device", _X + 'y = x[torch.zeros(2, dtype=torch.long, device="cuda")]'),
-    _case("index from a list", _X + "y = x[[0, 1]]", *_sent(3, 16, "index from host")),
-    _case(
-        "index from the host", _X + "y = x[torch.tensor([0, 1])]", *_sent(3, 16, "index from host")
+    program("masked_select", X + "y = x.masked_select(x > 0)", *read(3, 4, "masked_select")),
+    program("number into a mask", X + "x[x > 0] = 0.0"),
+    program("device number into a mask", X + "x[x > 0] = x.sum()", *read(3, 4, "boolean index")),
+    program("index on the device", X + 'y = x[torch.zeros(2, dtype=torch.long, device="cuda")]'),
+    program("index from a list", X + "y = x[[0, 1]]", *sent(3, 16, "index from host")),
+    program(
+        "index from the host", X + "y = x[torch.tensor([0, 1])]", *sent(3, 16, "index from host")
     ),
-    _case(
+    program(
         "device number as an index",
-        _X + 'i = torch.zeros((), dtype=torch.long, device="cuda")\ny = x[i]',
-        *_read(4, 8, "item()"),
+        X + 'i = torch.zeros((), dtype=torch.long, device="cuda")\ny = x[i]',
+        *read(4, 8, "item()"),
     ),
-    _case("deviations on the device", _X + "y = torch.normal(0.0, x)", *_read(3, 1, "normal")),
-    _case("deviation given as a number", _X + "y = torch.normal(x, 1.0)"),
-    _case("drawn indices", _X + "y = torch.multinomial(x, 1)"),
-    _case(
+    program("deviations on the device", X + "y = torch.normal(0.0, x)", *read(3, 2, "normal", 2)),
+    program("deviation given as a number", X + "y = torch.normal(x, 1.0)"),
+    program("drawn indices", X + "y = torch.multinomial(x, 1)"),
+    program(
         "number to an index",
-        _X + 'i = torch.zeros(2, dtype=torch.long, device="cuda")\nx[i] = 1.0',
-        *_sent(4, 4, "value from host"),
+        X + 'i = torch.zeros(2, dtype=torch.long, device="cuda")\nx[i] = 1.0',
+        *sent(4, 4, "value from host"),
     ),
-    _case("nothing to copy", "x = torch.ones(0).cuda().cpu()"),
-    _case(
+    program("nothing to copy", "x = torch.ones(0).cuda().cpu()"),
+    program(
         "bincount of bytes",
         'r = torch.ones(3, dtype=torch.uint8, device="cuda")\ny = r.bincount()',
-        *_read(3, 1, "bincount"),
+        *read(3, 1, "bincount"),
     ),
-    _case("histogram", _X + "y = x.histc(4)", *_read(3, 8, "histc", 2)),
-    _case("histogram, range known", _X + "y = x.histc(4, 0, 1)"),
-    _case("unique truth values", _X + "y = (x > 0).unique()", *_read(3, 4, "unique")),
-    _case("unique of nothing", _X + "y = x[:0].unique()"),
-    _case("nanmedian", _X + "y = x.nanmedian()", *_read(3, 8, "nanmedian")),
-    _case(
+    program("histogram", X + "y = x.histc(4)", *read(3, 8, "histc", 2)),
+    program("histogram, range known", X + "y = x.histc(4, 0, 1)"),
+    program("unique truth values", X + "y = (x > 0).unique()", *read(3, 4, "unique")),
+    program("unique of nothing", X + "y = x[:0].unique()"),
+    program("nanmedian", X + "y = x.nanmedian()"),
+    program(
         "number into a mask from the host",
-        _X + "x[torch.ones(4, dtype=torch.bool)] = 0.0",
+        X + "x[torch.ones(4, dtype=torch.bool)] = 0.0",
         ("h2d", 3, 1, 32, "index from host"),
         ("h2d", 3, 1, 4, "value from host"),
-        ("sync", 3, 1, 0, "index from host"),
         ("sync", 3, 1, 0, "value from host"),
     ),
-    _case(
+    program(
         "pinned, without waiting, another dtype",
         'x = torch.ones(4).pin_memory().to("cuda", torch.float16, non_blocking=True)',
         ("h2d", 2, 1, 16, "copy to device"),
     ),
-    _case(
+    program(
         "to host without waiting, another dtype",
-        _X + 'v = x.to("cpu", torch.float16, non_blocking=True)',
+        X + 'v = x.to("cpu", torch.float16, non_blocking=True)',
         ("d2h", 3, 1, 24, "copy to host"),
     ),
-    _case(
+    program(
         "into pinned memory, waiting",
-        _X + "v = torch.empty(4, 3, pin_memory=True)\nv.copy_(x)",
-        *_read(4, 48, "copy to host"),
+        X + "v = torch.empty(4, 3, pin_memory=True)\nv.copy_(x)",
+        *read(4, 48, "copy to host"),
     ),
-    _case(
+    program(
         "repeat_interleave of nothing",
         'r = torch.ones(0, dtype=torch.long, device="cuda")\ny = torch.repeat_interleave(r)',
     ),
-    _case("mask of columns", _X + "y = x[:, x[0] > 0]", *_read(3, 4, "boolean index")),
-    _case("one host value into a mask", _X + "x[x > 0] = torch.ones(1)"),
-    _case(
+    program("mask of columns", X + "y = x[:, x[0] > 0]", *read(3, 4, "boolean index")),
+    program("one host value into a mask", X + "x[x > 0] = torch.ones(1)"),
+    program(
         "adding at masked places",
-        _X + "x.index_put_((x > 0,), torch.tensor(1.0), accumulate=True)",
+        X + "x.index_put_((x > 0,), torch.tensor(1.0), accumulate=True)",
         ("d2h", 3, 1, 4, "boolean index"),
         ("h2d", 3, 1, 4, "value from host"),
         ("sync", 3, 1, 0, "boolean index"),
         ("sync", 3, 1, 0, "value from host"),
     ),
-    _case(
+    program(
         "number into two masks",
         'x = torch.ones(3, 3, device="cuda")\nm = x[0] > 0\nx[m, m] = 0.0',
         ("d2h", 4, 2, 8, "boolean index"),
@@ -194,73 +198,73 @@ CASES: tuple[Case, ...] = (
         ("sync", 4, 2, 0, "boolean index"),
         ("sync", 4, 1, 0, "value from host"),
     ),
-    _case("bincount of nothing", 'y = torch.ones(0, dtype=torch.long, device="cuda").bincount()'),
-    _case(
+    program("bincount of nothing", 'y = torch.ones(0, dtype=torch.long, device="cuda").bincount()'),
+    program(
         "bincount with a length",
         'y = torch.ones(3, dtype=torch.long, device="cuda").bincount(minlength=5)',
-        *_read(2, 16, "bincount", 2),
+        *read(2, 16, "bincount", 2),
     ),
-    _case("slices", _X + "y = x[1:3, 0]"),
-    _case("number into one place", 'x = torch.ones(4, device="cuda")\nx[1] = 3.0', *_sent(3, 4)),
-    _case("number into a row", _X + "x[1] = 3.0"),
-    _case("unique", _X + "y = x.unique()", *_read(3, 8, "unique")),
-    _case("equal", _X + "y = torch.equal(x, x)", *_read(3, 1, "equal")),
-    _case("allclose", _X + "y = torch.allclose(x, x)", *_read(3, 1, "allclose")),
-    _case(
+    program("slices", X + "y = x[1:3, 0]"),
+    program("number into one place", 'x = torch.ones(4, device="cuda")\nx[1] = 3.0', *sent(3, 4)),
+    program("number into a row", X + "x[1] = 3.0"),
+    program("unique", X + "y = x.unique()", *read(3, 8, "unique")),
+    program("equal", X + "y = torch.equal(x, x)"),
+    program("allclose", X + "y = torch.allclose(x, x)", *read(3, 1, "allclose")),
+    program(
         "repeat_interleave",
         'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = torch.repeat_interleave(r)',
-        *_read(3, 9, "repeat_interleave", 2),
+        *read(3, 9, "repeat_interleave", 2),
     ),
-    _case(
+    program(
         "repeat_interleave, size known",
         (
             'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = torch.repeat_interleave(r, '
             "output_size=3)"
         ),
     ),
-    _case(
+    program(
         "bincount",
         'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = r.bincount()',
-        *_read(3, 16, "bincount", 2),
+        *read(3, 16, "bincount", 2),
     ),
-    _case(
+    program(
         "one_hot",
         'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = torch.nn.functional.one_hot(r)',
-        *_read(3, 8, "one_hot"),
+        *read(3, 8, "one_hot"),
     ),
-    _case(
+    program(
         "one_hot, classes known",
         'r = torch.ones(3, dtype=torch.long, device="cuda")\ny = torch.nn.functional.one_hot(r, 2)',
     ),
-    _case(
+    program(
         "linear algebra",
         'y = torch.linalg.inv(torch.eye(2, device="cuda"))',
-        *_read(2, 1, "linalg error check"),
+        *read(2, 1, "linalg error check"),
     ),
-    _case("synchronize", "torch.cuda.synchronize()", ("sync", 2, 1, 0, "torch.cuda.synchronize")),
-    _case(
+    program("synchronize", "torch.cuda.synchronize()", ("sync", 2, 1, 0, "torch.cuda.synchronize")),
+    program(
         "event",
         "e = torch.cuda.Event()\ne.record()\ne.synchronize()",
         ("sync", 4, 1, 0, "Event.synchronize"),
     ),
-    _case(
+    program(
         "stream",
         "s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    pass\ns.synchronize()",
         ("sync", 5, 1, 0, "Stream.synchronize"),
     ),
-    _case("host number as an operand", _X + "y = x * 2.0 + torch.tensor(1.0)"),
-    _case("module", 'm = torch.nn.Linear(4, 3).to("cuda")', *_sent(2, 60, count=2)),
-    _case("module made there", 'm = torch.nn.Linear(4, 3, device="cuda")'),
-    _case(
+    program("host number as an operand", X + "y = x * 2.0 + torch.tensor(1.0)"),
+    program("module", 'm = torch.nn.Linear(4, 3).to("cuda")', *sent(2, 60, count=2)),
+    program("module made there", 'm = torch.nn.Linear(4, 3, device="cuda")'),
+    program(
         "default device",
         'with torch.device("cuda"):\n    x = torch.ones(3)\n    y = torch.tensor([1.0])',
-        *_sent(4, 4),
+        *sent(4, 4),
     ),
-    _case("like", _X + "y = torch.zeros_like(x) + x.new_ones(3) + torch.randn_like(x)"),
-    _case(
+    program("like", X + "y = torch.zeros_like(x) + x.new_ones(3) + torch.randn_like(x)"),
+    program(
         "batched loop",
-        _X + "t = 0.0\nfor i in range(4):\n    t += x[i].sum().item()",
-        *_read(5, 16, "item()", 4),
+        X + "t = 0.0\nfor i in range(4):\n    t += x[i].sum().item()",
+        *read(5, 16, "item()", 4),
     ),
 )
 """Programs without an error."""

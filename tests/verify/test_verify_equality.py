@@ -311,6 +311,16 @@ def test_names_of_one_side_can_be_left_out() -> None:
     ]
 
 
+def test_a_value_may_lie_elsewhere_where_that_is_what_a_fix_does() -> None:
+    before, after = snapshot({"out": torch.ones(2)}), snapshot({"out": torch.ones(2)})
+    after["values"]["out"]["device"] = "cuda"
+    strict, free = compare(before, after), compare(before, after, anywhere=True)
+    assert (strict["level"], strict["notes"]) == ("different", ["out: cpu and cuda"])
+    assert (free["level"], free["facts"]) == ("bitwise", ["out: device cpu and cuda"])
+    after["values"]["out"]["value"] += 1
+    assert compare(before, after, anywhere=True)["level"] == "different"
+
+
 def test_many_differences_are_counted() -> None:
     notes = compared(list(range(30)), list(range(1, 31)))["notes"]
     assert len(notes) == 13

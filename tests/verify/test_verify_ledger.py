@@ -3,17 +3,23 @@ gaps."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from benchmarks import ledger_vs_cuda  # noqa: E402
 from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING, Case, Row  # noqa: E402
+from tests.verify.ledger_cases import X as FIRST  # noqa: E402
+from tests.verify.ledger_written import WRITTEN  # noqa: E402
 from tests.verify.ledgers import virtual_cuda  # noqa: E402
 from torchlint.program.inside.ledger import costs  # noqa: E402
 from torchlint.program.inside.ledger.tags import is_cuda  # noqa: E402
@@ -37,13 +43,101 @@ def rows(summary: dict[str, Any], name: str = "case.py") -> tuple[Row, ...]:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+OBSERVED = json.loads(Path(__file__).with_name("ledger_observed.json").read_text(encoding="utf-8"))
+SEEN = {
+    f"{name}, {run_['gpu']}, torch {run_['torch']}": (name, run_["torch"], seen)
+    for run_ in OBSERVED
+    for name, seen in run_["programs"].items()
+}
+
+
+def release(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """Let the ledger count as for another release of torch."""
+    monkeypatch.setattr(costs, "_RELEASE", tuple(int(part) for part in version.split(".")[:2]))
+
+
+@pytest.mark.parametrize("case", [*CASES, *WRITTEN], ids=lambda case: case.name)
 def test_construct(case: Case, tmp_path: Path) -> None:
     with virtual_cuda(str(tmp_path)) as ledger:
         run(tmp_path, case.text)
     summary = ledger.summary(0)
     assert summary["unavailable"] == ""
     assert rows(summary) == case.rows
+
+
+@pytest.mark.parametrize(("name", "version", "seen"), SEEN.values(), ids=SEEN)
+def test_the_ledger_says_what_a_gpu_did(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    version: str,
+    seen: dict[str, Any],
+) -> None:
+    """Waits line by line, bytes and copies without a wait. A program that is changed here was not
+    seen: it then needs another run on a GPU."""
+    assert ledger_vs_cuda.programs()[name] == seen["text"]
+    release(monkeypatch, version)
+    with virtual_cuda(str(tmp_path)) as ledger:
+        run(tmp_path, seen["text"])
+    lines = [
+        {"kind": "sync", "line": int(line), "count": count} for line, count in seen["syncs"].items()
+    ]
+    result = ledger_vs_cuda.compare(ledger.summary(0), {**seen, "lines": lines})
+    assert result["agrees"], result
+
+
+def test_a_difference_of_one_line_or_one_byte_is_told() -> None:
+    totals = {"h2d_bytes": 0.0, "d2h_bytes": 8.0, "staged": 0.0}
+    lines = [
+        {"kind": "sync", "line": 3, "count": 2, "what": "item()"},
+        {"kind": "sync", "line": 4, "count": 1, "what": "copy to pageable memory"},
+        {"kind": "d2h", "line": 3, "count": 2, "what": "item()"},
+    ]
+    predicted = {**totals, "lines": lines}
+    observed = {**totals, "lines": [{"kind": "sync", "line": 3, "count": 2}]}
+    assert ledger_vs_cuda.compare(predicted, observed)["agrees"]
+    worse = {**totals, "lines": [{"kind": "sync", "line": 3, "count": 1}], "d2h_bytes": 4.0}
+    result = ledger_vs_cuda.compare(predicted, worse)
+    assert not result["agrees"]
+    assert result["syncs"] == {"3": {"predicted": 2, "observed": 1}}
+    assert result["bytes"]["d2h_bytes"] == {"predicted": 8.0, "observed": 4.0}
+    assert ledger_vs_cuda.compare({**predicted, "staged": 1.0}, {**observed, "staged": None})[
+        "agrees"
+    ]
+
+
+def test_what_a_gpu_did_is_kept_as_the_tests_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "observed.json"
+    path.write_bytes(ledger_vs_cuda.OBSERVED.read_bytes())
+    (h100,) = json.loads(path.read_text())
+    totals = {"h2d_bytes": 0.0, "d2h_bytes": 4.0, "staged": 0.0}
+    line = {"kind": "sync", "file": "case.py", "line": 3, "count": 1, "bytes": 0, "what": "s"}
+    item = {"text": "t", "observed": {**totals, "unavailable": "", "lines": [line]}}
+    failed = {"text": "t", "observed": {"unavailable": "it broke", "lines": []}}
+    head = dict.fromkeys(("gpu", "driver", "torch", "python", "date"), "made")
+    results = {**head, "stages": {"ledger": {"items": {"item": item, "bad": failed}}}}
+    assert [ledger_vs_cuda.keep(results, path) for _ in range(2)] == [1, 1]
+    first, made = json.loads(path.read_text())
+    assert first == h100
+    assert made["programs"] == {"item": {"text": "t", "syncs": {"3": 1}, **totals}}
+    again = {**h100, "stages": {"ledger": {"items": {}}}}
+    ledger_vs_cuda.keep(again, path)
+    assert [run["gpu"] for run in json.loads(path.read_text())] == ["made", h100["gpu"]]
+
+
+def test_what_a_run_on_a_gpu_needs_works_without_one() -> None:
+    def failing() -> None:
+        raise ValueError("no")
+
+    assert ledger_vs_cuda.forked(lambda: [1, "a"]) == [1, "a"]
+    assert ledger_vs_cuda.forked(failing) == {"unavailable": "ValueError: no"}
+    slow = ledger_vs_cuda.forked(lambda: time.sleep(60), limit=0.1)
+    assert slow == {"unavailable": "ended without an answer (status 9)"}
+    text = FIRST + "v = x.sum().item()"
+    found = ledger_vs_cuda.forked(
+        lambda: ledger_vs_cuda.measure("import torch\n" + text, "virtual-cuda")
+    )
+    assert (found["syncs"], found["d2h_bytes"], found["steps"]) == (1.0, 4.0, 1)
 
 
 def training(folder: Path, prepare: str, virtual: bool) -> tuple[list[float], dict[str, Any]]:
@@ -268,22 +362,43 @@ def test_cuda_graphs_are_a_gap_not_zeros(tmp_path: Path) -> None:
     assert (summary["syncs"], summary["h2d_bytes"], summary["lines"]) == (None, None, [])
 
 
+MASK = "x[torch.tensor([[True] * 3] * 4)]"
+
+
 @pytest.mark.parametrize(
-    ("call", "syncs"),
+    ("version", "call", "syncs"),
     [
-        ("x.multinomial(1)", 2),
-        ("x.multinomial(2)", 2),
-        ("x.multinomial(2, True)", 0),
-        ("x.multinomial(1, True)", 2),
+        ("2.5", "x.multinomial(1)", 2),
+        ("2.5", "x.multinomial(2)", 2),
+        ("2.5", "x.multinomial(2, True)", 0),
+        ("2.5", "x.multinomial(1, True)", 2),
+        ("2.6", "x.multinomial(1)", 0),
+        ("2.8", MASK, 2),
+        ("2.9", MASK, 0),
+        ("2.13", "torch.normal(0.0, x)", 2),
+        ("2.13", "torch.normal(x, x)", 2),
+        ("2.13", "torch.normal(0.0, x, out=torch.empty_like(x))", 1),
+        ("2.13", "torch.normal(0.0, x[:0])", 0),
+        ("2.14", "torch.normal(0.0, x)", 0),
     ],
 )
-def test_multinomial_waits_before_torch_2_6(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, syncs: int
+def test_releases_of_torch_differ_in_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, call: str, syncs: int
 ) -> None:
-    monkeypatch.setattr(costs, "_RELEASE", (2, 5))
+    release(monkeypatch, version)
     with virtual_cuda(str(tmp_path)) as ledger:
         run(tmp_path, f"import torch\nx = torch.ones(4, 3, device='cuda')\n{call}")
     assert ledger.summary(0)["syncs"] == syncs
+
+
+def test_a_compiler_that_is_imported_already_leaves_programs_eager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SimpleNamespace(disable=False)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", SimpleNamespace(config=config))
+    with virtual_cuda(str(tmp_path)):
+        assert config.disable
+    assert not config.disable
 
 
 def gap(folder: Path) -> Exception:

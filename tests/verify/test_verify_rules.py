@@ -40,6 +40,7 @@ from torchlint.verify.model import (
     Verdict,
 )
 from torchlint.verify.options import Options
+from torchlint.verify.output import json_report
 from torchlint.verify.paired import rule_mode
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
@@ -412,9 +413,10 @@ def measured() -> Iterator[Any]:
         sys.modules.pop("rules", None)
 
 
-def report(*variants: VariantResult, device: str = "cpu") -> Report:
+def told(*variants: VariantResult, device: str = "cpu") -> dict[str, Any]:
+    """A report as it is printed in JSON."""
     machine = dataclasses.replace(MACHINE, device=device)
-    return Report("rules", (), "0", "2026-11-21", machine, PLAN, variants)
+    return json_report.document(Report("rules", (), "0", "2026-11-21", machine, PLAN, variants))
 
 
 def test_what_prepares_a_measurement_needs_nothing_of_the_examples() -> None:
@@ -438,7 +440,7 @@ def bound(source: str) -> set[str]:
 
 def test_measurements_are_written_and_read_by_the_page(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
-    measured.write(report(TIMED), path)
+    measured.write(told(TIMED), path)
     assert list(tmp_path.iterdir()) == [path]
     (entry,) = json.loads(path.read_text())["TL603"]
     assert (entry["ratio"], entry["ci95"], entry["n"], entry["verdict"]) == (
@@ -458,39 +460,79 @@ def test_measurements_are_written_and_read_by_the_page(tmp_path: Path, measured:
     ]
 
 
+NULLS = {"blocks_ns": [[8.0, 10.0], [12.0, 10.0]]}
+
+
+def gpu(verdict: Verdict, low: float, why: str = "") -> dict[str, Any]:
+    """A report of a GPU whose null controls read 0.8 and 1.2; `low`: of the 99 % interval."""
+    ratio = dataclasses.replace(RATIO, ci99=(low, 99.0))
+    speed = dataclasses.replace(TIMED.speed, verdict=verdict, ratio=ratio, why=why)
+    found = told(dataclasses.replace(TIMED, speed=speed), device="cuda")
+    return {**found, "null_control": NULLS}
+
+
+def test_a_gpus_entry_says_what_identical_work_read(tmp_path: Path, measured: Any) -> None:
+    path = tmp_path / "measured.json"
+    measured.write(gpu(Verdict.FASTER, 1.1), path)
+    (entry,) = json.loads(path.read_text())["TL603"]
+    assert entry["nulls"] == [0.8, 1.2]
+    assert lines([entry])[0].endswith("bitwise equal; null controls of that run 0.80x to 1.20x.")
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(2.0, "faster"), (1.5, "inconclusive")])
+def test_a_change_far_beyond_all_null_controls_stands(
+    tmp_path: Path, measured: Any, low: float, verdict: str
+) -> None:
+    path = tmp_path / "measured.json"
+    noisy = "machine too noisy: null control read 0.80x"
+    measured.write(gpu(Verdict.INCONCLUSIVE, low, noisy), path)
+    (entry,) = json.loads(path.read_text())["TL603"]
+    assert entry["verdict"] == verdict
+    assert entry["why"] == noisy + ("; far beyond all of them" if verdict == "faster" else "")
+
+
+def test_a_report_of_a_run_elsewhere_is_taken_in(tmp_path: Path, measured: Any) -> None:
+    document = gpu(Verdict.FASTER, 1.1)
+    items = {"TL6": {"report": document}, "TL7": {"error": "no time was left"}}
+    assert measured._documents(document) == [document]
+    assert measured._documents({"stages": {"rules": {"items": items}}}) == [document]
+    measured.write(document, tmp_path / "measured.json", ["TL101"])
+    assert json.loads((tmp_path / "measured.json").read_text()) == {}
+
+
 def test_a_run_replaces_the_entry_of_its_own_device_only(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
-    measured.write(report(TIMED, device="cuda"), path)
-    measured.write(report(TIMED), path)
+    measured.write(told(TIMED, device="cuda"), path)
+    measured.write(told(TIMED), path)
     slower = dataclasses.replace(
         TIMED, speed=dataclasses.replace(TIMED.speed, verdict=Verdict.SLOWER)
     )
-    measured.write(report(slower), path)
+    measured.write(told(slower), path)
     entries = json.loads(path.read_text())["TL603"]
     assert [(entry["device"], entry["verdict"]) for entry in entries] == [
         ("cpu", "slower"),
         ("cuda", "faster"),
     ]
-    measured.write(report(dataclasses.replace(TIMED, id="rule:TL101")), path)
+    measured.write(told(dataclasses.replace(TIMED, id="rule:TL101")), path)
     assert sorted(json.loads(path.read_text())) == ["TL101", "TL603"]
 
 
 def test_examples_that_did_not_run_leave_no_entry(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
-    measured.write(report(TIMED), path)
+    measured.write(told(TIMED), path)
     needy = dataclasses.replace(
         TIMED, speed=Speed(Verdict.NOT_MEASURED, why="needs lightning"), equality=None, counts=None
     )
-    measured.write(report(needy), path)
+    measured.write(told(needy), path)
     assert json.loads(path.read_text()) == {}
-    measured.write(report(dataclasses.replace(TIMED, status=Status.BROKEN)), path)
+    measured.write(told(dataclasses.replace(TIMED, status=Status.BROKEN)), path)
     assert json.loads(path.read_text()) == {}
 
 
 def test_what_is_not_known_is_null(tmp_path: Path, measured: Any) -> None:
     path = tmp_path / "measured.json"
     speed = Speed(Verdict.INCONCLUSIVE, dataclasses.replace(RATIO, ci95=(0.5, float("inf"))))
-    measured.write(report(dataclasses.replace(TIMED, speed=speed, counts=None)), path)
+    measured.write(told(dataclasses.replace(TIMED, speed=speed, counts=None)), path)
     (entry,) = json.loads(path.read_text())["TL603"]
     assert (entry["ci95"], entry["before_ms"], entry["counts"]) == ([0.5, None], None, None)
 
@@ -500,5 +542,5 @@ def test_measurements_are_guarded(tmp_path: Path, measured: Any) -> None:
     for text in ("{", "[]", '{"TL1": 1}'):
         path.write_text(text)
         with pytest.raises(ValueError, match=r"measurements|Expecting"):
-            measured.write(report(TIMED), path)
+            measured.write(told(TIMED), path)
         assert path.read_text() == text

@@ -128,7 +128,7 @@ def weight(entries: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 
 def _on_device(entry: Mapping[str, Any]) -> str:
     """``- CPU (2 cores, torch 2.13.0, 2026-11-21): 19.9x [17.8, 22.4], n = 24: faster; results
-    bitwise equal.``"""
+    bitwise equal.``; of a GPU also what identical work read."""
     parts = []
     if entry["ratio"] is not None:
         parts.append(
@@ -140,6 +140,8 @@ def _on_device(entry: Mapping[str, Any]) -> str:
         parts.append(_EQUAL[entry["equal"]] + (", as the page says" if intended else ""))
     if not parts:
         return ""
+    if entry.get("nulls"):
+        parts.append(f"null controls of that run {' to '.join(map(_times, entry['nulls']))}")
     version = str(entry["torch"]).partition("+")[0]
     cores = f"{entry['cores']} core{'s' * (entry['cores'] != 1)}"
     device = (
@@ -177,6 +179,10 @@ def times(ratio: float) -> str:
         if ratio >= least:
             return f"{ratio:.{digits}f}"
     return f"{ratio:.2f}"
+
+
+def _times(ratio: float) -> str:
+    return f"{times(ratio)}x"
 
 
 def _interval(ends: Sequence[float | None]) -> str:

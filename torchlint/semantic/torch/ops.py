@@ -340,7 +340,7 @@ amin                      torch method reduce keeps-whole
 max                       torch method reduce keeps-whole several-with-more array second-whole
 min                       torch method reduce keeps-whole several-with-more array second-whole
 median                    torch method reduce several-with-more second-whole
-nanmedian                 torch method aten reduce several-with-more cost=8 second-whole
+nanmedian                 torch method reduce several-with-more second-whole
 any                       torch method reduce gives-bool array
 all                       torch method reduce gives-bool array
 argmax                    torch method reduce gives-int numpy=argmax
@@ -369,11 +369,11 @@ dot                       torch method product square
 vdot                      torch method product square
 outer                     torch method product
 cdist                     torch product
-masked_fill               torch method pick own mask
+masked_fill               torch method aten pick own mask cost=device-value
 masked_select             torch method aten pick own keeps-whole values-decide waits cost=4
 gather                    torch method pick own keeps-whole
 index_select              torch method pick own keeps-whole
-index_fill                torch method pick
+index_fill                torch method aten pick cost=device-value
 scatter                   torch method pick own
 scatter_add               torch method pick
 take                      torch method pick
@@ -384,7 +384,7 @@ nonzero torch method aten pick hint gives-int several-on-request values-decide w
 argwhere                  torch method pick values-decide waits numpy=argwhere
 unique                    torch method pick several-with-more values-decide waits
 unique_consecutive torch method aten pick several-with-more values-decide waits cost=any-element
-where                     torch method pick mask several-on-request numpy=where
+where torch method aten pick mask several-on-request numpy=where cost=host-numbers
 bincount                  torch method aten pick gives-int waits cost=extremes
 histc                     torch method aten pick waits cost=extremes-or-range
 multinomial               torch method aten pick gives-int random cost=old-draws
@@ -524,8 +524,9 @@ copy_                     method aten in-place hint arithmetic mixes
 clamp_                    method in-place own keeps-rank
 fill_                     method aten in-place own mixes sets
 zero_                     method in-place own sets
-masked_fill_              method in-place own
+masked_fill_              method aten in-place own cost=device-value
 index_add_                method in-place own
+index_fill_               method aten in-place cost=device-value
 scatter_                  method in-place own
 scatter_add_              method in-place own
 unsqueeze_                method in-place own reshapes
@@ -543,7 +544,7 @@ share_memory_             method in-place host-memory
 item                      method aten reads hint host-memory cost=element waits
 tolist                    method reads host-memory to-host waits
 numpy                     method reads alias of-graph host-memory
-equal                     torch method aten apart fresh truth waits cost=1
+equal                     torch method aten apart fresh truth waits cost=other-memory
 allclose                  torch method aten apart fresh truth waits cost=1
 is_nonzero                torch method aten apart truth waits cost=element
 shape                     attribute fact array with-to

@@ -1,10 +1,10 @@
 """Counts of syncs and copied bytes on a real GPU: PyTorch's sync debug mode and the profiler's
 memory copies.
 
-Not run on a GPU where it was written, as there was none; the reading of traces is tested on made-up
-ones. The sync count is a lower bound: the debug mode is experimental, does not see
-``torch.distributed`` and ``torch.sparse``, nor copies into pageable memory with
-``non_blocking=True`` (PyTorch's documentation of ``set_sync_debug_mode``).
+The reading of traces is tested on made-up ones; a run on a GPU is kept in
+``tests/verify/ledger_observed.json``. The sync count is a lower bound: the debug mode is
+experimental, does not see ``torch.distributed`` and ``torch.sparse``, nor copies into pageable
+memory with ``non_blocking=True`` (PyTorch's documentation of ``set_sync_debug_mode``).
 """
 
 from __future__ import annotations
@@ -129,13 +129,17 @@ def copies(trace: list[dict[str, Any]], first_step: int, steps: int) -> dict[str
         if marks and not first_step <= step < first_step + steps:
             continue
         totals[f"{kind}_bytes"] += float(event["args"].get("bytes", 0))
-        waits = "Synchronize" in following.get(event["args"]["correlation"], "")
+        waits = "StreamSynchronize" in following.get(event["args"]["correlation"], "")
         totals["staged"] += kind == "h2d" and "Pageable" in event["name"] and not waits
     return {name: value / max(steps, 1) for name, value in totals.items()}
 
 
 def _following(calls: list[dict[str, Any]]) -> dict[Any, str]:
-    """By correlation number, the name of the runtime call that its thread makes next."""
+    """By correlation number, the name of the runtime call that its thread makes next.
+
+    A copy that waits is followed by a wait for its stream; the profiler itself waits for the device
+    at its end, after whatever came last.
+    """
     calls.sort(key=lambda call: (call.get("tid", 0), call["ts"]))
     return {
         call["args"]["correlation"]: after["name"]

@@ -66,6 +66,7 @@ class Comparer:
             more.
         ignored: top-level names that are not compared: effects in which the original differs from
             itself.
+        anywhere: whether a value may lie on another device; that it does is noted.
     """
 
     def __init__(
@@ -76,9 +77,11 @@ class Comparer:
         redrawn: bool,
         shared: bool,
         ignored: Collection[str],
+        anywhere: bool,
     ) -> None:
         self.before, self.after, self.band, self.shared = before, after, band, shared
         self.ignored = ignored
+        self.noted = ("device", *_FACTS) if anywhere else _FACTS
         self.level = BITWISE
         self.notes: list[str] = []
         self.facts: list[str] = []
@@ -165,11 +168,12 @@ class Comparer:
         if top(path) in EFFECTS and left["kind"] == "plain":
             self._text(path, left["text"], right["text"])
             return
-        facts = [fact for fact in _HARD_FACTS if left.get(fact) != right.get(fact)]
+        hard = (fact for fact in _HARD_FACTS if fact not in self.noted)
+        facts = [fact for fact in hard if left.get(fact) != right.get(fact)]
         for fact in facts if "text" not in facts else [fact for fact in facts if fact != "order"]:
             name = f"{fact} " if fact in _NAMED else ""
             self._different(path, fact, f"{name}{_shown(left, fact)} and {_shown(right, fact)}")
-        for fact in _FACTS:
+        for fact in self.noted:
             if left.get(fact) != right.get(fact):
                 self.facts.append(f"{path}: {fact} {left.get(fact)} and {right.get(fact)}")
         a, b = left.get("value"), right.get("value")
@@ -234,9 +238,10 @@ def compare(
     redrawn: bool = False,
     shared: bool = False,
     ignored: Collection[str] = (),
+    anywhere: bool = False,
 ) -> dict[str, Any]:
     """Compare two snapshots; see `Comparer` for the arguments and its `result` for the answer."""
-    return Comparer(before, after, band, redrawn, shared, ignored).result()
+    return Comparer(before, after, band, redrawn, shared, ignored, anywhere).result()
 
 
 def compare_files(
@@ -247,6 +252,7 @@ def compare_files(
     redrawn: bool = False,
     shared: bool = False,
     ignored: Collection[str] = (),
+    anywhere: bool = False,
 ) -> dict[str, Any]:
     """Compare two files of ``torch.save``: snapshots, or plain containers of tensors and numbers.
 
@@ -277,7 +283,8 @@ def compare_files(
         read.append(
             data if marked else snapshot(data if isinstance(data, dict) else {"value": data})
         )
-    return compare(read[0], read[1], band=band, redrawn=redrawn, shared=shared, ignored=ignored)
+    how = {"band": band, "redrawn": redrawn, "shared": shared, "ignored": ignored}
+    return compare(*read, **how, anywhere=anywhere)  # type: ignore[arg-type]
 
 
 def _other_generators(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

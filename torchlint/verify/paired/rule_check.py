@@ -145,7 +145,9 @@ class ExampleRunner:
         return frozenset(worker.ask(check=path, seed=self.seed)["told"])
 
     def _compare(self, worker: Worker, before: str, after: str, **how: object) -> Comparison:
-        return comparison(worker.ask(compare=[before, after], how={"shared": True, **how}))
+        # All names of an example are compared, also those that a fix keeps on the device.
+        shown = {"shared": True, "anywhere": True, **how}
+        return comparison(worker.ask(compare=[before, after], how=shown))
 
     def _counted(self, side: str) -> Mapping[str, Any]:
         with self.live.fork() as worker:

@@ -2,7 +2,8 @@
 
 Read in PyTorch's sources (``aten/src/ATen/native/cuda``): ``Nonzero.cu`` copies one int,
 ``UniqueCub.cu`` one int64, ``SummaryOps.cu`` the smallest and the largest value, ``Repeat.h`` the
-sum and the sign check, and so on. They are predictions until a run on a GPU has confirmed them.
+sum and the sign check, and so on. ``tests/verify/ledger_observed.json`` has what a GPU did.
+Where releases of PyTorch differ, `_RELEASE` decides.
 """
 
 from __future__ import annotations
@@ -88,27 +89,20 @@ def _indices(events: Events, indices: Any) -> None:
         if is_cuda(index):
             if index.dtype in _MASKS:
                 events.sync("boolean index", _INT)
-        elif index.dtype in _MASKS:
-            for positions in index.nonzero().unbind(1):
-                record_copy(
-                    events,
-                    positions,
-                    positions,
-                    to_device=True,
-                    non_blocking=False,
-                    pinned=False,
-                    what="index from host",
-                )
+        elif index.dtype not in _MASKS:
+            _sent(events, index, "index from host")
+        elif _RELEASE >= (2, 9):  # by way of pinned memory since pytorch/pytorch#156384
+            _sent(events, index.nonzero(), "index from host", waits=False)
         else:
-            record_copy(
-                events,
-                index,
-                index,
-                to_device=True,
-                non_blocking=False,
-                pinned=False,
-                what="index from host",
-            )
+            for positions in index.nonzero().unbind(1):
+                _sent(events, positions, "index from host")
+
+
+def _sent(events: Events, tensor: Any, what: str, *, waits: bool = True) -> None:
+    """A copy of a host tensor to the device; one that does not wait is made from pinned memory."""
+    record_copy(
+        events, tensor, tensor, to_device=True, non_blocking=not waits, pinned=not waits, what=what
+    )
 
 
 def _index(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -133,21 +127,38 @@ def _index_put(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> N
     if from_host and value.dim():
         events.add("mismatch", "index_put_")
     elif from_host:
-        record_copy(
-            events,
-            value,
-            value,
-            to_device=True,
-            non_blocking=False,
-            pinned=False,
-            what="value from host",
-        )
+        _sent(events, value, "value from host")
 
 
 def _normal(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """The sign of deviations is checked on the host up to torch 2.13 (``DistributionTemplates.h``):
+    before memory is made for the result, and again where it is filled."""
     deviation = _argument(args, kwargs, 1, "std")
-    if isinstance(deviation, torch.Tensor):
-        events.sync("normal", 1)
+    if _RELEASE < (2, 14) and isinstance(deviation, torch.Tensor) and deviation.numel():
+        for _ in range(1 if kwargs.get("out") is not None else 2):
+            events.sync("normal", 1)
+
+
+def _equal(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Only tensors of the same sizes and other memory are compared (``Equal.cpp``)."""
+    one, other = args
+    alias = one.dtype == other.dtype and one.is_set_to(other)
+    if one.shape == other.shape and one.numel() and not alias:
+        events.sync("equal", 1)
+
+
+def _value_read(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """A number of the device becomes one of the host before it is written."""
+    value = kwargs.get("value", args[-1])
+    if isinstance(value, torch.Tensor) and is_cuda(value):
+        _item(events, (value,), {})
+
+
+def _where(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Numbers of the host are copied over."""
+    for value in args:
+        if not value.dim() and not is_cuda(value):
+            _sent(events, value, "value from host")
 
 
 def _errors(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -164,6 +175,9 @@ _CONDITIONS: dict[str, Cost] = {
     "indices": _index,
     "indices-and-value": _index_put,
     "drawn-deviation": _normal,
+    "other-memory": _equal,
+    "device-value": _value_read,
+    "host-numbers": _where,
     "errors": _errors,
 }
 """What a wait depends on, by its name in the table of operations."""

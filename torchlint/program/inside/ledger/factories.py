@@ -11,7 +11,7 @@ import torch
 from torch.utils import _device
 
 from .events import Events
-from .tags import any_cuda, elsewhere, is_cuda, names_cuda, pin, set_cuda, tensors_in
+from .tags import CUDA, any_cuda, elsewhere, is_cuda, names_cuda, pin, set_cuda, tensors_in
 from .transfers import record_copy
 
 Factory = Callable[[Events, Any, Sequence[Any], dict[str, Any]], Any]
@@ -148,6 +148,28 @@ def _from_data(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str,
     if cuda and not from_cuda:
         record_copy(events, result, result, to_device=True, non_blocking=False, pinned=False)
     return result
+
+
+def masks_made(events: Events, args: Sequence[Any]) -> Sequence[Any]:
+    """Turn lists and arrays of truth values, as indices of a CUDA tensor, into tensors on its
+    device, as PyTorch does (``sequenceToVariable``); return the arguments of ``x[...]`` or
+    ``x[...] = v``."""
+    target, index = args[0], args[1]
+    parts = index if isinstance(index, tuple) else (index,)
+    if not any(_is_mask(part) for part in parts) or not is_cuda(target):
+        return args
+    with events.cause("index from host"):
+        made = tuple(
+            _from_data(events, torch.tensor, (part,), {"device": CUDA}) if _is_mask(part) else part
+            for part in parts
+        )
+    return target, made, *args[2:]
+
+
+def _is_mask(index: Any) -> bool:
+    if isinstance(index, list):
+        return bool(index) and isinstance(index[0], bool)
+    return str(getattr(index, "dtype", "")) == "bool" and bool(index.shape)
 
 
 def _one_hot(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

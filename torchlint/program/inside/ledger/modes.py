@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .events import Events
+from .factories import masks_made
 from .operations import Operations
 from .tags import Use, elsewhere, is_cuda, is_pinned, names_cuda, pin, set_cuda, tensors_in
 from .transfers import direct, record_copy
@@ -24,6 +25,7 @@ _no_function: Any = torch._C.DisableTorchFunction
 
 _MIXING = frozenset({torch.ctc_loss, torch.nn.functional.ctc_loss})
 """Functions that take host tensors next to CUDA tensors: lengths."""
+_INDEXING = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
 
 
 def _look(args: Any, kwargs: Any) -> tuple[bool, tuple[bool, bool]]:
@@ -60,6 +62,8 @@ class FunctionMode(TorchFunctionMode):
         factory = self._factories.get(func)
         if factory is not None:
             return factory(self._events, func, args, kwargs)
+        if func in _INDEXING:
+            args = masks_made(self._events, args)
         now = self._events.now
         before = now.ambient, now.mixed
         now.ambient, now.mixed = _look(args, kwargs)

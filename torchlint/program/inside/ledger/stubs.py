@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -248,12 +249,15 @@ def _autocast(events: Events, patches: Patches) -> None:
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """``TORCHDYNAMO_DISABLE=1`` while it lasts."""
+    """``TORCHDYNAMO_DISABLE=1`` while it lasts; the same in a compiler that is imported already."""
     before = os.environ.get("TORCHDYNAMO_DISABLE")
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    config: Any = getattr(sys.modules.get("torch._dynamo"), "config", SimpleNamespace(disable=True))
+    disabled, config.disable = config.disable, True
     try:
         yield
     finally:
+        config.disable = disabled
         if before is None:
             os.environ.pop("TORCHDYNAMO_DISABLE", None)
         else:
