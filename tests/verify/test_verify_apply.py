@@ -245,6 +245,15 @@ def test_what_is_not_decided_yet_is_measured_once_more(
 
 
 @pytest.mark.slow
+def test_launches_of_few_pairs_are_all_measured(repo: Repository) -> None:
+    repo.times(first=1.2, second=1.2, all=1.2)
+    done = repo(".", "--apply", "--pairs", "12", "--launches", "2", "--output-format", "json")
+    assert done.code == 0, done.err
+    speeds = [each["speed"] for each in json.loads(done.out)["variants"]]
+    assert [(each["verdict"], each["n"]) for each in speeds] == [("faster", 12)] * 3
+
+
+@pytest.mark.slow
 def test_fixes_that_are_right_alone_and_wrong_together_are_not_proved(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

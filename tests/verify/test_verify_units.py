@@ -717,6 +717,8 @@ def test_more_rounds_are_worth_it_only_for_an_open_verdict() -> None:
     assert not verdicts.undecided(
         timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS
     )  # more will not come either
+    assert verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS, planned=6) == [FIX]
+    assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=5), [FIX], OPTIONS, planned=6)
     wide = timed({FIX.name: 1.0})
     wide.launches[FIX.name] = [
         [(Block(1e6, 1, 0), Block(1e6 * (0.8 + n / 20), 1, 0)) for n in range(10)]

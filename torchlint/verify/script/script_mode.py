@@ -362,7 +362,10 @@ class _Verification:
             timing.found.level |= dict.fromkeys((variant.name for variant in going), level)
             near = number + 1 == options.launches and self.request.device == "cpu"
             near = near and not self.request.proving  # where a proof needs more pairs to be one
-            going = [*wanted[:2], *undecided(timing.found, going, options, level=level, last=near)]
+            still = undecided(
+                timing.found, going, options, level=level, last=near, planned=looks[number]
+            )
+            going = [*wanted[:2], *still]
             if len(going) == 2:
                 break
         failed = timing.found.failed()

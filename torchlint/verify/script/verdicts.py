@@ -192,6 +192,7 @@ def undecided(
     *,
     level: float = statistics.ALPHA,
     last: bool = False,
+    planned: int = statistics.MIN_PAIRS,
 ) -> list[Variant]:
     """Return the variants for which more rounds could bring a verdict that there is none of yet.
 
@@ -202,13 +203,15 @@ def undecided(
         level: the error that this look may spend.
         last: whether the next look is the last: only what lies half way to the least effect is
             worth that.
+        planned: how many pairs there should be by now; of a program that ended before, more will
+            not come.
     """
     null = timed.null_control()
     half = math.log1p(options.min_effect) / 2
     found = []
     for variant in variants:
         ratio = timed.ratio(variant.name) if variant.unit is not None else None
-        if ratio is None or ratio.n < statistics.MIN_PAIRS:
+        if ratio is None or ratio.n < min(statistics.MIN_PAIRS, planned):
             continue
         verdict, _ = statistics.verdict(
             ratio, min_effect=options.min_effect, null=null, level=level
