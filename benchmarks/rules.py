@@ -20,7 +20,7 @@ from typing import Any
 
 from torchlint.manual.pages import MEASURED
 from torchlint.verify.model import Counts, Report, Status, VariantResult
-from torchlint.verify.options import Options
+from torchlint.verify.options import PAIRED_LAUNCHES, Options
 from torchlint.verify.output import json_report, text
 from torchlint.verify.paired import rule_mode
 
@@ -38,7 +38,9 @@ def main() -> int:
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--pairs", type=int, default=24)
     given = parser.parse_args()
-    options = Options(python=given.python, device=given.device, pairs=given.pairs)
+    options = Options(
+        python=given.python, device=given.device, pairs=given.pairs, launches=PAIRED_LAUNCHES
+    )
     report = rule_mode.run(given.codes, options, lambda line: print(line, file=sys.stderr))
     write(report, MEASURED)
     if not given.codes:

@@ -134,7 +134,7 @@ class Repository:
         out, err = io.StringIO(), io.StringIO()
         out_bytes = io.TextIOWrapper(io.BytesIO(), write_through=True)
         with redirect_stdout(out_bytes), redirect_stderr(err):
-            code = run([command, *FAST, *arguments, "--", "train.py"])
+            code = run([command, *FAST, "--launches", "2", *arguments, "--", "train.py"])
         del out
         assert isinstance(out_bytes.buffer, io.BytesIO)
         assert "Traceback" not in err.getvalue(), err.getvalue()
@@ -247,7 +247,7 @@ def test_what_is_not_decided_yet_is_measured_once_more(
 @pytest.mark.slow
 def test_launches_of_few_pairs_are_all_measured(repo: Repository) -> None:
     repo.times(first=1.2, second=1.2, all=1.2)
-    done = repo(".", "--apply", "--pairs", "12", "--launches", "2", "--output-format", "json")
+    done = repo(".", "--apply", "--pairs", "12", "--output-format", "json")
     assert done.code == 0, done.err
     speeds = [each["speed"] for each in json.loads(done.out)["variants"]]
     assert [(each["verdict"], each["n"]) for each in speeds] == [("faster", 12)] * 3
@@ -270,7 +270,7 @@ def test_fixes_that_are_right_alone_and_wrong_together_are_not_proved(
     monkeypatch.setattr(script_mode, "TimePass", RecordedTimes)
     names = [unit.id for unit in request.units]
     monkeypatch.setattr(RecordedTimes, "ratios", dict.fromkeys((*names, "all"), 1.2))
-    options = replace(request.options, device="cpu", pairs=8, launches=1, budget=15.0)
+    options = replace(request.options, device="cpu", pairs=8, launches=2, budget=15.0)
     found = script_mode.run(
         replace(request, options=options, proving=True), lambda line: None, lambda line: None
     )

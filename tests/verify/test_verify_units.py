@@ -461,9 +461,9 @@ def test_ranks_of_each_run_meet_on_a_port_of_their_own(tree: Path, typed: str, r
     [
         (
             {},
-            2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 10) * 0.1),
+            3 * (4 * (2 + 10 * 0.1) / 2 + 24 * (2 + 10) * 0.1),
         ),  # 0.1 s a step: blocks of 10 steps
-        ({"block": 5}, 2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 5) * 0.1)),
+        ({"block": 5}, 3 * (4 * (2 + 10 * 0.1) / 2 + 24 * (2 + 5) * 0.1)),
         ({"launches": 1, "warmup": 1}, 3 * ((2 + 0.1) / 2 + 24 * (2 + 10) * 0.1)),
     ],
 )
@@ -477,8 +477,8 @@ def test_plan_makes_short_steps_into_blocks_of_50_ms() -> None:
         expected_seconds({"step_seconds": step}, 1, Options(settle=0, warmup=1), 1)
         for step in (1e-4, 1e-3)
     )
-    assert one == pytest.approx(2 * (1e-4 + 12 * 0.05))
-    assert two == pytest.approx(2 * (1e-3 + 12 * 0.05))
+    assert one == pytest.approx(4 * 1e-4 + 24 * 0.05)
+    assert two == pytest.approx(4 * 1e-3 + 24 * 0.05)
 
 
 def test_a_free_port_can_be_bound() -> None:
@@ -737,22 +737,50 @@ def test_last_look_is_taken_only_where_it_may_decide() -> None:
 
 def test_early_look_decides_at_its_own_level() -> None:
     pairs = [
-        (Block(1e6, 1, 0), Block(1e6 / 1.1 if number > 1 else 1e6 * 1.05, 1, 0))
+        (Block(1e6, 1, 0), Block(1e6 / 1.1 if number % 6 else 1e6 * 1.05, 1, 0))
         for number in range(12)
     ]
-    found = Times({FIX.name: [pairs]})
+    found = Times({FIX.name: [pairs[:6], pairs[6:]]})
     assert not verdicts.undecided(found, [FIX], OPTIONS)
     assert verdicts.undecided(
         found, [FIX], OPTIONS, level=statistics.levels(statistics.LOOKS)[0]
     ) == [FIX]
 
 
-def test_looks_follow_the_launches_and_one_more_for_what_is_open() -> None:
-    assert time_pass.rounds_of(Options(pairs=24, launches=2)) == [12, 12, 24]
-    assert time_pass.rounds_of(Options(pairs=24, launches=1)) == [24, 24]
-    assert time_pass.rounds_of(Options(pairs=8, launches=1)) == [8], (
-        "too few for more than one look"
-    )
+@pytest.mark.parametrize(
+    ("pairs", "launches", "stages"),
+    [
+        (24, 4, [[6, 6], [6, 6], [6, 6, 6, 6]]),
+        (24, 2, [[12, 12], [12, 12]]),
+        (24, 1, [[24], [24]]),
+        (12, 4, [[3, 3, 3, 3], [3, 3, 3, 3]]),
+        (8, 4, [[2, 2, 2, 2]]),
+        (9, 4, [[2, 2, 2, 3]]),
+        (8, 12, [[1] * 8]),
+    ],
+)
+def test_looks_follow_the_launches_and_as_many_more_for_what_is_open(
+    pairs: int, launches: int, stages: list[list[int]]
+) -> None:
+    assert time_pass.stages_of(pairs, launches) == stages
+
+
+def test_one_launch_decides_nothing() -> None:
+    found = timed({FIX.name: 2.0, NULL: 1.0}, rounds=24)
+    found.launches = {name: [[*one, *two]] for name, (one, two) in found.launches.items()}
+    verdict, why = speed_of(found)
+    assert verdict is Verdict.INCONCLUSIVE
+    assert why.startswith("one launch decides nothing")
+
+
+def test_a_launch_that_was_broken_off_is_no_sample() -> None:
+    found = timed({FIX.name: 2.0, NULL: 1.0}, rounds=24)
+    slow = (Block(1e6, 1e6), Block(2e6, 2e6))
+    found.launches[FIX.name].append([slow] * 2)
+    assert len(found.samples(FIX.name).logs) == 2
+    assert speed_of(found)[0] is Verdict.FASTER
+    found.launches[FIX.name].append([slow] * 6)
+    assert speed_of(found)[0] is Verdict.INCONCLUSIVE
 
 
 def test_fix_that_is_not_timed_alone_says_why() -> None:

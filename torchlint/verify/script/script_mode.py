@@ -28,7 +28,7 @@ from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.runs import Home, Runner, in_words
-from torchlint.verify.script.time_pass import TimePass, capacity, expected_seconds, rounds_of
+from torchlint.verify.script.time_pass import TimePass, capacity, expected_seconds, stages_of
 from torchlint.verify.script.verdicts import (
     interactions,
     moved,
@@ -345,8 +345,8 @@ class _Verification:
             random.Random(options.seed),
             self.tick,
         )
-        rounds = rounds_of(options)
-        looks = list(itertools.accumulate(rounds))
+        stages = stages_of(options.pairs, options.launches)
+        looks = list(itertools.accumulate(map(sum, stages)))
         seconds = max(LEAST_SECONDS, budget * (1 - START_SHARE) / options.launches)
         most = seconds * options.launches
         about = min(most, expected_seconds(base.record.record, len(wanted), options, self.together))
@@ -354,13 +354,14 @@ class _Verification:
         self.say(f"plan: {blocks}, about {about:.0f} s, at most {most:.0f} s")
         begun = self.watch.spent
         going = list(wanted)
-        for number, (count, level) in enumerate(zip(rounds, levels(looks), strict=True)):
-            extra = number >= options.launches
+        for number, (rounds, level) in enumerate(zip(stages, levels(looks), strict=True)):
+            extra = looks[number] > options.pairs
             if extra and self.watch.left <= self.watch.spent - begun:
                 break
-            timing.launch(going, count, seconds)
+            for count in rounds:
+                timing.launch(going, count, seconds)
             timing.found.level |= dict.fromkeys((variant.name for variant in going), level)
-            near = number + 1 == options.launches and self.request.device == "cpu"
+            near = looks[number] == options.pairs and self.request.device == "cpu"
             near = near and not self.request.proving  # where a proof needs more pairs to be one
             still = undecided(
                 timing.found, going, options, level=level, last=near, planned=looks[number]

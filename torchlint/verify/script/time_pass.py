@@ -3,6 +3,7 @@ once."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -124,15 +125,20 @@ class TimePass:
             self.found.retries[name] = int(record["alloc_retries"])
 
 
-def rounds_of(options: Options) -> list[int]:
-    """Return the rounds of each launch; after each is a look. The last, of as many as all others,
-    is for what is open.
+def stages_of(pairs: int, launches: int) -> list[list[int]]:
+    """Return the rounds of each launch, by the look that follows them: half of the launches, the
+    others, and as many again for what is open then.
 
-    Too few pairs to decide anything before the end are one look.
+    A look decides nothing where there is one launch, or too few pairs: then it is left out.
     """
-    each = max(1, options.pairs // options.launches)
-    planned = [each] * options.launches
-    return [*planned, each * options.launches] if each >= statistics.LOOKS[0] else planned
+    ends = [pairs * number // launches for number in range(launches + 1)]
+    each = [end - start for start, end in itertools.pairwise(ends) if end > start]
+    if pairs < statistics.LOOKS[0]:
+        return [each]
+    half = len(each) // 2
+    if half < 2 or sum(each[:half]) < statistics.LOOKS[0]:
+        return [each, each]
+    return [each[:half], each[half:], each]
 
 
 def expected_seconds(
@@ -149,10 +155,8 @@ def expected_seconds(
     step = max(float(record.get("step_seconds", 0.0)), 1e-6)
     block = options.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / step))
     start = float(record.get("start_seconds", 0.0)) + options.warmup * step
-    rounds = max(1, options.pairs // options.launches)
-    return (
-        options.launches * processes * (start / together + rounds * (options.settle + block) * step)
-    )
+    rounds = options.pairs * (options.settle + block) * step
+    return processes * (options.launches * start / together + rounds)
 
 
 def _waves(variants: Sequence[Variant], capacity: int) -> list[list[Variant]]:

@@ -86,6 +86,7 @@ def _speed(
         remedy="give the program more steps (--epochs), or verify more time (--budget)",
         exercised=_exercised(variant, base),
         adjusted_p=adjusted,
+        sampled=True,
     )
     lost = timed.why_lost(name)
     if lost is None or (speed.ratio is not None and lost.kind == "done"):
@@ -214,7 +215,11 @@ def undecided(
         if ratio is None or ratio.n < min(statistics.MIN_PAIRS, planned):
             continue
         verdict, _ = statistics.verdict(
-            ratio, min_effect=options.min_effect, null=null, level=level
+            ratio,
+            min_effect=options.min_effect,
+            null=null,
+            samples=timed.samples(variant.name),
+            level=level,
         )
         if verdict is Verdict.INCONCLUSIVE and not (last and abs(math.log(ratio.estimate)) < half):
             found.append(variant)
@@ -224,7 +229,10 @@ def undecided(
 def moved(timed: Times, variant: Variant, options: Options) -> bool:
     """Say whether a group of fixes is faster or slower as a whole, so that its members are worth a
     look."""
-    verdict, _ = statistics.verdict(timed.ratio(variant.name), min_effect=options.min_effect)
+    samples = timed.samples(variant.name)
+    verdict, _ = statistics.verdict(
+        timed.ratio(variant.name), min_effect=options.min_effect, samples=samples
+    )
     return verdict in (Verdict.FASTER, Verdict.SLOWER)
 
 
