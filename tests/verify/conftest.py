@@ -19,6 +19,7 @@ from torchlint.program.machine.process_tree import Family
 from torchlint.program.machine.workspace import Workspace
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
+from torchlint.verify.script.pacing import Pace
 from torchlint.verify.script.runs import Home, Runner
 from torchlint.verify.script.time_pass import TimePass
 from torchlint.verify.session.site import site_in
@@ -120,6 +121,7 @@ def recorded(
         (check,) = made.all(
             [(home, "check", {"steps": made.options.check_steps})], 2, lambda name: None
         )
+        assert check is not None
         assert check.status is Status.OK, check.tail
         other = Home(NULL, workspace.copy(root, f"null/{root.name}"), workspace.path / "null-home")
         other.folder.mkdir()
@@ -127,7 +129,8 @@ def recorded(
         sockets.mkdir()
         homes = {ORIGINAL: home, NULL: other}
         timing = TimePass(made, homes, sockets, 2, 64, random.Random(0), lambda line: None)
-        timing.launch([Variant(ORIGINAL, "original"), Variant(NULL, "null")], rounds, 20.0)
+        pace = Pace(0.001, 1.0, 2, 2, made.options)
+        timing.launch([Variant(ORIGINAL, "original"), Variant(NULL, "null")], rounds, 20.0, pace)
         assert Family(None, str(workspace.path), prefix=True).members() == []
         return Recorded(check, timing.found)
 

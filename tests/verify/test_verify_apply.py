@@ -30,6 +30,7 @@ from torchlint.source import write
 from torchlint.verify.fixes import OVERLAPS
 from torchlint.verify.model import Judged, Proof, Report
 from torchlint.verify.script import script_mode
+from torchlint.verify.script.pacing import Pace
 from torchlint.verify.script.request import Request
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
@@ -84,8 +85,9 @@ class RecordedTimes:
 
     def __init__(self, *given: object) -> None:
         self.found = Times(block_steps=10)
+        self.started = 0.0
 
-    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float) -> None:
+    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
         for variant in variants:
             if variant.name != ORIGINAL:
                 noise = random.Random(len(self.found.launches))
@@ -114,7 +116,7 @@ class Repository:
     def proves(self, *ids: str, then: Callable[[], object] = lambda: None) -> None:
         """Skip the run: these are proved, and something happens meanwhile."""
 
-        def ran(request: Request, say: object, tick: object) -> Report:
+        def ran(request: Request, say: object, tick: object, watch: object) -> Report:
             then()
             self.said = [unit.id for unit in request.units]
             fixes = tuple(

@@ -33,12 +33,13 @@ from torchlint.verify.fixes import (
 )
 from torchlint.verify.model import Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.script import count_pass, reference, time_pass, verdicts
+from torchlint.verify.script import count_pass, pacing, reference, time_pass, verdicts
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.course import Course, tried
+from torchlint.verify.script.pacing import ENDING_SECONDS, Pace
 from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.runs import NOTHING, Home, RunRecord, compared_runs, record_in
-from torchlint.verify.script.time_pass import capacity, expected_seconds
+from torchlint.verify.script.time_pass import capacity
 from torchlint.verify.session.promise import Comparison, comparison, judged
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
@@ -456,29 +457,62 @@ def test_ranks_of_each_run_meet_on_a_port_of_their_own(tree: Path, typed: str, r
     assert parse(typed.split(), tree, tree).in_copy(tree, Path("/copy"), 7) == run.split()
 
 
+RECORD = {"start_seconds": 2.0, "step_seconds": 0.1}
+STARTED = ENDING_SECONDS + (2 + 10 * 0.1) * 1.5
+"""Of three processes on two cores."""
+
+
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        (
-            {},
-            3 * (4 * (2 + 10 * 0.1) / 2 + 24 * (2 + 10) * 0.1),
-        ),  # 0.1 s a step: blocks of 10 steps
-        ({"block": 5}, 3 * (4 * (2 + 10 * 0.1) / 2 + 24 * (2 + 5) * 0.1)),
-        ({"launches": 1, "warmup": 1}, 3 * ((2 + 0.1) / 2 + 24 * (2 + 10) * 0.1)),
+        ({}, 4 * STARTED + 3 * 24 * (2 + 10) * 0.1),  # 0.1 s a step: blocks of 10 steps
+        ({"block": 5}, 4 * STARTED + 3 * 24 * (2 + 5) * 0.1),
+        ({"launches": 1, "warmup": 1}, STARTED - 9 * 0.1 * 1.5 + 3 * 24 * (2 + 10) * 0.1),
     ],
 )
 def test_plan_tells_about_how_long_it_takes(changes: dict[str, int], seconds: float) -> None:
-    record = {"start_seconds": 2.0, "step_seconds": 0.1}
-    assert expected_seconds(record, 3, Options(**changes), 2) == pytest.approx(seconds)
+    assert Pace.of(RECORD, 3, 2, Options(**changes)).expected == pytest.approx(seconds)
 
 
 def test_plan_makes_short_steps_into_blocks_of_50_ms() -> None:
     (one, two) = (
-        expected_seconds({"step_seconds": step}, 1, Options(settle=0, warmup=1), 1)
+        Pace.of({"step_seconds": step}, 1, 1, Options(settle=0, warmup=1)).expected
         for step in (1e-4, 1e-3)
     )
-    assert one == pytest.approx(4 * 1e-4 + 24 * 0.05)
-    assert two == pytest.approx(4 * 1e-3 + 24 * 0.05)
+    assert one == pytest.approx(4 * (ENDING_SECONDS + 1e-4) + 24 * 0.05)
+    assert two == pytest.approx(4 * (ENDING_SECONDS + 1e-3) + 24 * 0.05)
+
+
+@pytest.mark.parametrize(
+    ("left", "launches", "warmup", "settle"),
+    [
+        (100.0, 4, 10, 2),
+        (27.5, 4, 10, 2),
+        (20.0, 3, 10, 1),
+        (16.0, 2, 10, 1),
+        (8.0, 1, 10, 1),
+        (6.0, 1, 10, 1),
+    ],
+)
+def test_where_time_is_short_there_is_less_that_is_not_measured_then_fewer_launches(
+    left: float, launches: int, warmup: int, settle: int
+) -> None:
+    found = Pace.of(RECORD, 3, 2, Options()).fitted(left)
+    assert found is not None
+    got = found.options
+    assert (got.launches, got.warmup, got.settle) == (launches, warmup, settle)
+
+
+def test_long_steps_are_warmed_up_with_fewer_where_time_is_short() -> None:
+    long = {"start_seconds": 1.0, "step_seconds": 0.25}
+    found = Pace.of(long, 3, 16, Options()).fitted(15.0)
+    assert found is not None
+    assert (found.options.launches, found.options.warmup, found.options.settle) == (3, 4, 0)
+
+
+def test_there_may_be_no_time_for_a_launch() -> None:
+    assert Pace.of(RECORD, 3, 2, Options()).fitted(5.0) is None
+    assert Pace.of(RECORD, 3, 2, Options()).fitted(-1.0) is None
 
 
 def test_a_free_port_can_be_bound() -> None:
@@ -762,7 +796,7 @@ def test_early_look_decides_at_its_own_level() -> None:
 def test_looks_follow_the_launches_and_as_many_more_for_what_is_open(
     pairs: int, launches: int, stages: list[list[int]]
 ) -> None:
-    assert time_pass.stages_of(pairs, launches) == stages
+    assert pacing.stages_of(pairs, launches) == stages
 
 
 def test_one_launch_decides_nothing() -> None:

@@ -35,6 +35,7 @@ from torchlint.verify.fixes import FixUnit, offered
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.proof import held
+from torchlint.verify.stopwatch import Stopwatch
 
 _MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html": "html"}
 EXAMPLE = "torchlint verify . -- train.py --epochs 1"
@@ -66,6 +67,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     and written (--apply, --patch), 130 interrupted.
     """
     chosen = options(given)
+    watch = Stopwatch(chosen.budget)
     if given["doctor"]:
         emit(render(diagnose(chosen.python)))
         return 0
@@ -73,12 +75,15 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     others = [each for each in targets[:1] if each == "rules"] or [t for t in targets if "::" in t]
     applying = asked(given, ctx.find_object(tuple) or (), others)
     try:
-        report = _report(ctx, given, proving(chosen) if applying else chosen, applying)
+        report = _report(ctx, given, proving(chosen) if applying else chosen, applying, watch)
     except OriginalFailedError as error:
         complain("\n".join(f"  | {visible(line)}" for line in error.log.splitlines()))
         raise
     if report is None:
         return applying.code if applying else 0
+    if report.cut == "interrupted":  # what was proved by then is told, not written
+        _print(report, given)
+        raise KeyboardInterrupt
     if applying:
         report = applying.written(report)
     _print(report, given)
@@ -92,7 +97,11 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
 
 
 def _report(
-    ctx: click.Context, given: Given, chosen: Options, applying: Applying | None
+    ctx: click.Context,
+    given: Given,
+    chosen: Options,
+    applying: Applying | None,
+    watch: Stopwatch,
 ) -> Report | None:
     targets: tuple[str, ...] = given["targets"]
     if given["output_file"] is not None:
@@ -110,11 +119,15 @@ def _report(
         raise UsageError(
             f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)"
         )
-    return _script(ctx.meta[COMMAND], chosen, given, applying)
+    return _script(ctx.meta[COMMAND], chosen, given, applying, watch)
 
 
 def _script(
-    typed: list[str], chosen: Options, given: Given, applying: Applying | None
+    typed: list[str],
+    chosen: Options,
+    given: Given,
+    applying: Applying | None,
+    watch: Stopwatch,
 ) -> Report | None:
     from torchlint.program.command import parse
     from torchlint.verify.script import script_mode
@@ -149,7 +162,7 @@ def _script(
         proving=applying is not None,
     )
     with Status(not given["quiet"]) as status:
-        return script_mode.run(request, _teller(given, status), status.show)
+        return script_mode.run(request, _teller(given, status), status.show, watch)
 
 
 def _teller(given: Given, status: Status) -> Callable[[str], None]:

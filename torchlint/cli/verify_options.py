@@ -76,8 +76,9 @@ _MEASURING: tuple[Callable[[Any], Any], ...] = (
                                                                        "measured.")),
     click.option("--settle", type=click.IntRange(0), default=2, help=("Steps before each block "
                                                                       "that do not count.")),
-    click.option("--budget", type=Seconds(), default="300s", help=("Time for the whole run "
-                                                                   "(default: 300s).")),
+    click.option("--budget", type=Seconds(), default="300s", help=("Time until the report is "
+                                                                   "printed (default: 300s; of a "
+                                                                   "function at most about).")),
     click.option("--timeout", type=Seconds(), default="600s", help=("Time for one process "
                                                                     "(default: 600s).")),
     click.option("--ablation", type=click.Choice(["auto", "each", "none", "leave-one-out"]),

@@ -18,6 +18,11 @@ class Stopwatch:
         return time.monotonic() - self.start
 
     @property
+    def end(self) -> float:
+        """When it is spent (`time.monotonic`)."""
+        return self.start + self.budget
+
+    @property
     def left(self) -> float:
         """Seconds left; negative when overdrawn."""
         return self.budget - self.spent

@@ -28,6 +28,8 @@ from torchlint.verify.script.reference import Reference
 from torchlint.verify.session.times import Times
 from torchlint.verify.variants import ALL, ORIGINAL, Variant
 
+NO_TIME = "no time was left for it (--budget)"
+
 
 def speeds(
     variants: Sequence[Variant], base: Reference, checked: Checked, timed: Times, options: Options
@@ -62,7 +64,9 @@ def _speed(
     adjusted: float | None,
 ) -> Speed:
     name = variant.name
-    if checked.status.get(name) is not Status.OK:
+    if name not in checked.status:
+        return Speed(Verdict.NOT_MEASURED, why=NO_TIME)
+    if checked.status[name] is not Status.OK:
         return Speed(Verdict.NOT_MEASURED, why=checked.status[name].value)
     if options.device == "virtual-cuda":
         return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
@@ -73,6 +77,8 @@ def _speed(
             Verdict.NOT_MEASURED,
             why=f"not timed, as the program without fixes {timed.failures[ORIGINAL]}",
         )
+    if timed.ratio(name) is None and timed.cut:
+        return Speed(Verdict.NOT_MEASURED, why=NO_TIME)
     if name not in timed.launches and ALL in timed.launches:
         return Speed(
             Verdict.NOT_MEASURED,

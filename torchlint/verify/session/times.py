@@ -31,6 +31,7 @@ class Times:
         block_steps: steps of a block in the last launch.
         level: the error that the last look may spend.
         left_out: why a version was not timed, in words.
+        cut: whether there was no time for all that was planned.
         device, device_name: what the programs used, as far as they say.
     """
 
@@ -42,6 +43,7 @@ class Times:
     block_steps: int = 0
     level: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
     device: str = ""
     device_name: str | None = None
 
@@ -64,6 +66,7 @@ class Times:
         self.retries.update(other.retries)
         self.level.update(other.level)
         self.left_out.update(other.left_out)
+        self.cut |= other.cut
         self.block_steps = other.block_steps or self.block_steps
 
     def failed(self) -> dict[str, ProgramError]:
