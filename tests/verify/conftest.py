@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,18 @@ def workspace() -> Iterator[Workspace]:
 
 
 @pytest.fixture
-def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
+def runner(workspace: Workspace) -> Iterator[Callable[..., tuple[Runner, Home]]]:
     """Return a function that makes a runner of a command in a project, and its one copy."""
+    runners = ExitStack()
 
     def make(root: Path, *typed: str, **options: Any) -> tuple[Runner, Home]:
         command: Command = parse(list(typed), root, root)
         settings = Options(
             **{"warmup": 2, "block": 5, "check_steps": 6, "isolation": "copy", **options}
         )
-        made = Runner(site_in(workspace, settings), command, root, root, "cpu")
+        made = runners.enter_context(
+            Runner(site_in(workspace, settings), command, root, root, "cpu")
+        )
         home = Home(
             ORIGINAL,
             workspace.copy(root, f"original/{root.name}"),
@@ -106,7 +110,8 @@ def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
         home.folder.mkdir()
         return made, home
 
-    return make
+    with runners:
+        yield make
 
 
 @pytest.fixture
@@ -131,6 +136,7 @@ def recorded(
         timing = TimePass(made, homes, sockets, 2, 64, random.Random(0), lambda line: None)
         pace = Pace(0.001, 1.0, 2, 2, made.options)
         timing.launch([Variant(ORIGINAL, "original"), Variant(NULL, "null")], rounds, 20.0, pace)
+        made.warm.close()
         assert Family(None, str(workspace.path), prefix=True).members() == []
         return Recorded(check, timing.found)
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,7 @@ class Repository:
     def proves(self, *ids: str, then: Callable[[], object] = lambda: None) -> None:
         """Skip the run: these are proved, and something happens meanwhile."""
 
-        def ran(request: Request, say: object, tick: object, watch: object) -> Report:
+        def ran(request: Request, say: object, tick: object, early: object) -> Report:
             then()
             self.said = [unit.id for unit in request.units]
             fixes = tuple(
@@ -168,6 +168,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     git(root, "add", "-A")
     git(root, "commit", "-qm", "start")
     monkeypatch.setattr("torchlint.cli.program.diagnose", doctor)
+    monkeypatch.setattr("torchlint.cli.verify.begin", lambda python: nullcontext())
     monkeypatch.chdir(root)
     return Repository(root, monkeypatch)
 
@@ -272,7 +273,7 @@ def test_fixes_that_are_right_alone_and_wrong_together_are_not_proved(
     monkeypatch.setattr(script_mode, "TimePass", RecordedTimes)
     names = [unit.id for unit in request.units]
     monkeypatch.setattr(RecordedTimes, "ratios", dict.fromkeys((*names, "all"), 1.2))
-    options = replace(request.options, device="cpu", pairs=8, launches=2, budget=15.0)
+    options = replace(request.options, device="cpu", pairs=8, launches=2, budget=100.0)
     found = script_mode.run(
         replace(request, options=options, proving=True), lambda line: None, lambda line: None
     )

@@ -32,12 +32,14 @@ pytestmark = [
 
 # The real command line, with what it would learn from a first import of torch given.
 PROGRAM = """
+import contextlib
 import sys
 sys.path.insert(0, sys.argv.pop(1))
 import torchlint.cli.verify
 from tests.verify.verify_lab import doctor
 if "--python" not in sys.argv:
     torchlint.cli.program.diagnose = doctor
+    torchlint.cli.verify.begin = lambda python: contextlib.nullcontext()
 from torchlint.cli.main import entry
 entry()
 """

@@ -17,7 +17,9 @@ from torchlint.base.errors import UsageError
 from torchlint.base.finding import Edit, FileEdits, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rules import load_catalog
-from torchlint.program.command import free_port, parse
+from torchlint.program.command import Command, free_port, parse
+from torchlint.program.machine import host
+from torchlint.program.machine.doctor import Doctor, Gpu
 from torchlint.program.traffic import UNUSED, CountLine
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
@@ -33,12 +35,20 @@ from torchlint.verify.fixes import (
 )
 from torchlint.verify.model import Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.script import count_pass, pacing, reference, time_pass, verdicts
+from torchlint.verify.script import (
+    count_pass,
+    pacing,
+    reference,
+    script_mode,
+    time_pass,
+    verdicts,
+)
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.course import Course, tried
 from torchlint.verify.script.pacing import ENDING_SECONDS, Pace
 from torchlint.verify.script.reference import Reference
-from torchlint.verify.script.runs import NOTHING, Home, RunRecord, compared_runs, record_in
+from torchlint.verify.script.request import Request
+from torchlint.verify.script.runs import NOTHING, Home, Runner, RunRecord, compared_runs, record_in
 from torchlint.verify.script.time_pass import capacity
 from torchlint.verify.session.promise import Comparison, comparison, judged
 from torchlint.verify.session.times import Times
@@ -511,7 +521,7 @@ def test_long_steps_are_warmed_up_with_fewer_where_time_is_short() -> None:
 
 
 def test_there_may_be_no_time_for_a_launch() -> None:
-    assert Pace.of(RECORD, 3, 2, Options()).fitted(5.0) is None
+    assert Pace.of(RECORD, 3, 2, Options()).fitted(3.0) is None
     assert Pace.of(RECORD, 3, 2, Options()).fitted(-1.0) is None
 
 
@@ -1066,3 +1076,57 @@ def test_merged_times_keep_both() -> None:
     assert len(one.launches[FIX.name]) == 4
     assert one.milliseconds("other", 1) == 1.0
     assert one.milliseconds("missing", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "least", "room"),
+    [("cuda", 1, 3), ("cuda", 6, 6), ("cpu", 1, 70)],
+)
+def test_peaks_on_a_device_are_compared_with_its_memory(
+    tmp_path: Path, device: str, least: int, room: int
+) -> None:
+    one = object.__new__(script_mode._Verification)
+    machine = replace(host.look(tmp_path), memory_free=10**11)
+    gpus = (Gpu("G", 20 * 10**9, 8 * 10**9),)
+    doctor = Doctor("python", machine, gpus=gpus)
+    options = Options(device=device)
+    command = Command(("train.py",), ("train.py",), 0)
+    one.request = Request(tmp_path, tmp_path, command, (), {}, (), options, doctor)
+    assert one._room(10**9, least) == room
+
+
+def test_what_runs_out_of_memory_beside_others_runs_once_more_alone(tmp_path: Path) -> None:
+    log: list[tuple[list[int], int]] = []
+
+    class Crowded(Runner):
+        def __init__(self) -> None:
+            """Start nothing."""
+
+        def _run(
+            self,
+            runs: Any,
+            waiting: list[int],
+            together: int,
+            tick: Any,
+            found: dict[int, RunRecord],
+        ) -> None:
+            log.append((list(waiting), together))
+            for number in waiting:
+                out = number == 1 and together > 1
+                status = Status.OUT_OF_MEMORY if out else Status.OK
+                found[number] = RunRecord(status, 6, {}, 0, "", tmp_path)
+
+    home = Home("", tmp_path, tmp_path)
+    found = Crowded().all([(home, "check", {})] * 3, 2, lambda name: None)
+    assert [each and each.status for each in found] == [Status.OK] * 3
+    assert log == [([0, 1, 2], 2), ([1], 1)]
+    alone = Crowded().all([(home, "check", {})] * 2, 1, lambda name: None)
+    assert [each and each.status for each in alone] == [Status.OK] * 2
+
+
+def test_memory_that_runs_out_while_timed_is_not_the_fixs_fault() -> None:
+    known = checked()
+    known.blame({FIX.name: ProgramError("ran out of memory", "memory")})
+    assert known.status[FIX.name] is Status.OK
+    known.blame({FIX.name: ProgramError("ended", "ended")})
+    assert known.status[FIX.name] is Status.BROKEN

@@ -18,7 +18,7 @@ from torchlint.base.finding import Finding, NoteKind
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
-from torchlint.cli.program import COMMAND, DASHES, ProgramCommand, ready
+from torchlint.cli.program import COMMAND, DASHES, ProgramCommand, begin, ready
 from torchlint.cli.progress import Status
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
@@ -141,28 +141,33 @@ def _script(
     command = parse(typed, cwd, root)
     if applying:
         applying.prepared(found)
-    fixes = _fixes(found, given, proving=applying is not None)
-    if fixes is None:
-        return None
-    units = fixes.units
-    if applying:
-        units = applying.writable(held(units), fixes.documents, found)
-        if not units:
+    # Importing torch takes longer than looking at the files does: both at once.
+    with (
+        begin(chosen.python) as asked_python,
+        script_mode.Early(chosen, root, cwd, command, watch) as early,
+    ):
+        fixes = _fixes(found, given, proving=applying is not None)
+        if fixes is None:
             return None
-    doctor = ready(chosen.python, chosen.device)
-    request = Request(
-        root,
-        cwd,
-        command,
-        units,
-        fixes.documents,
-        fixes.skipped,
-        chosen,
-        doctor,
-        proving=applying is not None,
-    )
-    with Status(not given["quiet"]) as status:
-        return script_mode.run(request, _teller(given, status), status.show, watch)
+        units = fixes.units
+        if applying:
+            units = applying.writable(held(units), fixes.documents, found)
+            if not units:
+                return None
+        doctor = ready(chosen.python, chosen.device, asked_python)
+        request = Request(
+            root,
+            cwd,
+            command,
+            units,
+            fixes.documents,
+            fixes.skipped,
+            chosen,
+            doctor,
+            proving=applying is not None,
+        )
+        with Status(not given["quiet"]) as status:
+            return script_mode.run(request, _teller(given, status), status.show, early)
 
 
 def _teller(given: Given, status: Status) -> Callable[[str], None]:

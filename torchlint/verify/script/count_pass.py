@@ -10,7 +10,8 @@ from typing import Any
 from torchlint.program.traffic import SKIPPED_STEPS, UNUSED
 from torchlint.report.kit.words import visible
 from torchlint.verify.model import Counts, Status
-from torchlint.verify.script.runs import Home, Runner, RunRecord
+from torchlint.verify.script.course import Course
+from torchlint.verify.script.runs import Home, RunRecord
 from torchlint.verify.session.counts import side_by_side
 from torchlint.verify.variants import ORIGINAL
 
@@ -18,9 +19,10 @@ _HOST_WORDS = ("cpu", "no-cuda", "no_cuda", "disable-cuda", "disable_cuda", "no-
 """Parts of arguments with which programs are told to stay on the host."""
 
 
-def settings(runner: Runner) -> dict[str, int]:
-    """Return how far a run goes that is counted."""
-    return {"steps": runner.options.check_steps + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
+def settings(course: Course) -> dict[str, int]:
+    """Return how far a run goes that is counted, where the others go that far."""
+    steps = min(course.steps, course.trained or course.steps)
+    return {"steps": steps + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
 
 
 def taken(

@@ -48,8 +48,12 @@ class Pace:
     def launch(self) -> float:
         """Seconds of a launch without its rounds; with more processes than cores they wait for each
         other."""
-        crowd = max(1.0, self.lanes / self.together)
-        return ENDING_SECONDS + (self.start + self.options.warmup * self.step) * crowd
+        return ENDING_SECONDS + self.alone * max(1.0, self.lanes / self.together)
+
+    @property
+    def alone(self) -> float:
+        """Seconds until one process is warmed up."""
+        return self.start + self.options.warmup * self.step
 
     def rounds(self, count: float, steps: int = 0) -> float:
         """Return the seconds of so many rounds; with as many steps to a block as usual, or given
@@ -67,7 +71,7 @@ class Pace:
         """Return what there is time for: fewer steps that are not measured, then fewer launches,
         but two for a verdict; blocks and rounds get shorter and fewer by themselves.
 
-        None is for not even one launch of a round.
+        None is for not even one launch of a round, if all goes well.
         """
         found = self
         if self.needed(self.options.launches) > left:
@@ -78,7 +82,7 @@ class Pace:
         launches = found.options.launches
         while launches > 1 and found.needed(launches) > left:
             launches -= 1
-        if launches == 1 and found.launch + found.rounds(1, 1) > left:
+        if launches == 1 and found.alone + found.rounds(1, 1) > left:
             return None
         return replace(found, options=replace(found.options, launches=launches))
 

@@ -8,7 +8,6 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,11 @@ from torchlint.program.machine.environment import RUN_VARIABLE, child_environmen
 from torchlint.program.machine.processes import Child, signal_name
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Level, Status
+from torchlint.verify.script.warm import Warm
 from torchlint.verify.session.promise import Comparison, comparison
 from torchlint.verify.session.site import Site
 from torchlint.verify.session.wire import ProgramError
-from torchlint.verify.session.workers import Worker, Zygote
+from torchlint.verify.session.workers import Worker
 
 STOPPED = "step budget"
 """The reason in a record of a program that was stopped after the steps that were asked for."""
@@ -142,18 +142,31 @@ class Runner:
         self.device = device
         self.end = end
         self.interrupted = False
+        self.launch = 0
+        """Which launch runs belong to; see `warm`."""
+        self.warm = Warm(site, command, original, cwd, device)
         self._number = 0
-        self._stack = ExitStack()
-        self._zygote: Zygote | None = None
 
     def __enter__(self) -> Runner:
+        self.warm.start([0])
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._stack.close()
+        self.warm.close()
+
+    def be(self, device: str) -> None:
+        """Take note of what the program will find, where something else was expected."""
+        if device != self.device:
+            self.device = device
+            self.warm.close()
+            self.warm = Warm(self.site, self.command, self.original, self.cwd, device)
 
     def start(self, home: Home, phase: str, **more: Any) -> tuple[Child, Path]:
-        """Start one run, and return it with the folder that its record will lie in."""
+        """Start one run, and return it with the folder that its record will lie in.
+
+        Raises:
+            SpentError: there was no time to begin.
+        """
         self._number += 1
         if home.pristine is not None:
             home.pristine.restore()
@@ -176,7 +189,7 @@ class Runner:
         }
         path = out / "settings.json"
         path.write_text(json.dumps(settings), encoding="utf-8")
-        child = self.site.start(
+        child = self._begin(
             self.command.in_copy(self.original, home.copy, free_port()),
             cwd=home.copy / self.cwd.relative_to(self.original),
             env=self._environment(home, path, phase, bool(more.get("ledger"))),
@@ -184,6 +197,19 @@ class Runner:
             own=own,
         )
         return child, out
+
+    def _begin(self, arguments: Sequence[str], **how: Any) -> Child:
+        """Fork a program where that is safe, else start it cold."""
+        try:
+            zygote = self.warm.zygote(self.launch, self.end)
+        except TimeoutError:
+            raise SpentError from None
+        if zygote is not None:
+            try:
+                return zygote.program(arguments, **how)
+            except ProgramError as error:
+                self.warm.be_cold(str(error))
+        return self.site.start(arguments, **how)
 
     def _environment(self, home: Home, settings: Path, phase: str, ledger: bool) -> dict[str, str]:
         own = self.options.env
@@ -234,11 +260,12 @@ class Runner:
         """
         left = max(_LEAST_COMPARE_SECONDS, self.end - time.monotonic())
         try:
-            if self._zygote is None:
-                self._zygote = self._stack.enter_context(Zygote(self.site))
-            with self._zygote.fork() as worker:
+            zygote = self.warm.comparing(time.monotonic() + left)
+            with zygote.fork() as worker:
                 worker.timeout = min(_COMPARE_SECONDS, left)
                 return [_compared(worker, first, other, redrawn) for other, redrawn in others]
+        except TimeoutError:
+            raise SpentError from None
         except ProgramError as error:
             if error.kind == "timeout" and left < _COMPARE_SECONDS:
                 raise SpentError from None
@@ -300,7 +327,10 @@ class Runner:
                     home, phase, more = runs[free[0]]
                     waiting.remove(free[0])
                     tick(home.name)
-                    child, out = self.start(home, phase, **more)
+                    try:
+                        child, out = self.start(home, phase, **more)
+                    except SpentError:
+                        break
                     going[free[0]] = _Going(child, out, time.monotonic() + self.options.timeout)
                     continue
                 for number, one in list(going.items()):

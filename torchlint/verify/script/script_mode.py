@@ -13,9 +13,12 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import date
+from pathlib import Path
 
 from torchlint import __version__
+from torchlint.program.command import Command
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.program.traffic import UNUSED
@@ -23,6 +26,7 @@ from torchlint.verify.fixes import applied, diff
 from torchlint.verify.machine import unrest
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Counts, Judged, Proof, Report, Status, VariantResult
+from torchlint.verify.options import Options
 from torchlint.verify.proof import Grounds, judged
 from torchlint.verify.script import check_pass, count_pass, reference
 from torchlint.verify.script.check_pass import Checked
@@ -67,15 +71,50 @@ TOGETHER_SHARE = 0.25
 PROVED = "proved together"
 CONTEXT_BYTES = 700_000_000
 """What a process takes of a GPU beside what torch's allocator counts."""
+MANY_CORES = 4
+"""Cores from which all launches' processes import beside the runs that are not timed."""
 REPORT_SECONDS = 1.0
 """What is kept of the budget for ending the processes, removing the copies and the report."""
+
+
+class Early:
+    """What begins before it is known what there is to verify: the workspace, and the process that
+    programs are forked from, which imports torch meanwhile; use it with ``with``.
+
+    Args:
+        options: how.
+        root, cwd, command: as of `Request`.
+        watch: runs from the command's start.
+    """
+
+    def __init__(
+        self, options: Options, root: Path, cwd: Path, command: Command, watch: Stopwatch
+    ) -> None:
+        self.options = options
+        self.watch = watch
+        wanted = options.device
+        cuda = wanted == "cuda" or (wanted == "auto" and Path("/dev/nvidiactl").exists())
+        with ExitStack() as stack:
+            self.workspace = stack.enter_context(Workspace(keep=options.keep))
+            site = site_in(self.workspace, options)
+            end = watch.end - REPORT_SECONDS
+            self.runner = stack.enter_context(
+                Runner(site, command, root, cwd, "cuda" if cuda else "cpu", end)
+            )
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Early:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stack.close()
 
 
 def run(
     request: Request,
     say: Callable[[str], None],
     tick: Callable[[str], None],
-    watch: Stopwatch | None = None,
+    early: Early | None = None,
 ) -> Report:
     """Verify, and return the report: when all is known, the budget is spent, or an interrupt comes.
 
@@ -83,30 +122,28 @@ def run(
         request: what.
         say: takes lines that the user should read before the result: the plan.
         tick: takes a line of progress.
-        watch: runs from the command's start; from now where there is none.
+        early: what has begun already; it is ended.
 
     Raises:
         OriginalFailedError: the program fails without any fix.
         UsageError: the project cannot be copied.
         KeyboardInterrupt: it came before anything was known, or a second time.
     """
-    watch = watch or Stopwatch(request.options.budget)
+    given = request.options
     before = manifest(request.root)
-    with Workspace(keep=request.options.keep) as workspace:
-        site = site_in(workspace, request.options, request.doctor.host)
-        end = watch.end - REPORT_SECONDS
-        with Runner(
-            site, request.command, request.root, request.cwd, request.device, end
-        ) as runner:
-            report = _Verification(request, workspace, runner, watch, say, tick).run()
-        kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
-        notes = tuple(workspace.notes)
+    with early or Early(
+        given, request.root, request.cwd, request.command, Stopwatch(given.budget)
+    ) as begun:
+        begun.runner.be(request.device)
+        report = _Verification(request, begun.workspace, begun.runner, begun.watch, say, tick).run()
+        notes = begun.workspace.notes  # what its removal adds is there afterwards
+        kept = (f"the copies are in {begun.workspace.path}",) if given.keep else ()
     changed = warnings(request.root, before)
     return dataclasses.replace(
         report,
         tree_unchanged=not changed,
         warnings=(*changed, *report.warnings, *notes, *kept),
-        seconds=watch.spent,
+        seconds=begun.watch.spent,
     )
 
 
@@ -176,6 +213,10 @@ class _Verification:
         if not reached:
             return
         self._settle(variants[1:])
+        if self._timing:  # they import while there is nothing to be timed
+            first = len(stages_of(self.options.pairs, self.options.launches)[0])
+            many = self.together >= MANY_CORES
+            self.runner.warm.start(range(self.options.launches if many else first))
         again = explored.runs(self.homes[ORIGINAL])
         records = self._runs(variants, explored.course, again)
         self.base = base = explored.compared(self.runner, again, records[: len(again)])
@@ -204,14 +245,14 @@ class _Verification:
     ) -> list[RunRecord | None]:
         """Run what comes first, then each variant for its results, then all for their traffic where
         the first did not show it: side by side, as far as there are cores and memory."""
+        assert self.base is not None
         others = [variant for variant in variants if variant.unit is not None]
         checks: list[Run] = [(self.homes[v.name], "check", course.settings()) for v in others]
         counts: list[Run] = []
         if not (course.ledger or course.gap):
             counted = [variants[0], *others]
-            how = count_pass.settings(self.runner)
+            how = count_pass.settings(self.base.course)
             counts = [(self.homes[variant.name], "count", how) for variant in counted]
-        assert self.base is not None
         return self.runner.all(
             [*first, *checks, *counts],
             min(self.together, self._room(max(self.checked.peak, self.base.peak), 1)),
@@ -443,12 +484,15 @@ class _Verification:
                 coming = len(rounds)
                 if self.runner.end - time.monotonic() <= time.monotonic() - begun:
                     break
+            if not self._warmed(timing, len(rounds), pace):
+                timing.found.cut |= not extra
+                break
             for count in rounds:
-                left = self.runner.end - time.monotonic() - (0 if extra else whole * (1 - share))
-                seconds = left / coming - max(timing.started, pace.launch)
+                kept = 0.0 if extra else whole * (1 - share)
+                seconds = self._share(timing, pace, coming, count, kept)
                 coming -= 1
                 if timing.started and seconds < pace.rounds(1, 1):
-                    timing.found.cut = timing.found.cut or not extra
+                    timing.found.cut |= not extra
                     break
                 timing.launch(going, count, seconds, pace)
                 done = timing.found.launches.get(NULL, [[]])[-1]
@@ -463,6 +507,28 @@ class _Verification:
             going = [*wanted[:2], *still]
             if len(going) == 2:
                 break
+
+    def _share(self, timing: TimePass, pace: Pace, coming: int, rounds: int, kept: float) -> float:
+        """Return the seconds of one of the coming launches; what is kept for later is not, where
+        that would cost rounds of this one."""
+        left = self.runner.end - time.monotonic()
+        start = max(timing.started, pace.launch)
+        seconds = (left - kept) / coming - start
+        return seconds if seconds >= pace.rounds(rounds, 1) else left / coming - start
+
+    def _warmed(self, timing: TimePass, launches: int, pace: Pace) -> bool:
+        """Wait for what the next launches are forked from; return whether there is time for it and
+        for a launch."""
+        numbers = range(timing.launches, timing.launches + launches)
+        warm, end = self.runner.warm, self.runner.end - pace.launch - pace.rounds(1, 1)
+        if warm.missing(numbers) and time.monotonic() + warm.seconds > end:
+            return False
+        self.tick("starting the next launches")
+        try:
+            warm.wait(numbers, self.runner.end)
+        except TimeoutError:
+            return False
+        return True
 
     def _announce_times(self, pace: Pace, left: float) -> None:
         """Say how long it is until the answer."""
@@ -534,7 +600,11 @@ class _Verification:
                 torch=doctor.torch or "",
                 python=doctor.python_version or "",
             ),
-            plan=self.site.plan(timed.block_steps or None, launches=self.launches),
+            plan=self.site.plan(
+                timed.block_steps or None,
+                launches=self.launches,
+                check_steps=min(self.options.check_steps, base.course.trained or 1 << 30),
+            ),
             variants=found,
             null_control=timed.null_control(),
             interactions=interactions(variants, timed),

@@ -55,7 +55,8 @@ class TimePass:
         self.found = Times()
         self.started = 0.0
         """Seconds that the processes of the last launch took to warm up."""
-        self._launches = 0
+        self.launches = 0
+        """How many there were."""
         self._sockets = 0
 
     def launch(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
@@ -71,9 +72,12 @@ class TimePass:
             KeyboardInterrupt: complete rounds are kept.
         """
         waves = _waves(variants, self.capacity)
-        self._launches += 1
-        for wave in waves:
-            self._wave(wave, rounds, seconds / len(waves), pace)
+        self.runner.launch, self.launches = self.launches, self.launches + 1
+        try:
+            for wave in waves:
+                self._wave(wave, rounds, seconds / len(waves), pace)
+        finally:
+            self.runner.launch = 0
 
     def _wave(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
         options = pace.options
@@ -89,7 +93,7 @@ class TimePass:
             self.runner.end,
             pace.step,
         )
-        number, begun = self._launches, time.monotonic()
+        number, begun = self.launches, time.monotonic()
 
         def tell(done: int) -> None:
             if not done:
