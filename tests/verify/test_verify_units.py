@@ -4,7 +4,11 @@ counts, waves."""
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +58,7 @@ from torchlint.verify.session.promise import Comparison, comparison, judged
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
 from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.stopwatch import Stopwatch
 from torchlint.verify.variants import (
     ALL,
     MANY,
@@ -1130,3 +1135,15 @@ def test_memory_that_runs_out_while_timed_is_not_the_fixs_fault() -> None:
     assert known.status[FIX.name] is Status.OK
     known.blame({FIX.name: ProgramError("ended", "ended")})
     assert known.status[FIX.name] is Status.BROKEN
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_the_budget_counts_from_the_start_of_the_process() -> None:
+    code = "from torchlint.verify.stopwatch import process_start as f; print(f(), f())"
+    before = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, second = map(float, done.stdout.split())
+    tick = 2 / os.sysconf("SC_CLK_TCK")
+    assert before - tick <= first <= second + tick <= time.monotonic() + 2 * tick
+    assert abs(first - second) <= tick
+    assert Stopwatch(5.0, first).end == first + 5.0

@@ -227,7 +227,9 @@ def test_without_its_zygote_a_program_is_started_cold(tmp_path: Path) -> None:
 @needs_torch
 @pytest.mark.slow
 def test_forked_programs_die_with_their_zygote(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import time\nopen('started', 'w')\ntime.sleep(600)\n")
+    (tmp_path / "train.py").write_text(
+        "import time, torch\nopen('started', 'w')\ntime.sleep(600)\n"
+    )
     with runner(tmp_path, "train.py") as (made, home):
         zygote = made.warm.zygote(0)
         assert zygote is not None
@@ -276,7 +278,8 @@ def test_imports_at_the_top_of_the_programs_own_files_are_found(imports: Any) ->
 def test_a_module_is_a_program_too(imports: Any) -> None:
     assert imports("-m", "pkg", **{"pkg/__main__": "import numpy\n"}).modules == ("numpy",)
     assert imports("-m", "pkg.run", **{"pkg/run": "import scipy\n"}).modules == ("scipy",)
-    assert imports("-m", "not_here", train="import scipy\n").modules == ()
+    none = imports("-m", "not_here", train="import scipy\n")
+    assert (none.modules, none.early) == ((), "its files import nothing at their top")
 
 
 @pytest.mark.parametrize(
@@ -313,5 +316,5 @@ def test_what_may_not_be_imported_is_left_to_the_program(imports: Any, text: str
 def test_a_program_that_sets_variables_for_its_imports_is_started_cold(
     imports: Any, text: str, variable: str
 ) -> None:
-    found = imports(train="import helper\n", helper=f"import os\n{text}\n")
+    found = imports(train="import torch, helper\n", helper=f"import os\n{text}\n")
     assert found.early == (variable and f"helper.py sets {variable}, which an import may read")

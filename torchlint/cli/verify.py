@@ -16,6 +16,7 @@ import click
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import Finding, NoteKind
 from torchlint.catalog.rules import load_catalog
+from torchlint.cli import main
 from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
 from torchlint.cli.program import COMMAND, DASHES, ProgramCommand, begin, ready
@@ -35,7 +36,7 @@ from torchlint.verify.fixes import FixUnit, offered
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.proof import held
-from torchlint.verify.stopwatch import Stopwatch
+from torchlint.verify.stopwatch import Stopwatch, process_start
 
 _MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html": "html"}
 EXAMPLE = "torchlint verify . -- train.py --epochs 1"
@@ -67,7 +68,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     and written (--apply, --patch), 130 interrupted.
     """
     chosen = options(given)
-    watch = Stopwatch(chosen.budget)
+    watch = Stopwatch(chosen.budget, process_start() if main.as_program else None)
     if given["doctor"]:
         emit(render(diagnose(chosen.python)))
         return 0

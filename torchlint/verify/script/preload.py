@@ -91,7 +91,9 @@ def imports_of(root: Path, cwd: Path, command: Command) -> Imports:
         if variable:
             return Imports((), own, f"{path.name} sets {variable}, which an import may read")
         _read(tree, reading)
-    return Imports(tuple(reading.modules), own)
+    # Such a program may never import torch, and is told so where it starts cold.
+    early = "" if reading.modules else "its files import nothing at their top"
+    return Imports(tuple(reading.modules), own, early)
 
 
 def _read(tree: ast.Module, reading: _Reading) -> None:

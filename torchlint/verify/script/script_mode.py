@@ -73,8 +73,9 @@ CONTEXT_BYTES = 700_000_000
 """What a process takes of a GPU beside what torch's allocator counts."""
 MANY_CORES = 4
 """Cores from which all launches' processes import beside the runs that are not timed."""
-REPORT_SECONDS = 1.0
-"""What is kept of the budget for ending the processes, removing the copies and the report."""
+REPORT_SECONDS, REPORT_SHARE = 1.0, 0.03
+"""What is kept of the budget for ending the processes, removing the copies and the report, at
+least and as a share."""
 
 
 class Early:
@@ -85,6 +86,9 @@ class Early:
         options: how.
         root, cwd, command: as of `Request`.
         watch: runs from the command's start.
+
+    Raises:
+        UsageError: the project cannot be copied.
     """
 
     def __init__(
@@ -96,8 +100,9 @@ class Early:
         cuda = wanted == "cuda" or (wanted == "auto" and Path("/dev/nvidiactl").exists())
         with ExitStack() as stack:
             self.workspace = stack.enter_context(Workspace(keep=options.keep))
+            self.workspace.demand_outside(root)
             site = site_in(self.workspace, options)
-            end = watch.end - REPORT_SECONDS
+            end = watch.end - max(REPORT_SECONDS, REPORT_SHARE * watch.budget)
             self.runner = stack.enter_context(
                 Runner(site, command, root, cwd, "cuda" if cuda else "cpu", end)
             )
