@@ -49,7 +49,7 @@ from torchlint.verify.script import (
 )
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.course import Course, tried
-from torchlint.verify.script.pacing import ENDING_SECONDS, Pace
+from torchlint.verify.script.pacing import ENDING_SECONDS, TURN_SECONDS, Pace
 from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.runs import NOTHING, Home, Runner, RunRecord, compared_runs, record_in
@@ -475,14 +475,15 @@ def test_ranks_of_each_run_meet_on_a_port_of_their_own(tree: Path, typed: str, r
 RECORD = {"start_seconds": 2.0, "step_seconds": 0.1}
 STARTED = ENDING_SECONDS + (2 + 10 * 0.1) * 1.5
 """Of three processes on two cores."""
+TURNS = 3 * 24 * TURN_SECONDS
 
 
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        ({}, 4 * STARTED + 3 * 24 * (2 + 10) * 0.1),  # 0.1 s a step: blocks of 10 steps
-        ({"block": 5}, 4 * STARTED + 3 * 24 * (2 + 5) * 0.1),
-        ({"launches": 1, "warmup": 1}, STARTED - 9 * 0.1 * 1.5 + 3 * 24 * (2 + 10) * 0.1),
+        ({}, 4 * STARTED + TURNS + 3 * 24 * (2 + 10) * 0.1),  # 0.1 s a step: blocks of 10 steps
+        ({"block": 5}, 4 * STARTED + TURNS + 3 * 24 * (2 + 5) * 0.1),
+        ({"launches": 1, "warmup": 1}, STARTED - 9 * 0.1 * 1.5 + TURNS + 3 * 24 * (2 + 10) * 0.1),
     ],
 )
 def test_plan_tells_about_how_long_it_takes(changes: dict[str, int], seconds: float) -> None:
@@ -494,16 +495,18 @@ def test_plan_makes_short_steps_into_blocks_of_50_ms() -> None:
         Pace.of({"step_seconds": step}, 1, 1, Options(settle=0, warmup=1)).expected
         for step in (1e-4, 1e-3)
     )
-    assert one == pytest.approx(4 * (ENDING_SECONDS + 1e-4) + 24 * 0.05)
-    assert two == pytest.approx(4 * (ENDING_SECONDS + 1e-3) + 24 * 0.05)
+    assert one == pytest.approx(4 * (ENDING_SECONDS + 1e-4) + 24 * (0.05 + TURN_SECONDS))
+    assert two == pytest.approx(4 * (ENDING_SECONDS + 1e-3) + 24 * (0.05 + TURN_SECONDS))
 
 
 @pytest.mark.parametrize(
     ("left", "launches", "warmup", "settle"),
     [
         (100.0, 4, 10, 2),
-        (27.5, 4, 10, 2),
-        (20.0, 3, 10, 1),
+        (50.0, 4, 10, 2),
+        (37.0, 4, 10, 1),
+        (33.0, 3, 10, 1),
+        (20.0, 2, 10, 1),
         (16.0, 2, 10, 1),
         (8.0, 1, 10, 1),
         (6.0, 1, 10, 1),
@@ -522,7 +525,7 @@ def test_long_steps_are_warmed_up_with_fewer_where_time_is_short() -> None:
     long = {"start_seconds": 1.0, "step_seconds": 0.25}
     found = Pace.of(long, 3, 16, Options()).fitted(15.0)
     assert found is not None
-    assert (found.options.launches, found.options.warmup, found.options.settle) == (3, 4, 0)
+    assert (found.options.launches, found.options.warmup, found.options.settle) == (2, 4, 0)
 
 
 def test_there_may_be_no_time_for_a_launch() -> None:

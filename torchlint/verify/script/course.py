@@ -16,7 +16,7 @@ EVALUATION_BATCHES = 6
 epochs, fewer."""
 LATER = 2
 LEAST_STEPS = 6
-PATIENCE_SHARE = 0.05
+PATIENCE_SHARE = 0.025
 """Of the budget, what the steps that were asked for may take, of each run; where they take longer
 there are fewer, but so many."""
 EXPLORE_SHARE = 0.1

@@ -14,6 +14,8 @@ from torchlint.verify.script.lockstep import BLOCK_SECONDS, BLOCK_STEPS
 
 ENDING_SECONDS = 0.5
 """What it takes to end the processes of a launch."""
+TURN_SECONDS = 0.03
+"""What it takes to let one process go on and to freeze it again."""
 SHORT_SETTLE_SECONDS = 0.1
 SHORT_WARMUP_SECONDS = 1.0
 """What is spent on steps that are not measured where time is short, before a block and at first."""
@@ -60,7 +62,7 @@ class Pace:
         ones."""
         options = self.options
         steps = steps or options.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / self.step))
-        return count * self.lanes * (options.settle + steps) * self.step
+        return count * self.lanes * (TURN_SECONDS + (options.settle + steps) * self.step)
 
     @property
     def expected(self) -> float:
@@ -69,27 +71,29 @@ class Pace:
 
     def fitted(self, left: float) -> Pace | None:
         """Return what there is time for: fewer steps that are not measured, then fewer launches,
-        but two for a verdict; blocks and rounds get shorter and fewer by themselves.
+        but two where that leaves enough pairs for a verdict; blocks and rounds get shorter and
+        fewer by themselves.
 
         None is for not even one launch of a round, if all goes well.
         """
-        found = self
-        if self.needed(self.options.launches) > left:
+        found, pairs = self, self.options.pairs
+        if self.needed(self.options.launches, pairs) > left:
             settle = min(self.options.settle, int(SHORT_SETTLE_SECONDS / self.step))
             warmup = max(LEAST_WARMUP, int(SHORT_WARMUP_SECONDS / self.step))
             warmup = min(self.options.warmup, warmup)
             found = replace(self, options=replace(self.options, settle=settle, warmup=warmup))
         launches = found.options.launches
-        while launches > 1 and found.needed(launches) > left:
+        while launches > 2 and found.needed(launches, pairs) > left:
             launches -= 1
+        if launches == 2 and found.needed(2, statistics.MIN_PAIRS) > left:
+            launches = 1
         if launches == 1 and found.alone + found.rounds(1, 1) > left:
             return None
         return replace(found, options=replace(found.options, launches=launches))
 
-    def needed(self, launches: int) -> float:
-        """Return the seconds of so many launches with as many of the shortest blocks as a verdict
-        takes."""
-        return launches * self.launch + self.rounds(statistics.MIN_PAIRS, 1)
+    def needed(self, launches: int, pairs: int) -> float:
+        """Return the seconds of so many launches with so many of the shortest blocks."""
+        return launches * self.launch + self.rounds(pairs, 1)
 
 
 def stages_of(pairs: int, launches: int) -> list[list[int]]:

@@ -72,7 +72,10 @@ PROVED = "proved together"
 CONTEXT_BYTES = 700_000_000
 """What a process takes of a GPU beside what torch's allocator counts."""
 MANY_CORES = 4
-"""Cores from which all launches' processes import beside the runs that are not timed."""
+"""Cores from which what launches are forked from imports beside all that is not timed."""
+WAIT_SHARE = 0.25
+"""How much of what is left of the budget may be waited for it, so that it is not beside a
+launch."""
 REPORT_SECONDS, REPORT_SHARE = 1.0, 0.03
 """What is kept of the budget for ending the processes, removing the copies and the report, at
 least and as a share."""
@@ -106,6 +109,8 @@ class Early:
             self.runner = stack.enter_context(
                 Runner(site, command, root, cwd, "cuda" if cuda else "cpu", end)
             )
+            if site.host.cores >= MANY_CORES and wanted != "virtual-cuda":
+                self.runner.warm.start(range(_first_launches(options)))
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Early:
@@ -219,9 +224,12 @@ class _Verification:
             return
         self._settle(variants[1:])
         if self._timing:  # they import while there is nothing to be timed
-            first = len(stages_of(self.options.pairs, self.options.launches)[0])
             many = self.together >= MANY_CORES
-            self.runner.warm.start(range(self.options.launches if many else first))
+            left = (self.runner.end - time.monotonic()) / 2  # the rest is for results and traffic
+            fitted = Pace.of(base.record.record, 3, self.together, self.options).fitted(left)
+            options = fitted.options if fitted is not None else self.options
+            first = _first_launches(options)
+            self.runner.warm.start(range(options.launches if many else first))
         again = explored.runs(self.homes[ORIGINAL])
         records = self._runs(variants, explored.course, again)
         self.base = base = explored.compared(self.runner, again, records[: len(again)])
@@ -472,7 +480,9 @@ class _Verification:
     ) -> None:
         whole = self.runner.end - time.monotonic()
         pace = Pace.of(base.record.record, len(wanted), self.together, self.options)
-        fitted = pace.fitted(whole * share) or pace.fitted(whole)
+        fitted = pace.fitted(whole * share)
+        if fitted is None or fitted.options.launches == 1:  # that would decide nothing
+            fitted = pace.fitted(whole)
         if fitted is None:
             timing.found.cut = True
             return
@@ -489,14 +499,15 @@ class _Verification:
                 coming = len(rounds)
                 if self.runner.end - time.monotonic() <= time.monotonic() - begun:
                     break
-            if not self._warmed(timing, len(rounds), pace):
-                timing.found.cut |= not extra
-                break
+            # What the later ones are forked from had better not import while the first is timed.
+            left = self.runner.end - time.monotonic()
+            self._warmed(timing, len(rounds), pace, self.runner.end - (1 - WAIT_SHARE) * left)
             for count in rounds:
+                ready = self._warmed(timing, 1, pace, self.runner.end)
                 kept = 0.0 if extra else whole * (1 - share)
                 seconds = self._share(timing, pace, coming, count, kept)
                 coming -= 1
-                if timing.started and seconds < pace.rounds(1, 1):
+                if not ready or (timing.started and seconds < pace.rounds(1, 1)):
                     timing.found.cut |= not extra
                     break
                 timing.launch(going, count, seconds, pace)
@@ -521,16 +532,15 @@ class _Verification:
         seconds = (left - kept) / coming - start
         return seconds if seconds >= pace.rounds(rounds, 1) else left / coming - start
 
-    def _warmed(self, timing: TimePass, launches: int, pace: Pace) -> bool:
-        """Wait for what the next launches are forked from; return whether there is time for it and
-        for a launch."""
+    def _warmed(self, timing: TimePass, launches: int, pace: Pace, end: float) -> bool:
+        """Wait until `end` for what the next launches are forked from; return whether it is there,
+        and time for a launch."""
         numbers = range(timing.launches, timing.launches + launches)
-        warm, end = self.runner.warm, self.runner.end - pace.launch - pace.rounds(1, 1)
-        if warm.missing(numbers) and time.monotonic() + warm.seconds > end:
+        warm, last = self.runner.warm, self.runner.end - pace.alone - pace.rounds(1, 1)
+        if warm.missing(numbers) and time.monotonic() + warm.seconds > last:
             return False
-        self.tick("starting the next launches")
         try:
-            warm.wait(numbers, self.runner.end)
+            warm.wait(numbers, min(end, last))
         except TimeoutError:
             return False
         return True
@@ -626,6 +636,11 @@ class _Verification:
             proof=self._proof(found, timed),
             cut=cut,
         )
+
+
+def _first_launches(options: Options) -> int:
+    """Return how many launches there are before the first look."""
+    return len(stages_of(options.pairs, options.launches)[0])
 
 
 def _planned(stages: Sequence[Sequence[int]], pairs: int) -> int:
