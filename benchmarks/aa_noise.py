@@ -254,16 +254,23 @@ def play(
     control = statistics.null_control(original, null)
     ratio = statistics.ratio(original, [time / effect for time in fix])
     launches: list[Ratio] = []
+    samples = None
     if len(parts) > 1:
         launches = [
             statistics.ratio(part[0], [time / effect for time in part[2]]) for part in parts
         ]
+        nulls = (statistics.ratio(part[0], part[1]) for part in parts)
+        samples = statistics.Samples(
+            *(tuple(math.log(each.estimate) for each in found) for found in (launches, nulls))
+        )
     return Played(
         found=statistics.verdict(
-            ratio, exercised=True, null=control, launches=launches, level=level
+            ratio, exercised=True, null=control, launches=launches, samples=samples, level=level
         )[0],
         null_ok=control.ok,
-        without_null=statistics.verdict(ratio, exercised=True, launches=launches)[0],
+        without_null=statistics.verdict(ratio, exercised=True, launches=launches, samples=samples)[
+            0
+        ],
     )
 
 
@@ -322,11 +329,11 @@ def percent(hits: Sequence[bool]) -> float:
 
 
 def all_rates(recorded: Sequence[Launch], runs: int) -> dict[str, Any]:
-    """Play with one and with two launches a verification, as far as the recorded launches are long
+    """Play with one, two and four launches a verification, as far as the recorded launches are long
     enough."""
     return {
         f"{count} launch{'es' * (count > 1)}": rates(recorded, count, runs, seed=count)
-        for count in (1, 2)
+        for count in (1, 2, 4)
         if sum(len(launch[0]) >= max(statistics.LOOKS) // count for launch in recorded) >= count
     }
 

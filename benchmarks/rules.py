@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.manual.pages import MEASURED
-from torchlint.verify.options import Options
+from torchlint.verify.options import PAIRED_LAUNCHES, Options
 from torchlint.verify.output import json_report, text
 from torchlint.verify.paired import rule_mode
 
@@ -48,7 +48,9 @@ def main() -> int:
         for document in _documents(json.loads(given.report.read_text(encoding="utf-8"))):
             write(document, MEASURED, given.codes)
         return 0
-    options = Options(python=given.python, device=given.device, pairs=given.pairs)
+    options = Options(
+        python=given.python, device=given.device, pairs=given.pairs, launches=PAIRED_LAUNCHES
+    )
     report = rule_mode.run(given.codes, options, lambda line: print(line, file=sys.stderr))
     write(json_report.document(report), MEASURED)
     if not given.codes:

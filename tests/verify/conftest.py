@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torchlint.program.machine.process_tree import Family
 from torchlint.program.machine.workspace import Workspace
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
+from torchlint.verify.script.pacing import Pace
 from torchlint.verify.script.runs import Home, Runner
 from torchlint.verify.script.time_pass import TimePass
 from torchlint.verify.session.site import site_in
@@ -88,15 +90,18 @@ def workspace() -> Iterator[Workspace]:
 
 
 @pytest.fixture
-def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
+def runner(workspace: Workspace) -> Iterator[Callable[..., tuple[Runner, Home]]]:
     """Return a function that makes a runner of a command in a project, and its one copy."""
+    runners = ExitStack()
 
     def make(root: Path, *typed: str, **options: Any) -> tuple[Runner, Home]:
         command: Command = parse(list(typed), root, root)
         settings = Options(
             **{"warmup": 2, "block": 5, "check_steps": 6, "isolation": "copy", **options}
         )
-        made = Runner(site_in(workspace, settings), command, root, root, "cpu")
+        made = runners.enter_context(
+            Runner(site_in(workspace, settings), command, root, root, "cpu")
+        )
         home = Home(
             ORIGINAL,
             workspace.copy(root, f"original/{root.name}"),
@@ -105,7 +110,8 @@ def runner(workspace: Workspace) -> Callable[..., tuple[Runner, Home]]:
         home.folder.mkdir()
         return made, home
 
-    return make
+    with runners:
+        yield make
 
 
 @pytest.fixture
@@ -120,6 +126,7 @@ def recorded(
         (check,) = made.all(
             [(home, "check", {"steps": made.options.check_steps})], 2, lambda name: None
         )
+        assert check is not None
         assert check.status is Status.OK, check.tail
         other = Home(NULL, workspace.copy(root, f"null/{root.name}"), workspace.path / "null-home")
         other.folder.mkdir()
@@ -127,7 +134,9 @@ def recorded(
         sockets.mkdir()
         homes = {ORIGINAL: home, NULL: other}
         timing = TimePass(made, homes, sockets, 2, 64, random.Random(0), lambda line: None)
-        timing.launch([Variant(ORIGINAL, "original"), Variant(NULL, "null")], rounds, 20.0)
+        pace = Pace(0.001, 1.0, 2, 2, made.options)
+        timing.launch([Variant(ORIGINAL, "original"), Variant(NULL, "null")], rounds, 20.0, pace)
+        made.warm.close()
         assert Family(None, str(workspace.path), prefix=True).members() == []
         return Recorded(check, timing.found)
 

@@ -53,7 +53,7 @@ SMALL = (
         "--block",
         "5",
         "--budget",
-        "20s",
+        "100s",
         "--check-steps",
         "6",
         "--warmup",

@@ -8,12 +8,11 @@ from __future__ import annotations
 import io
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from torchlint.source import write
 from torchlint.verify.fixes import OVERLAPS
 from torchlint.verify.model import Judged, Proof, Report
 from torchlint.verify.script import script_mode
+from torchlint.verify.script.pacing import Pace
 from torchlint.verify.script.request import Request
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
@@ -84,13 +84,17 @@ class RecordedTimes:
 
     def __init__(self, *given: object) -> None:
         self.found = Times(block_steps=10)
+        self.started = 0.0
+        self.launches = 0
 
-    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float) -> None:
+    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
+        self.launches += 1
         for variant in variants:
             if variant.name != ORIGINAL:
-                noise = random.Random(len(self.found.launches))
                 ratio = self.ratios.get(variant.name.removeprefix("fix:"), 1.0)
-                shaken = [1 + noise.uniform(-self.shake, self.shake) for _ in range(rounds)]
+                # Spread evenly, so that the interval is as wide as it is by no chance.
+                steps = [(2 * number + 1) / rounds - 1 for number in range(rounds)]
+                shaken = [1 + self.shake * step for step in steps]
                 pairs = [(Block(1e6, 1e6), Block(1e6 * each / ratio, 1e6)) for each in shaken]
                 self.found.launches.setdefault(variant.name, []).append(pairs)
 
@@ -114,7 +118,7 @@ class Repository:
     def proves(self, *ids: str, then: Callable[[], object] = lambda: None) -> None:
         """Skip the run: these are proved, and something happens meanwhile."""
 
-        def ran(request: Request, say: object, tick: object) -> Report:
+        def ran(request: Request, say: object, tick: object, early: object) -> Report:
             then()
             self.said = [unit.id for unit in request.units]
             fixes = tuple(
@@ -134,7 +138,7 @@ class Repository:
         out, err = io.StringIO(), io.StringIO()
         out_bytes = io.TextIOWrapper(io.BytesIO(), write_through=True)
         with redirect_stdout(out_bytes), redirect_stderr(err):
-            code = run([command, *FAST, *arguments, "--", "train.py"])
+            code = run([command, *FAST, "--launches", "2", *arguments, "--", "train.py"])
         del out
         assert isinstance(out_bytes.buffer, io.BytesIO)
         assert "Traceback" not in err.getvalue(), err.getvalue()
@@ -166,6 +170,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     git(root, "add", "-A")
     git(root, "commit", "-qm", "start")
     monkeypatch.setattr("torchlint.cli.program.diagnose", doctor)
+    monkeypatch.setattr("torchlint.cli.verify.begin", lambda python: nullcontext())
     monkeypatch.chdir(root)
     return Repository(root, monkeypatch)
 
@@ -245,6 +250,15 @@ def test_what_is_not_decided_yet_is_measured_once_more(
 
 
 @pytest.mark.slow
+def test_launches_of_few_pairs_are_all_measured(repo: Repository) -> None:
+    repo.times(first=1.2, second=1.2, all=1.2)
+    done = repo(".", "--apply", "--pairs", "12", "--output-format", "json")
+    assert done.code == 0, done.err
+    speeds = [each["speed"] for each in json.loads(done.out)["variants"]]
+    assert [(each["verdict"], each["n"]) for each in speeds] == [("faster", 12)] * 3
+
+
+@pytest.mark.slow
 def test_fixes_that_are_right_alone_and_wrong_together_are_not_proved(
     repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +275,7 @@ def test_fixes_that_are_right_alone_and_wrong_together_are_not_proved(
     monkeypatch.setattr(script_mode, "TimePass", RecordedTimes)
     names = [unit.id for unit in request.units]
     monkeypatch.setattr(RecordedTimes, "ratios", dict.fromkeys((*names, "all"), 1.2))
-    options = replace(request.options, device="cpu", pairs=8, launches=1, budget=15.0)
+    options = replace(request.options, device="cpu", pairs=8, launches=2, budget=100.0)
     found = script_mode.run(
         replace(request, options=options, proving=True), lambda line: None, lambda line: None
     )

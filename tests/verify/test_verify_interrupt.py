@@ -3,6 +3,7 @@ never asserted."""
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,12 +32,14 @@ pytestmark = [
 
 # The real command line, with what it would learn from a first import of torch given.
 PROGRAM = """
+import contextlib
 import sys
 sys.path.insert(0, sys.argv.pop(1))
 import torchlint.cli.verify
 from tests.verify.verify_lab import doctor
 if "--python" not in sys.argv:
     torchlint.cli.program.diagnose = doctor
+    torchlint.cli.verify.begin = lambda python: contextlib.nullcontext()
 from torchlint.cli.main import entry
 entry()
 """
@@ -67,6 +71,7 @@ class Terminal:
         self.text = ""
         self._screen, end = pty.openpty()
         repository = str(Path(torchlint.__file__).parents[1])
+        output = os.open(temp / "report.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         self.process = subprocess.Popen(
             [
                 sys.executable,
@@ -76,6 +81,8 @@ class Terminal:
                 "verify",
                 ".",
                 *FAST,
+                "--budget",
+                "300s",
                 *arguments,
                 "--",
                 "train.py",
@@ -83,10 +90,11 @@ class Terminal:
             cwd=root,
             env={**os.environ, "TMPDIR": str(temp)},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=output,
             stderr=end,
         )
         os.close(end)
+        os.close(output)
 
     def read(self) -> None:
         """Take what is there to read."""
@@ -113,6 +121,10 @@ class Terminal:
             self.read()
         self.read()
         return self.process.returncode
+
+    def report(self) -> dict[str, Any]:
+        """Return what it has written as JSON."""
+        return dict(json.loads((self.temp / "report.json").read_text()))
 
     def close(self) -> None:
         """End it whatever happened."""
@@ -169,6 +181,41 @@ def test_while_the_program_runs(
     interrupted(terminal)
     assert left(temp) == []
     assert fingerprint(root) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_it_is_timed_the_report_says_what_is_known(
+    begin: Callable[..., Terminal], root: Path, temp: Path, number: signal.Signals
+) -> None:
+    (root / "train.py").write_text(TRAINS)
+    terminal = begin("--output-format", "json")
+    terminal.until(lambda: "round 1 of" in terminal.text)
+    terminal.process.send_signal(number)
+    assert terminal.ended() == 130, terminal.text
+    report = terminal.report()
+    assert report["cut"] == "interrupted"
+    assert "this is what was known by then" in report["warnings"][0]
+    (variant,) = report["variants"]
+    assert variant["equivalence"]["ok"] is True
+    assert variant["counts"]["basis"] == "virtual-cuda"
+    assert variant["speed"]["verdict"] == "inconclusive"
+    assert len(variant["blocks_ns"]) == variant["speed"]["n"] >= 1
+    assert report["safety"]["tree_unchanged"] is True
+    assert left(temp) == []
+
+
+def test_the_budget_ends_it_whatever_the_program_does(
+    begin: Callable[..., Terminal], temp: Path
+) -> None:
+    terminal = begin("--output-format", "json", "--budget", "6s")
+    assert terminal.ended() == 0, terminal.text
+    report = terminal.report()
+    assert report["cut"] == "spent"
+    (variant,) = report["variants"]
+    assert variant["speed"]["verdict"] == "not measured"
+    assert variant["speed"]["why"] == "no time was left for it (--budget)"
+    assert (variant["counts"], variant["equivalence"], variant["exercised"]) == (None, None, None)
+    assert left(temp) == []
 
 
 def test_while_the_interpreter_is_asked(

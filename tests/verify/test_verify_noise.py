@@ -34,7 +34,7 @@ def noise() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launches", [1, 2])
+@pytest.mark.parametrize("launches", [1, 4])
 def test_equal_programs_are_seldom_told_apart_and_gains_are_found(
     noise: Any, launches: int
 ) -> None:

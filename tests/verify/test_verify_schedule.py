@@ -202,3 +202,13 @@ def test_every_other_run_stops_at_the_agreed_place(tmp_path: Path) -> None:
     assert StoppingPoint({"steps": 1, "until": 0}).tick(5), "to its own end"
     plain = StoppingPoint({"steps": 2})
     assert [plain.tick(1), plain.tick(2)] == [True, False]
+
+
+def test_fewer_steps_are_enough_where_they_are_long() -> None:
+    slow = StoppingPoint({"steps": 5, "least": 2, "patience": 1e-9, "explore": 0.0})
+    assert [slow.tick(1), slow.tick(2)] == [True, False]
+    assert slow.horizon(ended=False) == 2
+    quick = StoppingPoint({"steps": 3, "least": 2, "patience": 100.0, "explore": 0.0})
+    assert [quick.tick(1), quick.tick(2), quick.tick(3)] == [True, True, False]
+    others = StoppingPoint({"steps": 5, "least": 2, "patience": 1e-9, "until": 4})
+    assert [others.tick(1), others.tick(2), others.tick(3), others.tick(4)] == [True] * 3 + [False]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import random
 from fractions import Fraction
 
 import pytest
@@ -585,3 +586,67 @@ def test_looks_are_fixed_and_each_can_decide() -> None:
         signed_rank.critical_value(n, 0.99) >= 0 for n in (*statistics.LOOKS, statistics.MIN_PAIRS)
     )
     assert signed_rank.critical_value(statistics.MIN_PAIRS - 1, 0.99) < 0
+
+
+# Launches as samples
+
+
+@pytest.mark.parametrize(
+    ("t", "freedom", "p"),
+    [
+        (63.657, 1, 0.01),
+        (9.925, 2, 0.01),
+        (5.841, 3, 0.01),
+        (4.604, 4, 0.01),
+        (2.947, 15, 0.01),
+        (2.228, 10, 0.05),
+    ],
+)
+def test_student_p_is_that_of_the_tables(t: float, freedom: int, p: float) -> None:
+    assert statistics.student_p(t, freedom) == pytest.approx(p, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("found", "logs", "nulls", "doubt"),
+    [
+        (Verdict.FASTER, (0.3, 0.29, 0.31, 0.3), (0.01, -0.01, 0.0, 0.01), ""),
+        (Verdict.FASTER, (0.3, 0.3), (), ""),
+        (Verdict.SLOWER, (-0.3, -0.29, -0.31, -0.3), (0.01, -0.01, 0.0, 0.01), ""),
+        (Verdict.NO_CHANGE, (0.002, -0.001, 0.001, 0.0), (0.001, 0.0, -0.001, 0.0), ""),
+        (Verdict.FASTER, (0.3,), (0.0,), "one launch decides nothing"),
+        (Verdict.FASTER, (0.5, 0.5, 0.5, -0.01), (0.0,) * 20, "launches differ: 1.65x, 1.65x"),
+        (Verdict.FASTER, (0.05, 0.5, 0.02, 0.9), (0.0,) * 4, "launches differ: 1.05x, 1.65x"),
+        (Verdict.FASTER, (0.1, 0.1, 0.1, 0.1), (0.2, -0.2, 0.2, -0.2), "launches differ: 1.11x"),
+        (Verdict.NO_CHANGE, (0.1, -0.1, 0.1, -0.1), (0.0,) * 4, "launches differ: 1.11x, 0.90x"),
+    ],
+)
+def test_launches_bear_a_verdict_out_or_not(
+    found: Verdict, logs: tuple[float, ...], nulls: tuple[float, ...], doubt: str
+) -> None:
+    said = statistics.Samples(logs, nulls).doubt(found, 0.03)
+    assert said.startswith(doubt)
+    assert bool(said) is bool(doubt)
+
+
+def test_equal_programs_of_which_each_launch_has_a_speed_of_its_own_are_not_told_apart() -> None:
+    chance = random.Random(3)
+
+    def times(bias: float) -> list[float]:
+        return [math.exp(bias + chance.gauss(0, 0.03)) for _ in range(6)]
+
+    alone = wrong = 0
+    for _ in range(200):
+        launches = [[times(chance.gauss(0, 0.2)) for _ in range(3)] for _ in range(4)]
+        before, after, null = (
+            [time for one in launches for time in one[role]] for role in range(3)
+        )
+        found, control = statistics.ratio(before, after), statistics.null_control(before, null)
+        logs, nulls = (
+            tuple(math.log(statistics.ratio(one[0], one[role]).estimate) for one in launches)
+            for role in (1, 2)
+        )
+        samples = statistics.Samples(logs, nulls)
+        decided = (Verdict.FASTER, Verdict.SLOWER)
+        alone += statistics.verdict(found, null=control)[0] in decided
+        wrong += statistics.verdict(found, null=control, samples=samples)[0] in decided
+    assert wrong <= 6 < alone

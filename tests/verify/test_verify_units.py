@@ -4,7 +4,11 @@ counts, waves."""
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +21,9 @@ from torchlint.base.errors import UsageError
 from torchlint.base.finding import Edit, FileEdits, Finding, Safety, Severity, TextFix
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rules import load_catalog
-from torchlint.program.command import free_port, parse
+from torchlint.program.command import Command, free_port, parse
+from torchlint.program.machine import host
+from torchlint.program.machine.doctor import Doctor, Gpu
 from torchlint.program.traffic import UNUSED, CountLine
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
@@ -33,16 +39,26 @@ from torchlint.verify.fixes import (
 )
 from torchlint.verify.model import Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.script import count_pass, reference, time_pass, verdicts
+from torchlint.verify.script import (
+    count_pass,
+    pacing,
+    reference,
+    script_mode,
+    time_pass,
+    verdicts,
+)
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.course import Course, tried
+from torchlint.verify.script.pacing import ENDING_SECONDS, TURN_SECONDS, Pace
 from torchlint.verify.script.reference import Reference
-from torchlint.verify.script.runs import NOTHING, Home, RunRecord, compared_runs, record_in
-from torchlint.verify.script.time_pass import capacity, expected_seconds
+from torchlint.verify.script.request import Request
+from torchlint.verify.script.runs import NOTHING, Home, Runner, RunRecord, compared_runs, record_in
+from torchlint.verify.script.time_pass import capacity
 from torchlint.verify.session.promise import Comparison, comparison, judged
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
 from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.stopwatch import Stopwatch
 from torchlint.verify.variants import (
     ALL,
     MANY,
@@ -456,29 +472,65 @@ def test_ranks_of_each_run_meet_on_a_port_of_their_own(tree: Path, typed: str, r
     assert parse(typed.split(), tree, tree).in_copy(tree, Path("/copy"), 7) == run.split()
 
 
+RECORD = {"start_seconds": 2.0, "step_seconds": 0.1}
+STARTED = ENDING_SECONDS + (2 + 10 * 0.1) * 1.5
+"""Of three processes on two cores."""
+TURNS = 3 * 24 * TURN_SECONDS
+
+
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        (
-            {},
-            2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 10) * 0.1),
-        ),  # 0.1 s a step: blocks of 10 steps
-        ({"block": 5}, 2 * 3 * ((2 + 10 * 0.1) / 2 + 12 * (2 + 5) * 0.1)),
-        ({"launches": 1, "warmup": 1}, 3 * ((2 + 0.1) / 2 + 24 * (2 + 10) * 0.1)),
+        ({}, 4 * STARTED + TURNS + 3 * 24 * (2 + 10) * 0.1),  # 0.1 s a step: blocks of 10 steps
+        ({"block": 5}, 4 * STARTED + TURNS + 3 * 24 * (2 + 5) * 0.1),
+        ({"launches": 1, "warmup": 1}, STARTED - 9 * 0.1 * 1.5 + TURNS + 3 * 24 * (2 + 10) * 0.1),
     ],
 )
 def test_plan_tells_about_how_long_it_takes(changes: dict[str, int], seconds: float) -> None:
-    record = {"start_seconds": 2.0, "step_seconds": 0.1}
-    assert expected_seconds(record, 3, Options(**changes), 2) == pytest.approx(seconds)
+    assert Pace.of(RECORD, 3, 2, Options(**changes)).expected == pytest.approx(seconds)
 
 
 def test_plan_makes_short_steps_into_blocks_of_50_ms() -> None:
     (one, two) = (
-        expected_seconds({"step_seconds": step}, 1, Options(settle=0, warmup=1), 1)
+        Pace.of({"step_seconds": step}, 1, 1, Options(settle=0, warmup=1)).expected
         for step in (1e-4, 1e-3)
     )
-    assert one == pytest.approx(2 * (1e-4 + 12 * 0.05))
-    assert two == pytest.approx(2 * (1e-3 + 12 * 0.05))
+    assert one == pytest.approx(4 * (ENDING_SECONDS + 1e-4) + 24 * (0.05 + TURN_SECONDS))
+    assert two == pytest.approx(4 * (ENDING_SECONDS + 1e-3) + 24 * (0.05 + TURN_SECONDS))
+
+
+@pytest.mark.parametrize(
+    ("left", "launches", "warmup", "settle"),
+    [
+        (100.0, 4, 10, 2),
+        (50.0, 4, 10, 2),
+        (37.0, 4, 10, 1),
+        (33.0, 3, 10, 1),
+        (20.0, 2, 10, 1),
+        (16.0, 2, 10, 1),
+        (8.0, 1, 10, 1),
+        (6.0, 1, 10, 1),
+    ],
+)
+def test_where_time_is_short_there_is_less_that_is_not_measured_then_fewer_launches(
+    left: float, launches: int, warmup: int, settle: int
+) -> None:
+    found = Pace.of(RECORD, 3, 2, Options()).fitted(left)
+    assert found is not None
+    got = found.options
+    assert (got.launches, got.warmup, got.settle) == (launches, warmup, settle)
+
+
+def test_long_steps_are_warmed_up_with_fewer_where_time_is_short() -> None:
+    long = {"start_seconds": 1.0, "step_seconds": 0.25}
+    found = Pace.of(long, 3, 16, Options()).fitted(15.0)
+    assert found is not None
+    assert (found.options.launches, found.options.warmup, found.options.settle) == (2, 4, 0)
+
+
+def test_there_may_be_no_time_for_a_launch() -> None:
+    assert Pace.of(RECORD, 3, 2, Options()).fitted(3.0) is None
+    assert Pace.of(RECORD, 3, 2, Options()).fitted(-1.0) is None
 
 
 def test_a_free_port_can_be_bound() -> None:
@@ -717,6 +769,8 @@ def test_more_rounds_are_worth_it_only_for_an_open_verdict() -> None:
     assert not verdicts.undecided(
         timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS
     )  # more will not come either
+    assert verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS, planned=6) == [FIX]
+    assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=5), [FIX], OPTIONS, planned=6)
     wide = timed({FIX.name: 1.0})
     wide.launches[FIX.name] = [
         [(Block(1e6, 1, 0), Block(1e6 * (0.8 + n / 20), 1, 0)) for n in range(10)]
@@ -735,22 +789,50 @@ def test_last_look_is_taken_only_where_it_may_decide() -> None:
 
 def test_early_look_decides_at_its_own_level() -> None:
     pairs = [
-        (Block(1e6, 1, 0), Block(1e6 / 1.1 if number > 1 else 1e6 * 1.05, 1, 0))
+        (Block(1e6, 1, 0), Block(1e6 / 1.1 if number % 6 else 1e6 * 1.05, 1, 0))
         for number in range(12)
     ]
-    found = Times({FIX.name: [pairs]})
+    found = Times({FIX.name: [pairs[:6], pairs[6:]]})
     assert not verdicts.undecided(found, [FIX], OPTIONS)
     assert verdicts.undecided(
         found, [FIX], OPTIONS, level=statistics.levels(statistics.LOOKS)[0]
     ) == [FIX]
 
 
-def test_looks_follow_the_launches_and_one_more_for_what_is_open() -> None:
-    assert time_pass.rounds_of(Options(pairs=24, launches=2)) == [12, 12, 24]
-    assert time_pass.rounds_of(Options(pairs=24, launches=1)) == [24, 24]
-    assert time_pass.rounds_of(Options(pairs=8, launches=1)) == [8], (
-        "too few for more than one look"
-    )
+@pytest.mark.parametrize(
+    ("pairs", "launches", "stages"),
+    [
+        (24, 4, [[6, 6], [6, 6], [6, 6, 6, 6]]),
+        (24, 2, [[12, 12], [12, 12]]),
+        (24, 1, [[24], [24]]),
+        (12, 4, [[3, 3, 3, 3], [3, 3, 3, 3]]),
+        (8, 4, [[2, 2, 2, 2]]),
+        (9, 4, [[2, 2, 2, 3]]),
+        (8, 12, [[1] * 8]),
+    ],
+)
+def test_looks_follow_the_launches_and_as_many_more_for_what_is_open(
+    pairs: int, launches: int, stages: list[list[int]]
+) -> None:
+    assert pacing.stages_of(pairs, launches) == stages
+
+
+def test_one_launch_decides_nothing() -> None:
+    found = timed({FIX.name: 2.0, NULL: 1.0}, rounds=24)
+    found.launches = {name: [[*one, *two]] for name, (one, two) in found.launches.items()}
+    verdict, why = speed_of(found)
+    assert verdict is Verdict.INCONCLUSIVE
+    assert why.startswith("one launch decides nothing")
+
+
+def test_a_launch_that_was_broken_off_is_no_sample() -> None:
+    found = timed({FIX.name: 2.0, NULL: 1.0}, rounds=24)
+    slow = (Block(1e6, 1e6), Block(2e6, 2e6))
+    found.launches[FIX.name].append([slow] * 2)
+    assert len(found.samples(FIX.name).logs) == 2
+    assert speed_of(found)[0] is Verdict.FASTER
+    found.launches[FIX.name].append([slow] * 6)
+    assert speed_of(found)[0] is Verdict.INCONCLUSIVE
 
 
 def test_fix_that_is_not_timed_alone_says_why() -> None:
@@ -1002,3 +1084,69 @@ def test_merged_times_keep_both() -> None:
     assert len(one.launches[FIX.name]) == 4
     assert one.milliseconds("other", 1) == 1.0
     assert one.milliseconds("missing", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "least", "room"),
+    [("cuda", 1, 3), ("cuda", 6, 6), ("cpu", 1, 70)],
+)
+def test_peaks_on_a_device_are_compared_with_its_memory(
+    tmp_path: Path, device: str, least: int, room: int
+) -> None:
+    one = object.__new__(script_mode._Verification)
+    machine = replace(host.look(tmp_path), memory_free=10**11)
+    gpus = (Gpu("G", 20 * 10**9, 8 * 10**9),)
+    doctor = Doctor("python", machine, gpus=gpus)
+    options = Options(device=device)
+    command = Command(("train.py",), ("train.py",), 0)
+    one.request = Request(tmp_path, tmp_path, command, (), {}, (), options, doctor)
+    assert one._room(10**9, least) == room
+
+
+def test_what_runs_out_of_memory_beside_others_runs_once_more_alone(tmp_path: Path) -> None:
+    log: list[tuple[list[int], int]] = []
+
+    class Crowded(Runner):
+        def __init__(self) -> None:
+            """Start nothing."""
+
+        def _run(
+            self,
+            runs: Any,
+            waiting: list[int],
+            together: int,
+            tick: Any,
+            found: dict[int, RunRecord],
+        ) -> None:
+            log.append((list(waiting), together))
+            for number in waiting:
+                out = number == 1 and together > 1
+                status = Status.OUT_OF_MEMORY if out else Status.OK
+                found[number] = RunRecord(status, 6, {}, 0, "", tmp_path)
+
+    home = Home("", tmp_path, tmp_path)
+    found = Crowded().all([(home, "check", {})] * 3, 2, lambda name: None)
+    assert [each and each.status for each in found] == [Status.OK] * 3
+    assert log == [([0, 1, 2], 2), ([1], 1)]
+    alone = Crowded().all([(home, "check", {})] * 2, 1, lambda name: None)
+    assert [each and each.status for each in alone] == [Status.OK] * 2
+
+
+def test_memory_that_runs_out_while_timed_is_not_the_fixs_fault() -> None:
+    known = checked()
+    known.blame({FIX.name: ProgramError("ran out of memory", "memory")})
+    assert known.status[FIX.name] is Status.OK
+    known.blame({FIX.name: ProgramError("ended", "ended")})
+    assert known.status[FIX.name] is Status.BROKEN
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_the_budget_counts_from_the_start_of_the_process() -> None:
+    code = "from torchlint.verify.stopwatch import process_start as f; print(f(), f())"
+    before = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, second = map(float, done.stdout.split())
+    tick = 2 / os.sysconf("SC_CLK_TCK")
+    assert before - tick <= first <= second + tick <= time.monotonic() + 2 * tick
+    assert abs(first - second) <= tick
+    assert Stopwatch(5.0, first).end == first + 5.0

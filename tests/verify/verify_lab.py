@@ -9,7 +9,7 @@ import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ FAST = (
     "--launches",
     "1",
     "--budget",
-    "15s",
+    "100s",
     "--check-steps",
     "5",
     "--warmup",
@@ -142,5 +142,6 @@ def laboratory(
         (root / "model.py").write_text(FAULTY)
         monkeypatch.setattr(tempfile, "tempdir", name)
         monkeypatch.setattr("torchlint.cli.program.diagnose", probe)
+        monkeypatch.setattr("torchlint.cli.verify.begin", lambda python: nullcontext())
         monkeypatch.chdir(root)
         yield Lab(root, Path(name))

@@ -17,6 +17,8 @@ from torchlint.report.kit.words import visible
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
+as_program = False
+"""Whether this process is the command, and not one that calls `run`."""
 _COLLECT = (50_000, 20, 100)
 """How rarely to look for garbage, in allocations; Python's 700 cost a tenth of a short run."""
 
@@ -58,6 +60,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def entry() -> None:
     """Run as a program; see `torchlint.__main__`, which catches Ctrl-C before and after `run`."""
+    global as_program
+    as_program = True
     gc.set_threshold(*_COLLECT)  # start-up makes no garbage, only modules
     _distrust_current_directory()
     make_lenient()

@@ -16,9 +16,10 @@ import click
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import Finding, NoteKind
 from torchlint.catalog.rules import load_catalog
+from torchlint.cli import main
 from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
-from torchlint.cli.program import COMMAND, DASHES, ProgramCommand, ready
+from torchlint.cli.program import COMMAND, DASHES, ProgramCommand, begin, ready
 from torchlint.cli.progress import Status
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
@@ -35,6 +36,7 @@ from torchlint.verify.fixes import FixUnit, offered
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.proof import held
+from torchlint.verify.stopwatch import Stopwatch, process_start
 
 _MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html": "html"}
 EXAMPLE = "torchlint verify . -- train.py --epochs 1"
@@ -66,6 +68,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     and written (--apply, --patch), 130 interrupted.
     """
     chosen = options(given)
+    watch = Stopwatch(chosen.budget, process_start() if main.as_program else None)
     if given["doctor"]:
         emit(render(diagnose(chosen.python)))
         return 0
@@ -73,12 +76,15 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     others = [each for each in targets[:1] if each == "rules"] or [t for t in targets if "::" in t]
     applying = asked(given, ctx.find_object(tuple) or (), others)
     try:
-        report = _report(ctx, given, proving(chosen) if applying else chosen, applying)
+        report = _report(ctx, given, proving(chosen) if applying else chosen, applying, watch)
     except OriginalFailedError as error:
         complain("\n".join(f"  | {visible(line)}" for line in error.log.splitlines()))
         raise
     if report is None:
         return applying.code if applying else 0
+    if report.cut == "interrupted":  # what was proved by then is told, not written
+        _print(report, given)
+        raise KeyboardInterrupt
     if applying:
         report = applying.written(report)
     _print(report, given)
@@ -92,7 +98,11 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
 
 
 def _report(
-    ctx: click.Context, given: Given, chosen: Options, applying: Applying | None
+    ctx: click.Context,
+    given: Given,
+    chosen: Options,
+    applying: Applying | None,
+    watch: Stopwatch,
 ) -> Report | None:
     targets: tuple[str, ...] = given["targets"]
     if given["output_file"] is not None:
@@ -110,11 +120,15 @@ def _report(
         raise UsageError(
             f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)"
         )
-    return _script(ctx.meta[COMMAND], chosen, given, applying)
+    return _script(ctx.meta[COMMAND], chosen, given, applying, watch)
 
 
 def _script(
-    typed: list[str], chosen: Options, given: Given, applying: Applying | None
+    typed: list[str],
+    chosen: Options,
+    given: Given,
+    applying: Applying | None,
+    watch: Stopwatch,
 ) -> Report | None:
     from torchlint.program.command import parse
     from torchlint.verify.script import script_mode
@@ -128,28 +142,33 @@ def _script(
     command = parse(typed, cwd, root)
     if applying:
         applying.prepared(found)
-    fixes = _fixes(found, given, proving=applying is not None)
-    if fixes is None:
-        return None
-    units = fixes.units
-    if applying:
-        units = applying.writable(held(units), fixes.documents, found)
-        if not units:
+    # Importing torch takes longer than looking at the files does: both at once.
+    with (
+        begin(chosen.python) as asked_python,
+        script_mode.Early(chosen, root, cwd, command, watch) as early,
+    ):
+        fixes = _fixes(found, given, proving=applying is not None)
+        if fixes is None:
             return None
-    doctor = ready(chosen.python, chosen.device)
-    request = Request(
-        root,
-        cwd,
-        command,
-        units,
-        fixes.documents,
-        fixes.skipped,
-        chosen,
-        doctor,
-        proving=applying is not None,
-    )
-    with Status(not given["quiet"]) as status:
-        return script_mode.run(request, _teller(given, status), status.show)
+        units = fixes.units
+        if applying:
+            units = applying.writable(held(units), fixes.documents, found)
+            if not units:
+                return None
+        doctor = ready(chosen.python, chosen.device, asked_python)
+        request = Request(
+            root,
+            cwd,
+            command,
+            units,
+            fixes.documents,
+            fixes.skipped,
+            chosen,
+            doctor,
+            proving=applying is not None,
+        )
+        with Status(not given["quiet"]) as status:
+            return script_mode.run(request, _teller(given, status), status.show, early)
 
 
 def _teller(given: Given, status: Status) -> Callable[[str], None]:

@@ -11,7 +11,7 @@ import click
 
 from torchlint.cli.options import Given, table_options
 from torchlint.cli.program import Seconds, interpreter, variables, writable
-from torchlint.verify.options import Options
+from torchlint.verify.options import PAIRED_LAUNCHES, PROGRAM_LAUNCHES, Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("text", "json", "markdown", "html")
@@ -67,16 +67,18 @@ _MEASURING: tuple[Callable[[Any], Any], ...] = (
                                                    "one).")),
     click.option("--pairs", type=click.IntRange(8), default=24, help=("Paired blocks of each "
                                                                       "variant (default: 24).")),
-    click.option("--launches", type=click.IntRange(1), default=2, help=("Fresh starts of each "
-                                                                        "variant (default: 2).")),
+    click.option("--launches", type=click.IntRange(1), help=("Fresh starts of each variant "
+                                                             "(default: 4; of functions and rules "
+                                                             "2).")),
     click.option("--block", type=click.IntRange(1), help=("Steps of a block (default: at least 10 "
                                                           "and 50 ms).")),
     click.option("--warmup", type=click.IntRange(1), default=10, help=("Steps before anything is "
                                                                        "measured.")),
     click.option("--settle", type=click.IntRange(0), default=2, help=("Steps before each block "
                                                                       "that do not count.")),
-    click.option("--budget", type=Seconds(), default="300s", help=("Time for the whole run "
-                                                                   "(default: 300s).")),
+    click.option("--budget", type=Seconds(), default="300s", help=("Time until the report is "
+                                                                   "printed (default: 300s; of a "
+                                                                   "function at most about).")),
     click.option("--timeout", type=Seconds(), default="600s", help=("Time for one process "
                                                                     "(default: 600s).")),
     click.option("--ablation", type=click.Choice(["auto", "each", "none", "leave-one-out"]),
@@ -145,6 +147,8 @@ def options(given: Given) -> Options:
         UsageError: a path does not exist, or a variable is not K=V.
     """
     taken = {each.name: given[each.name] for each in fields(Options)}
+    paired = given["targets"][:1] == ("rules",) or any("::" in name for name in given["targets"])
+    taken["launches"] = given["launches"] or (PAIRED_LAUNCHES if paired else PROGRAM_LAUNCHES)
     taken["python"] = interpreter(given["python"])
     taken["allow_write"] = writable(given["allow_write"])
     taken["env"] = variables(given["env"])

@@ -298,6 +298,7 @@ class Report:
         skipped: fixes that were not verified, each with the reason.
         seconds: what it took.
         proof: which fixes were proved; None where nobody asked (``--apply``).
+        cut: why it ended before all was known: "spent" (the budget) or "interrupted"; else empty.
     """
 
     mode: str
@@ -316,3 +317,4 @@ class Report:
     seconds: float = 0.0
     extra: Mapping[str, str] = field(default_factory=dict)
     proof: Proof | None = None
+    cut: str = ""

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+PROGRAM_LAUNCHES, PAIRED_LAUNCHES = 4, 2
+"""How often the versions of a program, and those of a function or rule, are started anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -37,7 +40,7 @@ class Options:
     python: str = sys.executable
     device: str = "auto"
     pairs: int = 24
-    launches: int = 2
+    launches: int = PROGRAM_LAUNCHES
     block: int | None = None
     warmup: int = 10
     settle: int = 2

@@ -8,6 +8,9 @@ state::
     ci95, ci99 = exp(exact signed-rank interval of d)
 
 `torchlint.verify.signed_rank` gives the formulae and sources of estimate, interval and p-value.
+Launches are samples too: which memory a process got stays for the whole of it, so that many pairs
+of one launch are one reading of that (see `Samples`).
+
 Many fixes: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
 Statistics 6 (1979).
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torchlint.verify.model import Interval, NullControl, Ratio, Verdict
 from torchlint.verify.signed_rank import hodges_lehmann, signed_rank_interval, signed_rank_p
@@ -47,6 +51,9 @@ SPENDING = 1.5
 little at first, as in the power family of Kim and DeMets (1987). What each look may add is its own
 level, so that all of them together err no more often than one test at `ALPHA`, however the looks
 depend on each other."""
+
+EQUIVALENCE = 0.05
+"""How often ``no change`` may be an accident: the 95 % interval's remainder."""
 
 _DIGITS = 12
 """Log ratios are rounded here: far below any clock, and it makes equal ratios equal in spite of
@@ -142,6 +149,56 @@ def adjusted_ps(ratios: Sequence[Ratio | None]) -> tuple[float | None, ...]:
     return tuple(None if ratio is None else next(values) for ratio in ratios)
 
 
+def student_p(t: float, freedom: int) -> float:
+    """Two-sided p-value of Student's t, which is not negative, with so many degrees of freedom.
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions (1964), 26.7.3 and 26.7.4.
+    """
+    angle, odd = math.atan(t / math.sqrt(freedom)), freedom % 2
+    term = total = math.cos(angle) if odd else 1.0
+    for number in range(2 + odd, freedom - 1, 2):
+        term *= math.cos(angle) ** 2 * (number - 1) / number
+        total += term
+    inside = math.sin(angle) * (total if freedom > 1 else 0.0)
+    return 1 - ((angle + inside) * 2 / math.pi if odd else inside)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What each launch reads by itself.
+
+    Args:
+        logs: the log ratio of a version, one a launch.
+        nulls: that of the null control, truly 0: how far launches of equal programs differ.
+    """
+
+    logs: tuple[float, ...]
+    nulls: tuple[float, ...] = ()
+
+    def doubt(self, found: Verdict, min_effect: float) -> str:
+        """Return why the launches do not bear a verdict out; empty where they do.
+
+        Each must be on its side, and the mean of all further from 1 (for ``no change``: further
+        within ``min_effect``) than their spread explains, by Student's t. The spread is that of
+        the version's launches and of the null control's.
+        """
+        count = len(self.logs)
+        if count < 2:
+            return "one launch decides nothing: each has a memory of its own (--launches, --budget)"
+        mean = sum(self.logs) / count
+        freedom = count - 1 + len(self.nulls)
+        spread = sum((log - mean) ** 2 for log in self.logs) + sum(log**2 for log in self.nulls)
+        error = math.sqrt(spread / freedom / count)
+        margin, level = math.log1p(min_effect) - abs(mean), EQUIVALENCE
+        if found is not Verdict.NO_CHANGE:
+            side = 1 if found is Verdict.FASTER else -1
+            margin, level = min(side * log for log in self.logs), ALPHA
+            margin = abs(mean) if margin > 0 else 0.0
+        if margin > 0 and (not error or student_p(margin / error, freedom) <= level):
+            return ""
+        return "launches differ: " + ", ".join(_times(math.exp(log)) for log in self.logs)
+
+
 def verdict(
     ratio: Ratio | None,
     *,
@@ -151,6 +208,7 @@ def verdict(
     adjusted_p: float | None = None,
     cpu: Ratio | None = None,
     launches: Sequence[Ratio] = (),
+    samples: Samples | None = None,
     level: float = ALPHA,
     remedy: str = "raise --epochs",
 ) -> tuple[Verdict, str]:
@@ -164,6 +222,7 @@ def verdict(
         no change       ci95 inside [1 / (1 + min_effect), 1 + min_effect]
         inconclusive    otherwise
 
+    With `samples` a verdict stands only where the launches bear it out, and none comes from one.
     Launches whose 95 % intervals do not all overlap are called unstable; the verdict then stands
     only if each of them alone bears it out. A CPU time that disagrees is told and decides nothing.
 
@@ -176,6 +235,7 @@ def verdict(
         cpu: the same ratio from process CPU times; only with one thread, as waiting threads burn
             CPU time.
         launches: the ratio of each launch.
+        samples: what each launch reads; None where launches are not looked at as samples.
         level: the error that may be spent here; less than `ALPHA` where it is looked at several
             times, see `levels`.
         remedy: what gives more rounds.
@@ -202,6 +262,11 @@ def verdict(
             Verdict.INCONCLUSIVE,
             f"p = {adjusted_p:.2g} once adjusted for the number of fixes (Holm)",
         )
+    doubt = ""
+    if samples is not None and found is not Verdict.INCONCLUSIVE:
+        doubt = samples.doubt(found, min_effect)
+    if doubt:
+        found, why = Verdict.INCONCLUSIVE, doubt
     reasons = [why] if why else []
     if not _overlap([launch.ci95 for launch in launches]):
         reasons.append(

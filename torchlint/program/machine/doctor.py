@@ -17,7 +17,7 @@ from typing import Any
 
 from torchlint.program.errors import NoTorchError
 from torchlint.program.machine.host import Host, look
-from torchlint.program.machine.interpreter import ask
+from torchlint.program.machine.interpreter import Asked
 from torchlint.report.kit.terminal import aligned
 from torchlint.report.kit.words import visible
 
@@ -69,16 +69,24 @@ class Doctor:
     threads: int | None = None
 
 
-def diagnose(python: str, workspace: Path | None = None, *, timeout: float = TIMEOUT_S) -> Doctor:
+def diagnose(
+    python: str,
+    workspace: Path | None = None,
+    *,
+    timeout: float = TIMEOUT_S,
+    asked: Asked | None = None,
+) -> Doctor:
     """Ask `python` and this machine; never raises for what it finds, see `Doctor.problem`.
 
     Args:
         python: a path or a name on PATH.
         workspace: where copies of the program would go; the temporary folder by default.
         timeout: seconds the interpreter has to import torch.
+        asked: the interpreter, where it has been started already.
     """
     host = look(workspace or Path(tempfile.gettempdir()))
-    lines, problem = ask(python, timeout)
+    with asked or Asked(python) as one:
+        lines, problem = one.answer(timeout)
     about, facts = lines.get(1, {}), lines.get(2, {})
     return Doctor(
         python=python,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
 import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from torchlint.program import inside
 from torchlint.program.machine.processes import signal_name
+from torchlint.program.machine.sandbox import die_with
 from torchlint.report.kit.words import visible
 
 _END_S = 5.0
@@ -20,49 +25,74 @@ _END_S = 5.0
 _PROBE = Path(inside.__file__).with_name("probe.py")
 
 
-def ask(python: str, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
-    """Run the probe in `python`, a path or a name on PATH.
+class Asked:
+    """An interpreter that runs the probe; use it with ``with``, which ends it.
 
-    Returns:
-        The probe's lines by their number (see ``inside/probe.py``), and why the second is missing:
-        one line of text, empty where it is there.
+    Args:
+        python: a path or a name on PATH.
     """
-    shown = visible(python)
-    try:
-        process = subprocess.Popen(
-            # The option makes a shell refuse: it would run the probe's lines, and `import` may be a
-            # program.
-            [python, "-W", "ignore", str(_PROBE)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        return {}, f"no interpreter {shown}; use --python"
-    except (OSError, ValueError) as error:
-        if Path(python).is_dir():
-            return (
-                {},
-                f"{shown} is a folder; give --python the interpreter in it, such as bin/python",
+
+    def __init__(self, python: str) -> None:
+        self.python = python
+        self.problem = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        shown = visible(python)
+        try:
+            self._process = subprocess.Popen(
+                # The option makes a shell refuse: it would run the probe's lines, and `import` may
+                # be a program.
+                [python, "-W", "ignore", str(_PROBE)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_dying(),
             )
-        return (
-            {},
-            f"{shown} cannot be run ({getattr(error, 'strerror', None) or error}); use --python",
+        except FileNotFoundError:
+            self.problem = f"no interpreter {shown}; use --python"
+        except (OSError, ValueError) as error:
+            self.problem = (
+                f"{shown} is a folder; give --python the interpreter in it, such as bin/python"
+            )
+            if not Path(python).is_dir():
+                why = getattr(error, "strerror", None) or error
+                self.problem = f"{shown} cannot be run ({why}); use --python"
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            _end(self._process)
+
+    def answer(self, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
+        """Return the probe's lines by their number (see ``inside/probe.py``), and why the second is
+        missing: one line of text, empty where it is there."""
+        process = self._process
+        if process is None:
+            return {}, self.problem
+        try:
+            out, _ = process.communicate(timeout=timeout)
+            late = False
+        except subprocess.TimeoutExpired:
+            late = True
+            out = _end(process)
+        except BaseException:  # Ctrl-C
+            _end(process)
+            raise
+        lines = _said(out)
+        return lines, "" if 2 in lines else _unfinished(
+            visible(self.python), process.returncode, 1 in lines, timeout if late else None
         )
-    try:
-        out, _ = process.communicate(timeout=timeout)
-        late = False
-    except subprocess.TimeoutExpired:
-        late = True
-        out = _end(process)
-    except BaseException:  # Ctrl-C
-        _end(process)
-        raise
-    lines = _said(out)
-    return lines, "" if 2 in lines else _unfinished(
-        shown, process.returncode, 1 in lines, timeout if late else None
-    )
+
+
+def _dying() -> Callable[[], None] | None:
+    """Return what has a new process killed when this one ends, also by ``kill -9``; see
+    `sandbox.die_with`."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not sys.platform.startswith("linux"):
+        return None
+    return functools.partial(die_with, os.getpid())
 
 
 def _end(process: subprocess.Popen[bytes]) -> bytes:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from torchlint.base.errors import UsageError
 from torchlint.program.machine.environment import RUN_VARIABLE
@@ -34,6 +35,22 @@ _numbers = itertools.count(1)
 _children: set[Child] = set()
 
 
+class Handle(Protocol):
+    """What is asked of a program that another process of ours has forked."""
+
+    pid: int
+
+    def look(self) -> int | None:
+        """Return the exit code (``-N`` when signal N ended it), or None while it runs; its number
+        stays taken."""
+
+    def poll(self) -> int | None:
+        """Return the same; its number may be that of another process from then on."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
 class Child:
     """A running program and its descendants: in a session of its own, without input, its output in
     a log file.
@@ -42,7 +59,7 @@ class Child:
     it may have left processes behind.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes], log: Path, run: str) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes] | Handle, log: Path, run: str) -> None:
         self.pid = popen.pid
         self.log = log
         self.run = run
@@ -65,7 +82,9 @@ class Child:
         """Return the exit code (``-N`` when signal N ended it), or None while it runs. Its number
         stays taken."""
         if self._ended is None:
-            if hasattr(os, "waitid"):
+            if not isinstance(self._popen, subprocess.Popen):
+                self._ended = self._popen.look()
+            elif hasattr(os, "waitid"):
                 # WNOWAIT leaves the ended process uncollected, so its number cannot go to another
                 # before `stop`.
                 result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -186,6 +205,21 @@ def start(
             start_new_session=True,
         )
     child = Child(popen, log, run)
+    _children.add(child)
+    return child
+
+
+def adopted(
+    begin: Callable[[Mapping[str, str]], Handle], *, env: Mapping[str, str], log: Path
+) -> Child:
+    """Have another process of ours start a program, and return at once.
+
+    Args:
+        begin: starts it with its variables, in a session of its own.
+        env, log: as for `start`; `begin` has it write there.
+    """
+    run = f"{env.get(RUN_VARIABLE, f'torchlint-{os.getpid()}')}:{next(_numbers)}"
+    child = Child(begin({**env, RUN_VARIABLE: run}), log, run)
     _children.add(child)
     return child
 

@@ -103,14 +103,7 @@ class Workspace:
         Raises:
             UsageError: `source` is no folder or holds the workspace, or there is too little room.
         """
-        if not source.is_dir():
-            raise UsageError(f"{source} is no folder, so it cannot be copied")
-        if self.path.is_relative_to(source.resolve()):
-            raise UsageError(
-                f"{source} holds {self.path.parent}, where its copies would go; set TMPDIR to a "
-                "folder outside, "
-                "or keep the program in a folder of its own"
-            )
+        self.demand_outside(source)
         found = survey(source.resolve())
         self._check_room(found)
         self.notes += [note for note in found.notes if note not in self.notes]
@@ -143,6 +136,21 @@ class Workspace:
         hook = package / _INSIDE.parent.name / _INSIDE.name / "sitecustomize.py"
         shutil.move(hook, target / "sitecustomize.py")
         return target
+
+    def demand_outside(self, source: Path) -> None:
+        """Refuse a project that cannot be copied here.
+
+        Raises:
+            UsageError: it is no folder, or holds the workspace.
+        """
+        if not source.is_dir():
+            raise UsageError(f"{source} is no folder, so it cannot be copied")
+        if self.path.is_relative_to(source.resolve()):
+            raise UsageError(
+                f"{source} holds {self.path.parent}, where its copies would go; set TMPDIR to a "
+                "folder outside, "
+                "or keep the program in a folder of its own"
+            )
 
     def _check_room(self, found: Survey) -> None:
         free = free_bytes(self.path)

@@ -14,7 +14,7 @@ class StoppingPoint:
     stop.
 
     Args (keys of the settings):
-        steps: of training, at least.
+        steps: of training, at least; ``least`` of them once ``patience`` seconds have passed.
         until: the tick to stop at; 0 for the program's own end. Absent where the place is looked
         for. explore: seconds after the first tick for which a place that has not run is waited for.
         marks, out: the places, and where `Marks` notes them: see `marks`.
@@ -22,6 +22,8 @@ class StoppingPoint:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.steps = int(settings.get("steps", 0))
+        self.least = int(settings.get("least", self.steps))
+        self.patience = float(settings.get("patience", 0.0))
         self.until = settings.get("until")
         self.explore = float(settings.get("explore", 0.0))
         self.ticks = 0
@@ -42,10 +44,11 @@ class StoppingPoint:
             return not self.until or self.ticks < int(self.until)
         if not self._begun:
             self._begun = time.monotonic()
-        if steps >= self.steps and not self.enough:
+        late = steps >= self.least and time.monotonic() - self._begun >= self.patience
+        if (steps >= self.steps or late) and not self.enough:
             self.enough = self.ticks
         if not self.explore:
-            return steps < self.steps
+            return not self.enough
         self._look()
         if not self.enough:
             return True

@@ -58,6 +58,7 @@ def document(report: Report) -> dict[str, Any]:
         "skipped": list(report.skipped),
         "seconds": _plain(report.seconds),
         "extra": dict(report.extra),
+        "cut": report.cut or None,
         "proof": None if report.proof is None else _proof(report.proof),
     }
 

@@ -10,7 +10,7 @@ from torchlint.verify.script.reference import Reference
 from torchlint.verify.script.runs import Home, Runner, RunRecord
 from torchlint.verify.session.promise import Comparison, judged
 from torchlint.verify.session.wire import ProgramError
-from torchlint.verify.variants import ORIGINAL, Variant
+from torchlint.verify.variants import Variant
 
 
 @dataclass(slots=True)
@@ -38,7 +38,9 @@ class Checked:
     def blame(self, failed: Mapping[str, ProgramError]) -> None:
         """Take note of variants that ran here and failed later, while they were timed."""
         for name, error in failed.items():
-            if self.status.get(name) is Status.OK:
+            # It had the memory while it ran beside fewer: that there is none now is not its fault.
+            out = error.status is Status.OUT_OF_MEMORY
+            if self.status.get(name) is Status.OK and not out:
                 self.status[name] = error.status
                 self.errors[name] = str(error)
                 self.equality.pop(name, None)
@@ -52,32 +54,32 @@ class Checked:
         self.peak = max(self.peak, other.peak)
 
 
-def run(
+def judge(
     runner: Runner,
-    homes: Mapping[str, Home],
-    variants: Sequence[Variant],
+    home: Home,
+    ran: Sequence[tuple[Variant, RunRecord]],
     base: Reference,
-    together: int,
     tick: Callable[[str], None],
 ) -> Checked:
-    """Run every variant once, and compare it with the original."""
-    others = [variant for variant in variants if variant.unit is not None]
-    settings = base.course.settings()
-    records = runner.all(
-        [(homes[variant.name], "check", settings) for variant in others], together, tick
-    )
-    checked = Checked(
-        peak=max((int(record.record.get("peak") or 0) for record in records), default=0)
-    )
-    checked.peak = max(checked.peak, base.peak)
-    for variant, record in zip(others, records, strict=True):
+    """Compare a run of each variant with the original.
+
+    Args:
+        runner: compares.
+        home: of the original, which may have to run once more.
+        ran: the runs; those that there was no time for are not among them.
+        base: the original.
+        tick: takes the name of each further run.
+    """
+    peaks = [int(record.record.get("peak") or 0) for _, record in ran]
+    checked = Checked(peak=max([base.peak, *peaks]))
+    for variant, record in ran:
         checked.status[variant.name] = record.status
         checked.records[variant.name] = record
         if record.status is not Status.OK:
             checked.errors[variant.name] = runner.failure(record)
-    ran = [(v, r) for v, r in zip(others, records, strict=True) if r.status is Status.OK]
-    if base.itself is not None and ran:
-        _compare(runner, homes[ORIGINAL], checked, base, base.itself, ran, tick)
+    sound = [(variant, record) for variant, record in ran if record.status is Status.OK]
+    if base.itself is not None and sound:
+        _compare(runner, home, checked, base, base.itself, sound, tick)
     return checked
 
 
@@ -116,7 +118,7 @@ def _shaken(
     """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this
     says how much."""
     (record,) = runner.all([(home, "check", {**base.course.settings(), "shake": True})], 1, tick)
-    if record.status is not Status.OK or not record.record.get("results"):
+    if record is None or record.status is not Status.OK or not record.record.get("results"):
         return None
     (shaken,) = runner.compare(base.record, [(record, False)])
     return shaken

@@ -3,37 +3,26 @@ on a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from torchlint.program.traffic import SKIPPED_STEPS, UNUSED
 from torchlint.report.kit.words import visible
 from torchlint.verify.model import Counts, Status
-from torchlint.verify.script.runs import Home, Runner, RunRecord
+from torchlint.verify.script.course import Course
+from torchlint.verify.script.runs import Home, RunRecord
 from torchlint.verify.session.counts import side_by_side
-from torchlint.verify.variants import ORIGINAL, Variant
+from torchlint.verify.variants import ORIGINAL
 
 _HOST_WORDS = ("cpu", "no-cuda", "no_cuda", "disable-cuda", "disable_cuda", "no-gpu", "no_gpu")
 """Parts of arguments with which programs are told to stay on the host."""
 
 
-def run(
-    runner: Runner,
-    homes: Mapping[str, Home],
-    variants: Sequence[Variant],
-    together: int,
-    tick: Callable[[str], None],
-) -> dict[str, Counts]:
-    """Count the original and every variant; return the pairs by variant."""
-    wanted = [variant for variant in variants if variant.unit is not None]
-    steps = {"steps": runner.options.check_steps + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
-    names = [ORIGINAL, *(variant.name for variant in wanted)]
-    records = runner.all([(homes[name], "count", steps) for name in names], together, tick)
-    return {
-        name: paired(records[0], record, homes[ORIGINAL], homes[name], runner.device)
-        for name, record in zip(names[1:], records[1:], strict=True)
-    }
+def settings(course: Course) -> dict[str, int]:
+    """Return how far a run goes that is counted, where the others go that far."""
+    steps = min(course.steps, course.trained or course.steps)
+    return {"steps": steps + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
 
 
 def taken(

@@ -15,6 +15,10 @@ EVALUATION_BATCHES = 6
 """Batches of the first way of evaluation through a data set; of the later ones, and steps of later
 epochs, fewer."""
 LATER = 2
+LEAST_STEPS = 6
+PATIENCE_SHARE = 0.025
+"""Of the budget, what the steps that were asked for may take, of each run; where they take longer
+there are fewer, but so many."""
 EXPLORE_SHARE = 0.1
 """Of the budget, what is spent on waiting for the places of fixes to run, at most."""
 
@@ -50,7 +54,13 @@ class Course:
 
     def looking(self, options: Options, marks: Sequence[Any]) -> dict[str, Any]:
         """Return the settings of the run that finds out how far to go."""
-        return {**self._common(), "explore": options.budget * EXPLORE_SHARE, "marks": list(marks)}
+        return {
+            **self._common(),
+            "least": min(self.steps, LEAST_STEPS),
+            "patience": options.budget * PATIENCE_SHARE,
+            "explore": options.budget * EXPLORE_SHARE,
+            "marks": list(marks),
+        }
 
     def _common(self) -> dict[str, Any]:
         return {
@@ -84,6 +94,10 @@ class Course:
         """Say what was cut: ``epochs shortened to 20 steps; evaluation ran 1 x, 6 batches in
         all``."""
         parts = []
+        if 0 < self.trained < self.steps and self.until:
+            parts.append(
+                f"{pluralise(self.trained, 'step')} of {self.steps}, as they are long (--budget)"
+            )
         if self.epochs:
             later = f", later ones to {self.cut['later']}" if self.epochs > 1 else ""
             parts.append(f"epochs shortened to {pluralise(self.cut['train'], 'step')}{later}")

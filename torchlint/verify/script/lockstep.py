@@ -21,6 +21,7 @@ BLOCK_STEPS = 10
 LOADER_SHARE = 0.2
 """Share of a step's time spent waiting for the DataLoader from which prefetched batches are drained
 first."""
+SPENT = "was in a block when the time was over (--budget)"
 _QUIT_SECONDS = 5.0
 
 
@@ -52,6 +53,8 @@ class Resident(Lane):
         self.steps, self.settle, self.timeout = BLOCK_STEPS, 0, 0.0
         """Of each block: the steps that are measured, those before them, and the most seconds for
         both."""
+        self.until = math.inf
+        """When all must be over (`time.monotonic`)."""
         self._listener: Listener | None = None
         self._channel: Channel | None = None
 
@@ -92,16 +95,16 @@ class Resident(Lane):
             *(float(message[key]) / self.steps for key in ("wall_ns", "cpu_ns", "wait_ns"))
         )
 
-    def quit(self) -> None:
-        """Ask the process to end, and give it a moment to leave its record."""
+    def quit(self) -> bool:
+        """Ask the process to end and leave its record; return whether it could be told."""
         assert self.child is not None
         assert self._channel is not None
         self.child.thaw()
         try:
             self._channel.send({"quit": True})
         except OSError:
-            return
-        self.child.wait(_QUIT_SECONDS)
+            return False
+        return True
 
     def close(self) -> None:
         """Stop the process and let go of the sockets."""
@@ -113,7 +116,13 @@ class Resident(Lane):
 
     def _ask(self, **message: object) -> dict[str, Any]:
         assert self._channel is not None
-        return asked(self._channel, message, self.timeout, self._lives)
+        left = self.until - time.monotonic()
+        try:
+            return asked(self._channel, message, max(0.0, min(self.timeout, left)), self._lives)
+        except ProgramError as error:
+            if error.kind == "timeout" and left < self.timeout:
+                raise ProgramError(SPENT, "done") from None
+            raise
 
     def _lives(self) -> bool:
         return self.child is not None and self.child.poll() is None
@@ -131,6 +140,8 @@ class LaunchSettings:
         seconds: the time that all rounds together should take; blocks get shorter, then rounds
             fewer.
         together: how many processes may start at the same time.
+        until: when all must be over (`time.monotonic`).
+        step: about how many seconds a step takes; 0 where that is not known.
     """
 
     rounds: int
@@ -139,6 +150,8 @@ class LaunchSettings:
     timeout: float = 600.0
     seconds: float = 300.0
     together: int = 2
+    until: float = math.inf
+    step: float = 0.0
 
 
 def run(
@@ -157,20 +170,24 @@ def run(
         residents: the variants; the first is the original.
         pace: how.
         rng: for the order of the rounds.
-        tick: called with the number of complete rounds.
+        tick: called with the number of complete rounds, at first with 0.
     """
     try:
         _warm_up(residents, pace)
+        tick(0)
         alive = [resident for resident in residents if resident.failure is None]
         if residents[0].failure is not None or len(alive) < 2:
             return 0
         steps, settle, end = _calibrate(residents[0], pace, len(alive))
         for resident in alive:
             resident.steps, resident.settle, resident.timeout = steps, settle, pace.timeout
+            resident.until = pace.until
         take_turns(residents, pace.rounds, rng, end=end, tick=tick)
-        for resident in alive:
-            if resident.failure is None:
-                resident.quit()
+        leaving = [resident for resident in alive if resident.failure is None and resident.quit()]
+        over = min(time.monotonic() + _QUIT_SECONDS, max(pace.until, time.monotonic()))
+        for resident in leaving:
+            assert resident.child is not None
+            resident.child.wait(max(0.0, over - time.monotonic()))
         return steps
     finally:
         for resident in residents:
@@ -186,6 +203,7 @@ def _warm_up(residents: Sequence[Resident], pace: LaunchSettings) -> None:
             resident = waiting.pop(0)
             resident.launch()
             starting[resident] = time.monotonic() + pace.timeout
+            resident.until = pace.until
         for resident, deadline in list(starting.items()):
             if _settled(resident, deadline, pace.timeout):
                 del starting[resident]
@@ -195,8 +213,10 @@ def _settled(resident: Resident, deadline: float, timeout: float) -> bool:
     """Look whether a process has warmed up, or never will."""
     try:
         if not resident.ready():
-            if time.monotonic() <= deadline:
+            if time.monotonic() <= min(deadline, resident.until):
                 return False
+            if time.monotonic() <= deadline:
+                raise ProgramError("had not warmed up when the time was over (--budget)", "done")
             raise ProgramError(f"timed out after {timeout:g} s", "timeout")
     except ProgramError as error:
         resident.failure = error
@@ -206,8 +226,9 @@ def _settled(resident: Resident, deadline: float, timeout: float) -> bool:
 def _calibrate(original: Resident, pace: LaunchSettings, variants: int) -> tuple[int, int, float]:
     """Return steps of a block, settle steps, and the time at which no new round is begun; runs one
     trial block."""
+    begun = time.monotonic()
     original.steps, original.settle, original.timeout = (
-        pace.block or BLOCK_STEPS,
+        pace.block or max(1, min(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / max(pace.step, 1e-7)))),
         pace.settle,
         pace.timeout,
     )
@@ -216,7 +237,6 @@ def _calibrate(original: Resident, pace: LaunchSettings, variants: int) -> tuple
     except ProgramError as error:
         original.failure = error
         return original.steps, pace.settle, 0.0
-    end = time.monotonic() + pace.seconds
     step = max(trial.wall / 1e9, 1e-7)
     settle = pace.settle
     if trial.wait > LOADER_SHARE * trial.wall:
@@ -224,7 +244,8 @@ def _calibrate(original: Resident, pace: LaunchSettings, variants: int) -> tuple
             settle, original.prefetched
         )  # what its workers have ready was loaded before the block
     steps = pace.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / step))
-    affordable = pace.seconds / (step * variants * pace.rounds) - settle
+    end = min(begun + pace.seconds, pace.until)
+    affordable = (end - time.monotonic()) / (step * variants * pace.rounds) - settle
     if pace.block is None:
         steps = max(1, min(steps, int(affordable)))
-    return steps, settle, end
+    return steps, settle, end - (settle + steps) * step * variants

@@ -16,7 +16,15 @@ from torchlint.verify.model import Level, Status
 from torchlint.verify.script import count_pass
 from torchlint.verify.script import course as course_module
 from torchlint.verify.script.course import Course
-from torchlint.verify.script.runs import STOPPED, Home, Runner, RunRecord, in_words
+from torchlint.verify.script.runs import (
+    STOPPED,
+    Home,
+    Run,
+    Runner,
+    RunRecord,
+    SpentError,
+    in_words,
+)
 from torchlint.verify.session.promise import Comparison
 
 
@@ -48,59 +56,102 @@ class Reference:
         return [unit for unit in units if self.exercised.get(unit.id) is not False]
 
 
-def run(
-    runner: Runner,
-    homes: tuple[Home, Home],
-    units: Sequence[FixUnit],
-    together: int,
-    tick: Callable[[str], None],
-) -> Reference:
-    """Find out what part of the program to run, and run the original through it twice.
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """The original's first run: what part of the program to run, and which fixes that reaches.
 
     Args:
-        runner: starts it.
-        homes: two copies of it, as two runs at the same time in one would be in each other's way.
-        units: the fixes.
-        together: how many processes may run at the same time.
-        tick: takes the name of each run.
+        watched: the run; its status is `Status.TIMEOUT` where there was no time for it.
+        course: what it went through.
+        exercised: see `Reference`.
+        home: the copy that it ran in.
+    """
+
+    watched: RunRecord
+    course: Course
+    exercised: dict[str, bool | None]
+    home: Home
+
+    @property
+    def again(self) -> bool:
+        """Whether it was stopped later than the others will be, in search of places to run."""
+        return self.watched.record.get("ticks") != self.course.until and not (
+            self.course.until == 0 and _by_itself(self.watched)
+        )
+
+    @property
+    def peak(self) -> int:
+        """Its peak of memory, in bytes."""
+        return int(self.watched.record.get("peak") or 0)
+
+    def alone(self) -> Reference:
+        """Return what is known where nothing is compared with it."""
+        course = self.course.gone(self.watched.record)
+        return Reference(
+            self.watched,
+            None,
+            self.exercised,
+            self.peak,
+            self.watched.writes(),
+            course.notes,
+            course,
+        )
+
+    def runs(self, home: Home) -> list[Run]:
+        """Return the runs that `compared` needs, the original through the same part once more.
+
+        Args:
+            home: another copy, as two runs at a time in one would be in each other's way.
+        """
+        settings = self.course.settings()
+        found: list[Run] = [(home, "check", settings)]
+        return [*found, (self.home, "check", settings)] if self.again else found
+
+    def compared(
+        self, runner: Runner, runs: Sequence[Run], records: Sequence[RunRecord | None]
+    ) -> Reference:
+        """Return what the original does, given the records of `runs`.
+
+        Raises:
+            OriginalFailedError: one of them failed.
+            SpentError: there was no time for one of them, or for their comparison.
+        """
+        done = [record for record in records if record is not None]
+        for (ran_in, _, _), record in zip(runs, records, strict=True):
+            if record is not None:
+                _demand(record, runner, ran_in)
+        if len(done) < len(runs):
+            raise SpentError
+        first, second = done[0], done[1] if self.again else self.watched
+        itself, warnings = _itself(runner, first, second)
+        course = self.course.gone(first.record)
+        return Reference(
+            first,
+            itself,
+            self.exercised,
+            max(self.peak, *(int(record.record.get("peak") or 0) for record in done)),
+            self.watched.writes(),
+            (*warnings, *course.notes),
+            course,
+        )
+
+
+def explore(
+    runner: Runner, home: Home, units: Sequence[FixUnit], tick: Callable[[str], None]
+) -> Explored:
+    """Find out what part of the program to run.
+
+    Where there is no time for it, the status of the run is `Status.TIMEOUT`, and its record empty.
 
     Raises:
         OriginalFailedError: it does not run, does no step, or is not what runs.
     """
-    home, other = homes
-    watched, course = _explored(runner, other, units, together, tick)
-    exercised = _exercised(units, watched)
-    peak = int(watched.record.get("peak") or 0)
-    if units and not any(
-        ran is not False for ran in exercised.values()
-    ):  # there is nothing to compare with it
-        course = course.gone(watched.record)
-        return Reference(watched, None, exercised, peak, watched.writes(), course.notes, course)
-    wanted = [(home, "check", course.settings())]
-    again = watched.record.get("ticks") != course.until and not (
-        course.until == 0 and _by_itself(watched)
-    )
-    if again:  # it was stopped later, in search of places that do not run
-        wanted.append((other, "check", course.settings()))
-    records = runner.all(wanted, together, tick)
-    for (ran_in, _, _), record in zip(wanted, records, strict=True):
-        _demand(record, runner, ran_in)
-    first, second = records[0], records[1] if again else watched
-    itself, warnings = _itself(runner, first, second)
-    course = course.gone(first.record)
-    return Reference(
-        first,
-        itself,
-        exercised,
-        max(peak, *(int(record.record.get("peak") or 0) for record in records)),
-        watched.writes(),
-        (*warnings, *course.notes),
-        course,
-    )
+    watched, course = _explored(runner, home, units, tick)
+    return Explored(watched, course, _exercised(units, watched), home)
 
 
 def _explored(
-    runner: Runner, home: Home, units: Sequence[FixUnit], together: int, tick: Callable[[str], None]
+    runner: Runner, home: Home, units: Sequence[FixUnit], tick: Callable[[str], None]
 ) -> tuple[RunRecord, Course]:
     """Run the original, watched, until the places of all fixes were reached or that takes too long.
 
@@ -111,10 +162,13 @@ def _explored(
     virtual = runner.device == "cpu"
     marks = _marks(units, home)
     reason = ""
+    record = RunRecord(Status.TIMEOUT, 0, {}, None, "", home.folder)
     for course in course_module.tried(virtual, runner.options):
-        (record,) = runner.all(
-            [(home, "check", {**course.looking(runner.options, marks), "writes": True})], 1, tick
-        )
+        settings = {**course.looking(runner.options, marks), "writes": True}
+        (ran,) = runner.all([(home, "check", settings)], 1, tick)
+        if ran is None:
+            return replace(record, status=Status.TIMEOUT, record={}), course
+        record = ran
         hopeless = record.status is Status.TIMEOUT or not record.record
         if (
             record.status is Status.OK and record.steps and not course.unfit(record.record)

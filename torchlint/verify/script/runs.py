@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from torchlint.program.machine.environment import RUN_VARIABLE, child_environmen
 from torchlint.program.machine.processes import Child, signal_name
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Level, Status
+from torchlint.verify.script.warm import Warm
 from torchlint.verify.session.promise import Comparison, comparison
 from torchlint.verify.session.site import Site
 from torchlint.verify.session.wire import ProgramError
-from torchlint.verify.session.workers import Worker, Zygote
+from torchlint.verify.session.workers import Worker
 
 STOPPED = "step budget"
 """The reason in a record of a program that was stopped after the steps that were asked for."""
@@ -34,7 +35,11 @@ NOTHING = (
 _LINGER = 20.0
 """Seconds that a program may take to end after its record is there."""
 _POLL = 0.05
+_STOP_SECONDS = 0.3
+"""Seconds that a run for which there is no time any more gets to end."""
 _COMPARE_SECONDS = 300.0
+_LEAST_COMPARE_SECONDS = 1.0
+"""What the comparison of runs gets at the end of the budget, as they would be lost without it."""
 _MEMORY_WORDS = ("out of memory", "memoryerror", "can't allocate memory", "cannot allocate memory")
 
 
@@ -89,6 +94,24 @@ class Home:
     pristine: Pristine | None = None
 
 
+Run = tuple[Home, str, Mapping[str, Any]]
+"""A copy, a phase and its settings."""
+
+
+@dataclass(slots=True)
+class _Going:
+    """A run that goes on: until when, and whether it has left its record."""
+
+    child: Child
+    out: Path
+    deadline: float
+    left: bool = False
+
+
+class SpentError(Exception):
+    """No time is left for what comes next; what is known by then is reported."""
+
+
 class Runner:
     """Starts runs of one command in the copies of a project, and compares what they compute; use it
     with ``with``.
@@ -99,10 +122,17 @@ class Runner:
         original: the user's project.
         cwd: where the user stands, in the project or at its root.
         device: "cpu" or "cuda": what the program will find.
+        end: when all runs must be over (`time.monotonic`).
     """
 
     def __init__(
-        self, site: Site, command: Command, original: Path, cwd: Path, device: str
+        self,
+        site: Site,
+        command: Command,
+        original: Path,
+        cwd: Path,
+        device: str,
+        end: float = math.inf,
     ) -> None:
         self.site = site
         self.options = site.options
@@ -110,18 +140,33 @@ class Runner:
         self.original = original
         self.cwd = cwd
         self.device = device
+        self.end = end
+        self.interrupted = False
+        self.launch = 0
+        """Which launch runs belong to; see `warm`."""
+        self.warm = Warm(site, command, original, cwd, device)
         self._number = 0
-        self._stack = ExitStack()
-        self._zygote: Zygote | None = None
 
     def __enter__(self) -> Runner:
+        self.warm.start([0])
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._stack.close()
+        self.warm.close()
+
+    def be(self, device: str) -> None:
+        """Take note of what the program will find, where something else was expected."""
+        if device != self.device:
+            self.device = device
+            self.warm.close()
+            self.warm = Warm(self.site, self.command, self.original, self.cwd, device)
 
     def start(self, home: Home, phase: str, **more: Any) -> tuple[Child, Path]:
-        """Start one run, and return it with the folder that its record will lie in."""
+        """Start one run, and return it with the folder that its record will lie in.
+
+        Raises:
+            SpentError: there was no time to begin.
+        """
         self._number += 1
         if home.pristine is not None:
             home.pristine.restore()
@@ -144,7 +189,7 @@ class Runner:
         }
         path = out / "settings.json"
         path.write_text(json.dumps(settings), encoding="utf-8")
-        child = self.site.start(
+        child = self._begin(
             self.command.in_copy(self.original, home.copy, free_port()),
             cwd=home.copy / self.cwd.relative_to(self.original),
             env=self._environment(home, path, phase, bool(more.get("ledger"))),
@@ -152,6 +197,19 @@ class Runner:
             own=own,
         )
         return child, out
+
+    def _begin(self, arguments: Sequence[str], **how: Any) -> Child:
+        """Fork a program where that is safe, else start it cold."""
+        try:
+            zygote = self.warm.zygote(self.launch, self.end)
+        except TimeoutError:
+            raise SpentError from None
+        if zygote is not None:
+            try:
+                return zygote.program(arguments, **how)
+            except ProgramError as error:
+                self.warm.be_cold(str(error))
+        return self.site.start(arguments, **how)
 
     def _environment(self, home: Home, settings: Path, phase: str, ledger: bool) -> dict[str, str]:
         own = self.options.env
@@ -198,14 +256,19 @@ class Runner:
 
         Raises:
             TorchlintError: the comparing process fails: a bug of torchlint.
+            SpentError: there was no time for it.
         """
+        left = max(_LEAST_COMPARE_SECONDS, self.end - time.monotonic())
         try:
-            if self._zygote is None:
-                self._zygote = self._stack.enter_context(Zygote(self.site))
-            with self._zygote.fork() as worker:
-                worker.timeout = _COMPARE_SECONDS
+            zygote = self.warm.comparing(time.monotonic() + left)
+            with zygote.fork() as worker:
+                worker.timeout = min(_COMPARE_SECONDS, left)
                 return [_compared(worker, first, other, redrawn) for other, redrawn in others]
+        except TimeoutError:
+            raise SpentError from None
         except ProgramError as error:
+            if error.kind == "timeout" and left < _COMPARE_SECONDS:
+                raise SpentError from None
             raise TorchlintError(
                 f"the results could not be compared (please report this): {error}"
             ) from None
@@ -228,47 +291,73 @@ class Runner:
         return f"{_ending(record.code)}{after}{last}"
 
     def all(
+        self, wanted: Iterable[Run], together: int, tick: Callable[[str], None]
+    ) -> list[RunRecord | None]:
+        """Run several programs to their end, a few at a time, and return their records in order.
+
+        Two in one copy are in each other's way, and run one after the other. One that ran out of
+        memory beside others runs once more, alone. Those that have not ended when the time is over
+        or an interrupt comes are stopped, and None.
+
+        Raises:
+            KeyboardInterrupt: it came before any had ended, or again.
+        """
+        runs = list(wanted)
+        found: dict[int, RunRecord] = {}
+        self._run(runs, list(range(len(runs))), together, tick, found)
+        for number, record in list(found.items()):
+            if record.status is Status.OUT_OF_MEMORY and len(runs) > 1 and together > 1:
+                self._run(runs, [number], 1, tick, found)
+        return [found.get(number) for number in range(len(runs))]
+
+    def _run(
         self,
-        wanted: Iterable[tuple[Home, str, Mapping[str, Any]]],
+        runs: Sequence[Run],
+        waiting: list[int],
         together: int,
         tick: Callable[[str], None],
-    ) -> list[RunRecord]:
-        """Run several programs to their end, a few at a time, and return their records in order."""
-        waiting = list(wanted)
-        order: list[Child] = []
-        going: dict[Child, tuple[Path, float, float]] = {}
-        done: dict[Child, RunRecord] = {}
+        found: dict[int, RunRecord],
+    ) -> None:
+        going: dict[int, _Going] = {}
         try:
-            while waiting or going:
-                while waiting and len(going) < together:
-                    home, phase, more = waiting.pop(0)
+            while (waiting or going) and time.monotonic() < self.end:
+                busy = {runs[number][0].name for number in going}
+                free = [number for number in waiting if runs[number][0].name not in busy]
+                if free and len(going) < together:
+                    home, phase, more = runs[free[0]]
+                    waiting.remove(free[0])
                     tick(home.name)
-                    child, out = self.start(home, phase, **more)
-                    order.append(child)
-                    going[child] = (out, time.monotonic() + self.options.timeout, 0.0)
-                for child in list(going):
-                    ended = self._look(child, going)
+                    try:
+                        child, out = self.start(home, phase, **more)
+                    except SpentError:
+                        break
+                    going[free[0]] = _Going(child, out, time.monotonic() + self.options.timeout)
+                    continue
+                for number, one in list(going.items()):
+                    ended = self._look(one)
                     if ended is not None:
-                        done[child] = ended
+                        found[number] = ended
+                        del going[number]
                 time.sleep(_POLL)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            self.interrupted, self.end = True, 0.0
         finally:
-            for child in going:
-                child.stop(0.5)
-        return [done[child] for child in order]
+            for one in going.values():
+                one.child.stop(_STOP_SECONDS)
 
-    def _look(
-        self, child: Child, going: dict[Child, tuple[Path, float, float]]
-    ) -> RunRecord | None:
+    def _look(self, one: _Going) -> RunRecord | None:
         """Return a run's record if it is over; one that has left its record has a while to end by
         itself."""
-        out, deadline, left = going[child]
         now = time.monotonic()
-        if child.poll() is None and now < deadline:
-            if not left and record_in(out).get("reason") == STOPPED:
-                going[child] = (out, min(deadline, now + _LINGER), now)
+        if one.child.poll() is None and now < one.deadline:
+            if not one.left and record_in(one.out).get("reason") == STOPPED:
+                one.left, one.deadline = True, min(one.deadline, now + _LINGER)
             return None
-        del going[child]
-        return self.finished(child, out, timed_out=child.poll() is None and not left)
+        return self.finished(
+            one.child, one.out, timed_out=one.child.poll() is None and not one.left
+        )
 
 
 def record_in(out: Path) -> dict[str, Any]:

@@ -11,10 +11,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import date
+from pathlib import Path
 
 from torchlint import __version__
+from torchlint.program.command import Command
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.program.traffic import UNUSED
@@ -22,13 +26,23 @@ from torchlint.verify.fixes import applied, diff
 from torchlint.verify.machine import unrest
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Counts, Judged, Proof, Report, Status, VariantResult
+from torchlint.verify.options import Options
 from torchlint.verify.proof import Grounds, judged
 from torchlint.verify.script import check_pass, count_pass, reference
 from torchlint.verify.script.check_pass import Checked
-from torchlint.verify.script.reference import Reference
+from torchlint.verify.script.course import Course
+from torchlint.verify.script.pacing import Pace, stages_of
+from torchlint.verify.script.reference import Explored, Reference
 from torchlint.verify.script.request import Request
-from torchlint.verify.script.runs import Home, Runner, in_words
-from torchlint.verify.script.time_pass import TimePass, capacity, expected_seconds, rounds_of
+from torchlint.verify.script.runs import (
+    Home,
+    Run,
+    Runner,
+    RunRecord,
+    SpentError,
+    in_words,
+)
+from torchlint.verify.script.time_pass import TimePass, capacity
 from torchlint.verify.script.verdicts import (
     interactions,
     moved,
@@ -52,42 +66,94 @@ from torchlint.verify.variants import (
     together,
 )
 
-START_SHARE = 0.25
-"""How much of what is left of the budget is kept for starting the processes of the time pass."""
 TOGETHER_SHARE = 0.25
 """How much of what is left of the budget is kept for the program with all that was proved."""
 PROVED = "proved together"
-LEAST_SECONDS = 5.0
-"""What a launch gets even when the budget is spent: without times the run would have been for
-nothing."""
+CONTEXT_BYTES = 700_000_000
+"""What a process takes of a GPU beside what torch's allocator counts."""
+MANY_CORES = 4
+"""Cores from which what launches are forked from imports beside all that is not timed."""
+WAIT_SHARE = 0.25
+"""How much of what is left of the budget may be waited for it, so that it is not beside a
+launch."""
+REPORT_SECONDS, REPORT_SHARE = 1.0, 0.03
+"""What is kept of the budget for ending the processes, removing the copies and the report, at
+least and as a share."""
 
 
-def run(request: Request, say: Callable[[str], None], tick: Callable[[str], None]) -> Report:
-    """Verify, and return the report.
+class Early:
+    """What begins before it is known what there is to verify: the workspace, and the process that
+    programs are forked from, which imports torch meanwhile; use it with ``with``.
+
+    Args:
+        options: how.
+        root, cwd, command: as of `Request`.
+        watch: runs from the command's start.
+
+    Raises:
+        UsageError: the project cannot be copied.
+    """
+
+    def __init__(
+        self, options: Options, root: Path, cwd: Path, command: Command, watch: Stopwatch
+    ) -> None:
+        self.options = options
+        self.watch = watch
+        wanted = options.device
+        cuda = wanted == "cuda" or (wanted == "auto" and Path("/dev/nvidiactl").exists())
+        with ExitStack() as stack:
+            self.workspace = stack.enter_context(Workspace(keep=options.keep))
+            self.workspace.demand_outside(root)
+            site = site_in(self.workspace, options)
+            end = watch.end - max(REPORT_SECONDS, REPORT_SHARE * watch.budget)
+            self.runner = stack.enter_context(
+                Runner(site, command, root, cwd, "cuda" if cuda else "cpu", end)
+            )
+            if site.host.cores >= MANY_CORES and wanted != "virtual-cuda":
+                self.runner.warm.start(range(_first_launches(options)))
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Early:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stack.close()
+
+
+def run(
+    request: Request,
+    say: Callable[[str], None],
+    tick: Callable[[str], None],
+    early: Early | None = None,
+) -> Report:
+    """Verify, and return the report: when all is known, the budget is spent, or an interrupt comes.
 
     Args:
         request: what.
         say: takes lines that the user should read before the result: the plan.
         tick: takes a line of progress.
+        early: what has begun already; it is ended.
 
     Raises:
         OriginalFailedError: the program fails without any fix.
         UsageError: the project cannot be copied.
+        KeyboardInterrupt: it came before anything was known, or a second time.
     """
-    watch = Stopwatch(request.options.budget)
+    given = request.options
     before = manifest(request.root)
-    with Workspace(keep=request.options.keep) as workspace:
-        site = site_in(workspace, request.options, request.doctor.host)
-        with Runner(site, request.command, request.root, request.cwd, request.device) as runner:
-            report = _Verification(request, workspace, runner, watch, say, tick).run()
-        kept = (f"the copies are in {workspace.path}",) if request.options.keep else ()
-        notes = tuple(workspace.notes)
+    with early or Early(
+        given, request.root, request.cwd, request.command, Stopwatch(given.budget)
+    ) as begun:
+        begun.runner.be(request.device)
+        report = _Verification(request, begun.workspace, begun.runner, begun.watch, say, tick).run()
+        notes = begun.workspace.notes  # what its removal adds is there afterwards
+        kept = (f"the copies are in {begun.workspace.path}",) if given.keep else ()
     changed = warnings(request.root, before)
     return dataclasses.replace(
         report,
         tree_unchanged=not changed,
         warnings=(*changed, *report.warnings, *notes, *kept),
-        seconds=watch.spent,
+        seconds=begun.watch.spent,
     )
 
 
@@ -116,46 +182,138 @@ class _Verification:
         self.timings = 0
         self.notes: list[str] = []
         self.judged: list[Judged] = []
+        self.launches = request.options.launches
+        self.unknown = False
+        """Whether a version was not run for its results, as no time was left for it."""
+        self.variants: Sequence[Variant] = ()
+        self.base: Reference | None = None
+        self.checked = Checked()
+        self.counts: dict[str, Counts] = {}
+        self.timed = Times()
 
     def run(self) -> Report:
-        """Run all passes."""
+        """Run all passes, as far as there is time."""
+        spent = False
         self._announce()
+        try:
+            self._passes()
+        except SpentError:
+            spent = True
+        except KeyboardInterrupt:
+            if self.base is None:
+                raise
+            self.runner.interrupted = True
+        assert self.base is not None
+        if self.runner.interrupted:
+            return self._report(self.base, "interrupted")
+        spent = spent or self.timed.cut or self.unknown
+        return self._report(self.base, "spent" if spent else "")
+
+    def _passes(self) -> None:
         self._settle(planned((), self.options.ablation))
-        base = self._reference()
+        explored = self._explored()
+        self.base = base = explored.alone()
         reached = base.reached(self.request.units)
         ablation = "alone" if self.request.proving else self.options.ablation
         variants, self.notes = sound(planned(reached, ablation), self.request.documents)
+        self.variants = variants
+        if explored.watched.status is Status.TIMEOUT:
+            raise SpentError
         self._announce_variants(len(reached), len(variants), base)
-        self._settle(variants[1:] if reached else [])
-        checked = self._check(variants, base)
-        counts = self._count(variants, checked, base)
-        timed = self._time(variants, base, checked) if self._timing and reached else Times()
-        more, notes = sound(self._split(variants, timed, checked), self.request.documents)
+        if not reached:
+            return
+        self._settle(variants[1:])
+        if self._timing:  # they import while there is nothing to be timed
+            many = self.together >= MANY_CORES
+            left = (self.runner.end - time.monotonic()) / 2  # the rest is for results and traffic
+            fitted = Pace.of(base.record.record, 3, self.together, self.options).fitted(left)
+            options = fitted.options if fitted is not None else self.options
+            first = _first_launches(options)
+            self.runner.warm.start(range(options.launches if many else first))
+        again = explored.runs(self.homes[ORIGINAL])
+        records = self._runs(variants, explored.course, again)
+        self.base = base = explored.compared(self.runner, again, records[: len(again)])
+        self._judge(variants, base, records[len(again) :])
+        if self._timing:
+            self._time(variants, base)
+        more, notes = sound(self._split(variants), self.request.documents)
         self.notes += notes
         if more:
             self._settle(more)
-            later = self._check([variants[0], *more], base)
-            checked.merge(later)
-            counts.update(self._count([variants[0], *more], later, base))
-            if self._timing and (self.options.ablation != "auto" or self._moved(variants, timed)):
-                timed.merge(self._time([*variants[:2], *more], base, later))
-            variants = [*variants[:-1], *more, variants[-1]]
+            self.variants = [*variants[:-1], *more, variants[-1]]
+            self._judge([variants[0], *more], base, self._runs([variants[0], *more], base.course))
+            if self._timing and (self.options.ablation != "auto" or self._moved(variants)):
+                self._time([*variants[:2], *more], base)
         if self.request.proving:
-            variants = [*variants, *self._proved(variants, base, checked, counts, timed)]
-        return self._report(variants, base, checked, counts, timed)
+            self._prove(base)
 
-    def _proved(
-        self,
-        variants: Sequence[Variant],
-        base: Reference,
-        checked: Checked,
-        counts: dict[str, Counts],
-        timed: Times,
-    ) -> list[Variant]:
-        """Judge each fix, and run the program with all that are proved; return that one where it is
-        a version of its own."""
+    def _explored(self) -> Explored:
+        def tell(name: str) -> None:
+            self.tick("running the original")
+
+        return reference.explore(self.runner, self.homes[NULL], self.request.units, tell)
+
+    def _runs(
+        self, variants: Sequence[Variant], course: Course, first: Sequence[Run] = ()
+    ) -> list[RunRecord | None]:
+        """Run what comes first, then each variant for its results, then all for their traffic where
+        the first did not show it: side by side, as far as there are cores and memory."""
+        assert self.base is not None
+        others = [variant for variant in variants if variant.unit is not None]
+        checks: list[Run] = [(self.homes[v.name], "check", course.settings()) for v in others]
+        counts: list[Run] = []
+        if not (course.ledger or course.gap):
+            counted = [variants[0], *others]
+            how = count_pass.settings(self.base.course)
+            counts = [(self.homes[variant.name], "count", how) for variant in counted]
+        return self.runner.all(
+            [*first, *checks, *counts],
+            min(self.together, self._room(max(self.checked.peak, self.base.peak), 1)),
+            lambda name: self.tick(f"comparing results and traffic: {name}"),
+        )
+
+    def _room(self, peak: int, least: int) -> int:
+        """Return how many processes of such a peak of memory can be there at once."""
+        free = self.request.doctor.host.memory_free
+        if self.request.device == "cuda" and self.request.doctor.gpus:
+            gpu = self.request.doctor.gpus[0]
+            free, peak = gpu.memory if gpu.free is None else gpu.free, peak + CONTEXT_BYTES
+        return capacity(free, peak, least)
+
+    def _judge(
+        self, variants: Sequence[Variant], base: Reference, records: Sequence[RunRecord | None]
+    ) -> None:
+        """Compare results and traffic, given the records of `_runs`."""
+        others = [variant for variant in variants if variant.unit is not None]
+        checks, counted = records[: len(others)], records[len(others) :]
+        ran = [(v, r) for v, r in zip(others, checks, strict=True) if r is not None]
+        found = check_pass.judge(
+            self.runner,
+            self.homes[ORIGINAL],
+            ran,
+            base,
+            lambda name: self.tick(f"comparing results: {name}"),
+        )
+        self.checked.merge(found)
+        self.unknown = self.unknown or None in records
+        if not counted:
+            self.counts |= count_pass.taken(
+                base.record, found.records, self.homes, base.course.gap, self.request.device
+            )
+        elif counted[0] is not None:
+            for variant, record in zip(others, counted[1:], strict=True):
+                if record is not None and found.status.get(variant.name) is Status.OK:
+                    homes = self.homes[ORIGINAL], self.homes[variant.name]
+                    self.counts[variant.name] = count_pass.paired(
+                        counted[0], record, *homes, self.request.device
+                    )
+
+    def _prove(self, base: Reference) -> None:
+        """Judge each fix, and run the program with all that are proved, where that is a version of
+        its own."""
+        variants, timed = self.variants, self.timed
         grounds = self._grounds(timed)
-        found = results(variants, base, checked, timed, counts, {}, self.options)
+        found = results(variants, base, self.checked, timed, self.counts, {}, self.options)
         self.judged = [judged(each.fixes[0], each, grounds) for each in found]
         names = {each.fix for each in self.judged if each.proven}
         units = [unit for unit in self.request.units if unit.id in names]
@@ -165,11 +323,9 @@ class _Verification:
         if whole:
             self.say(f"plan: {len(units)} fixes are proved alone; now together")
             self._settle(whole)
-            later = self._check([variants[0], *whole], base)
-            checked.merge(later)
-            counts.update(self._count([variants[0], *whole], later, base))
-            timed.merge(self._time([*variants[:2], *whole], base, later))
-        return whole
+            self.variants = [*variants, *whole]
+            self._judge([variants[0], *whole], base, self._runs([variants[0], *whole], base.course))
+            self._time([*variants[:2], *whole], base)
 
     def _grounds(self, timed: Times) -> Grounds:
         null = timed.null_control()
@@ -227,8 +383,11 @@ class _Verification:
             rounds = f"counts over {options.check_steps} steps, no times"
         else:
             launches = f"{options.launches} launch{'es' * (options.launches != 1)}"
-            rounds = f"{options.pairs} blocks in {launches}, at most about {options.budget:g} s"
-        self.say(f"plan: {in_words(self.request.command.typed)}: {what}; {rounds} (--budget)")
+            rounds = f"{options.pairs} blocks in {launches}"
+        self.say(
+            f"plan: {in_words(self.request.command.typed)}: {what}; {rounds}; the answer in "
+            f"{max(0.0, self.watch.left):.0f} s at the latest (--budget)"
+        )
         self.say(
             f"plan: runs your code in copies under {self.workspace.path}; {where}; the network "
             "is not blocked"
@@ -261,130 +420,165 @@ class _Verification:
                 variant.name, copy, folder, Pristine(copy, self.request.root, fixed)
             )
 
-    def _reference(self) -> Reference:
-        def tell(name: str) -> None:
-            self.tick("running the original twice")
-
-        homes = self.homes[ORIGINAL], self.homes[NULL]
-        return reference.run(self.runner, homes, self.request.units, self.together, tell)
-
-    def _check(self, variants: Sequence[Variant], base: Reference) -> Checked:
-        def tell(name: str) -> None:
-            self.tick(f"comparing results: {name}")
-
-        return check_pass.run(self.runner, self.homes, variants, base, self.together, tell)
-
-    def _count(
-        self, variants: Sequence[Variant], checked: Checked, base: Reference
-    ) -> dict[str, Counts]:
-        course = base.course
-        if course.ledger or course.gap:
-            return count_pass.taken(
-                base.record, checked.records, self.homes, course.gap, self.request.device
-            )
-        sound = [variants[0], *(v for v in variants if checked.status.get(v.name) is Status.OK)]
-        return count_pass.run(
-            self.runner,
-            self.homes,
-            sound,
-            self.together,
-            lambda name: self.tick(f"counting transfers: {name}"),
-        )
-
-    def _time(self, variants: Sequence[Variant], base: Reference, checked: Checked) -> Times:
+    def _time(self, variants: Sequence[Variant], base: Reference) -> None:
         """Time the variants that run: all fixes together first, each alone only if these move."""
         wanted = [
             variant
             for variant in variants
-            if variant.unit is None or checked.status[variant.name] is Status.OK
+            if variant.unit is None or self.checked.status.get(variant.name) is Status.OK
         ]
+        if len(wanted) < 3:
+            return
         if self.request.proving:
-            return self._timed_to_prove(wanted, base, checked)
+            self._time_to_prove(wanted, base)
+            return
         first = [variant for variant in wanted if variant.kind in ("original", "null", "all")]
         rest = [variant for variant in wanted if variant not in first]
         if self.options.ablation != "auto" or len(first) < 3 or not rest:
-            return self._timed(wanted, base, checked, self.watch.left)
-        found = self._timed(first, base, checked, self.watch.left / 2)
-        if moved(found, first[-1], self.options):
-            found.merge(self._timed([*first[:2], *rest], base, checked, self.watch.left))
-        return found
+            self._launches(wanted, base, 1.0)
+            return
+        self._launches(first, base, 0.5)
+        if moved(self.timed, first[-1], self.options):
+            self._launches([*first[:2], *rest], base, 1.0)
 
-    def _timed_to_prove(
-        self, wanted: Sequence[Variant], base: Reference, checked: Checked
-    ) -> Times:
+    def _time_to_prove(self, wanted: Sequence[Variant], base: Reference) -> None:
         """Time every variant that keeps its promise; each alone leaves time for all that is
         proved."""
-        kept = [each for each in wanted if each.unit is None or checked.kept(each.name)]
-        left = self.watch.left
-        if all(variant.kind != "all" for variant in kept):
-            left *= 1 - TOGETHER_SHARE
-        found = self._timed(kept, base, checked, left) if len(kept) > 2 else Times()
-        found.left_out = {
-            each.name: "not timed, as its results are not those promised"
-            for each in wanted
-            if each not in kept
-        }
-        return found
+        kept = [each for each in wanted if each.unit is None or self.checked.kept(each.name)]
+        alone = all(variant.kind != "all" for variant in kept)
+        if len(kept) > 2:
+            self._launches(kept, base, 1 - TOGETHER_SHARE if alone else 1.0)
+        for each in wanted:
+            if each not in kept:
+                self.timed.left_out[each.name] = "not timed, as its results are not those promised"
 
-    def _timed(
-        self, wanted: Sequence[Variant], base: Reference, checked: Checked, budget: float
-    ) -> Times:
-        """Time some variants, launch by launch; after each, those with a verdict take no further
-        part."""
-        options = self.options
+    def _launches(self, wanted: Sequence[Variant], base: Reference, share: float) -> None:
+        """Time some variants in a share of what is left of the budget, launch by launch; after each
+        look, those with a verdict take no further part."""
         self.timings += 1
         sockets = self.workspace.path / f"s{self.timings}"
         sockets.mkdir()
-        room = capacity(self.request.doctor.host.memory_free, checked.peak)
         timing = TimePass(
             self.runner,
             self.homes,
             sockets,
             self.together,
-            room,
-            random.Random(options.seed),
+            self._room(self.checked.peak, 3),
+            random.Random(self.options.seed),
             self.tick,
         )
-        rounds = rounds_of(options)
-        looks = list(itertools.accumulate(rounds))
-        seconds = max(LEAST_SECONDS, budget * (1 - START_SHARE) / options.launches)
-        most = seconds * options.launches
-        about = min(most, expected_seconds(base.record.record, len(wanted), options, self.together))
-        blocks = f"{len(wanted)} variants x {options.pairs} blocks"
-        self.say(f"plan: {blocks}, about {about:.0f} s, at most {most:.0f} s")
-        begun = self.watch.spent
-        going = list(wanted)
-        for number, (count, level) in enumerate(zip(rounds, levels(looks), strict=True)):
-            extra = number >= options.launches
-            if extra and self.watch.left <= self.watch.spent - begun:
-                break
-            timing.launch(going, count, seconds)
-            timing.found.level |= dict.fromkeys((variant.name for variant in going), level)
-            near = number + 1 == options.launches and self.request.device == "cpu"
-            near = near and not self.request.proving  # where a proof needs more pairs to be one
-            going = [*wanted[:2], *undecided(timing.found, going, options, level=level, last=near)]
-            if len(going) == 2:
-                break
+        try:
+            self._looks(timing, wanted, base, share)
+        finally:  # also on Ctrl-C
+            self.timed.merge(timing.found)
         failed = timing.found.failed()
         if not {ORIGINAL, NULL} & failed.keys():  # else it is not the fix that is to blame
-            checked.blame(failed)
-        return timing.found
+            self.checked.blame(failed)
 
-    def _moved(self, variants: Sequence[Variant], timed: Times) -> bool:
-        return any(
-            variant.kind == "all" and moved(timed, variant, self.options) for variant in variants
+    def _looks(
+        self, timing: TimePass, wanted: Sequence[Variant], base: Reference, share: float
+    ) -> None:
+        whole = self.runner.end - time.monotonic()
+        pace = Pace.of(base.record.record, len(wanted), self.together, self.options)
+        fitted = pace.fitted(whole * share)
+        if fitted is None or fitted.options.launches == 1:  # that would decide nothing
+            fitted = pace.fitted(whole)
+        if fitted is None:
+            timing.found.cut = True
+            return
+        pace, planned = fitted, fitted.options
+        self.launches = planned.launches
+        stages = stages_of(planned.pairs, planned.launches)
+        looks = list(itertools.accumulate(map(sum, stages)))
+        self._announce_times(pace, whole * share)
+        begun, coming = time.monotonic(), sum(map(len, stages[: _planned(stages, planned.pairs)]))
+        going = list(wanted)
+        for number, (rounds, level) in enumerate(zip(stages, levels(looks), strict=True)):
+            extra = looks[number] > planned.pairs
+            if extra:
+                coming = len(rounds)
+                if self.runner.end - time.monotonic() <= time.monotonic() - begun:
+                    break
+            # What the later ones are forked from had better not import while the first is timed.
+            left = self.runner.end - time.monotonic()
+            self._warmed(timing, len(rounds), pace, self.runner.end - (1 - WAIT_SHARE) * left)
+            for count in rounds:
+                ready = self._warmed(timing, 1, pace, self.runner.end)
+                kept = 0.0 if extra else whole * (1 - share)
+                seconds = self._share(timing, pace, coming, count, kept)
+                coming -= 1
+                if not ready or (timing.started and seconds < pace.rounds(1, 1)):
+                    timing.found.cut |= not extra
+                    break
+                timing.launch(going, count, seconds, pace)
+                done = timing.found.launches.get(NULL, [[]])[-1]
+                ended = timing.found.failures.keys() & {ORIGINAL, NULL}
+                timing.found.cut |= not extra and len(done) < count and not ended
+            timing.found.level |= dict.fromkeys((variant.name for variant in going), level)
+            near = looks[number] == planned.pairs and self.request.device == "cpu"
+            near = near and not self.request.proving  # where a proof needs more pairs to be one
+            still = undecided(
+                timing.found, going, planned, level=level, last=near, planned=looks[number]
+            )
+            going = [*wanted[:2], *still]
+            if len(going) == 2:
+                break
+
+    def _share(self, timing: TimePass, pace: Pace, coming: int, rounds: int, kept: float) -> float:
+        """Return the seconds of one of the coming launches; what is kept for later is not, where
+        that would cost rounds of this one."""
+        left = self.runner.end - time.monotonic()
+        start = max(timing.started, pace.launch)
+        seconds = (left - kept) / coming - start
+        return seconds if seconds >= pace.rounds(rounds, 1) else left / coming - start
+
+    def _warmed(self, timing: TimePass, launches: int, pace: Pace, end: float) -> bool:
+        """Wait until `end` for what the next launches are forked from; return whether it is there,
+        and time for a launch."""
+        numbers = range(timing.launches, timing.launches + launches)
+        warm, last = self.runner.warm, self.runner.end - pace.alone - pace.rounds(1, 1)
+        if warm.missing(numbers) and time.monotonic() + warm.seconds > last:
+            return False
+        try:
+            warm.wait(numbers, min(end, last))
+        except TimeoutError:
+            return False
+        return True
+
+    def _announce_times(self, pace: Pace, left: float) -> None:
+        """Say how long it is until the answer."""
+        planned = pace.options
+        launches = f"{planned.launches} launch{'es' * (planned.launches != 1)}"
+        about = min(left, pace.expected)
+        self.say(
+            f"plan: {pace.lanes} variants x {planned.pairs} blocks in {launches}; the answer in "
+            f"about {about:.0f} s, in {max(0.0, self.watch.left):.0f} s at the latest"
         )
 
-    def _split(self, variants: Sequence[Variant], timed: Times, checked: Checked) -> list[Variant]:
+    def _moved(self, variants: Sequence[Variant]) -> bool:
+        return any(
+            variant.kind == "all" and moved(self.timed, variant, self.options)
+            for variant in variants
+        )
+
+    def _split(self, variants: Sequence[Variant]) -> list[Variant]:
         """Return single variants for the groups that moved or compute something else."""
         grouped = [variant for variant in variants if variant.kind == "group"]
         wanted = {
             name
             for variant in grouped
-            if moved(timed, variant, self.options) or not checked.kept(variant.name)
+            if moved(self.timed, variant, self.options)
+            or (variant.name in self.checked.status and not self.checked.kept(variant.name))
             for name in variant.ids
         }
         return [single(unit) for unit in self.request.units if unit.id in wanted]
+
+    def _cut(self, cut: str) -> tuple[str, ...]:
+        """Say that more would have been known with more time."""
+        if cut == "interrupted":
+            return (f"interrupted after {self.watch.spent:.0f} s: this is what was known by then",)
+        spent = f"the {self.options.budget:g} s of --budget were spent"
+        return (f"{spent}: this is what was known by then",) if cut else ()
 
     def _written(self, checked: Reference) -> tuple[str, ...]:
         """Name what the program wrote outside its copy where nothing refuses that."""
@@ -399,20 +593,14 @@ class _Verification:
         hint = count_pass.unused_hint(self.request.command.typed)
         return (hint,) if hint else ()
 
-    def _report(
-        self,
-        variants: Sequence[Variant],
-        base: Reference,
-        checked: Checked,
-        counts: Mapping[str, Counts],
-        timed: Times,
-    ) -> Report:
+    def _report(self, base: Reference, cut: str) -> Report:
         request, doctor = self.request, self.request.doctor
+        variants, timed, counts = self.variants, self.timed, self.counts
         diffs = {v.name: diff([v.unit], request.documents) for v in variants if v.unit is not None}
         idle = [unit for unit in request.units if base.exercised.get(unit.id) is False]
         found = (
             *unreached(idle, request.documents, base.course.extent),
-            *results(variants, base, checked, timed, counts, diffs, request.options),
+            *results(variants, base, self.checked, timed, counts, diffs, request.options),
         )
         return Report(
             mode="script",
@@ -427,12 +615,17 @@ class _Verification:
                 torch=doctor.torch or "",
                 python=doctor.python_version or "",
             ),
-            plan=self.site.plan(timed.block_steps or None),
+            plan=self.site.plan(
+                timed.block_steps or None,
+                launches=self.launches,
+                check_steps=min(self.options.check_steps, base.course.trained or 1 << 30),
+            ),
             variants=found,
             null_control=timed.null_control(),
             interactions=interactions(variants, timed),
             blocked_writes=base.writes if self.site.landlock else (),
             warnings=(
+                *self._cut(cut),
                 *self.notes,
                 *base.warnings,
                 *self._unpredicted(counts),
@@ -441,4 +634,19 @@ class _Verification:
             ),
             skipped=request.skipped,
             proof=self._proof(found, timed),
+            cut=cut,
         )
+
+
+def _first_launches(options: Options) -> int:
+    """Return how many launches there are before the first look."""
+    return len(stages_of(options.pairs, options.launches)[0])
+
+
+def _planned(stages: Sequence[Sequence[int]], pairs: int) -> int:
+    """Return how many stages bring the pairs that are planned; another is for what is open then."""
+    return next(
+        number
+        for number, done in enumerate(itertools.accumulate(map(sum, stages)), 1)
+        if done >= pairs
+    )

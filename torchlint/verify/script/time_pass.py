@@ -3,17 +3,16 @@ once."""
 
 from __future__ import annotations
 
-import math
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torchlint.program.machine.processes import Child
-from torchlint.verify import statistics
 from torchlint.verify.model import Status
-from torchlint.verify.options import Options
 from torchlint.verify.script import lockstep
-from torchlint.verify.script.lockstep import BLOCK_SECONDS, BLOCK_STEPS, LaunchSettings, Resident
+from torchlint.verify.script.lockstep import LaunchSettings, Resident
+from torchlint.verify.script.pacing import Pace
 from torchlint.verify.script.runs import Home, Runner, record_in
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.wire import ProgramError
@@ -54,36 +53,58 @@ class TimePass:
         self.rng = rng
         self.tick = tick
         self.found = Times()
-        self._number = 0
+        self.started = 0.0
+        """Seconds that the processes of the last launch took to warm up."""
+        self.launches = 0
+        """How many there were."""
         self._sockets = 0
 
-    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float) -> None:
+    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
         """Run one launch of all variants; each wave holds the original and the null control.
 
         Args:
             variants: the original and the null control first.
             rounds: blocks of each.
             seconds: for all rounds of the launch.
+            pace: of the original; the steps that are not measured.
+
+        Raises:
+            KeyboardInterrupt: complete rounds are kept.
         """
         waves = _waves(variants, self.capacity)
-        for wave in waves:
-            self._wave(wave, rounds, seconds / len(waves))
+        self.runner.launch, self.launches = self.launches, self.launches + 1
+        try:
+            for wave in waves:
+                self._wave(wave, rounds, seconds / len(waves), pace)
+        finally:
+            self.runner.launch = 0
 
-    def _wave(self, variants: Sequence[Variant], rounds: int, seconds: float) -> None:
-        options = self.runner.options
+    def _wave(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
+        options = pace.options
         started: dict[str, tuple[Child, Path]] = {}
-        residents = [self._resident(variant.name, started) for variant in variants]
-        pace = LaunchSettings(
-            rounds, options.settle, options.block, options.timeout, seconds, self.together
+        residents = [self._resident(variant.name, started, options.warmup) for variant in variants]
+        settings = LaunchSettings(
+            rounds,
+            options.settle,
+            options.block,
+            options.timeout,
+            seconds,
+            self.together,
+            self.runner.end,
+            pace.step,
         )
-        self._number += 1
-        number = self._number
-        steps = lockstep.run(
-            residents,
-            pace,
-            self.rng,
-            lambda done: self.tick(f"timing, launch {number}: round {done} of {rounds}"),
-        )
+        number, begun = self.launches, time.monotonic()
+
+        def tell(done: int) -> None:
+            if not done:
+                self.started = time.monotonic() - begun
+            self.tick(f"timing, launch {number}: round {done} of {rounds}")
+
+        try:
+            steps = lockstep.run(residents, settings, self.rng, tell)
+        except KeyboardInterrupt:
+            self.found.add(residents)
+            raise
         self.found.block_steps = steps or self.found.block_steps
         for resident in residents:
             if resident.name in started:
@@ -105,12 +126,14 @@ class TimePass:
             "memory" if record.status is Status.OUT_OF_MEMORY else "ended",
         )
 
-    def _resident(self, name: str, started: dict[str, tuple[Child, Path]]) -> Resident:
+    def _resident(self, name: str, started: dict[str, tuple[Child, Path]], warmup: int) -> Resident:
         self._sockets += 1
         address = self.sockets / f"{self._sockets}.s"
 
         def start() -> Child:
-            started[name] = self.runner.start(self.homes[name], "time", socket=str(address))
+            started[name] = self.runner.start(
+                self.homes[name], "time", socket=str(address), warmup=warmup
+            )
             return started[name][0]
 
         return Resident(name, start, address)
@@ -124,37 +147,6 @@ class TimePass:
             self.found.retries[name] = int(record["alloc_retries"])
 
 
-def rounds_of(options: Options) -> list[int]:
-    """Return the rounds of each launch; after each is a look. The last, of as many as all others,
-    is for what is open.
-
-    Too few pairs to decide anything before the end are one look.
-    """
-    each = max(1, options.pairs // options.launches)
-    planned = [each] * options.launches
-    return [*planned, each * options.launches] if each >= statistics.LOOKS[0] else planned
-
-
-def expected_seconds(
-    record: Mapping[str, float], processes: int, options: Options, together: int
-) -> float:
-    """Return about how long the launches will take, by the pace of the original's first run.
-
-    Args:
-        record: ``start_seconds`` up to the first step, ``step_seconds`` of a step.
-        processes: resident at once.
-        options: launches, pairs, warm-up, settle steps, block.
-        together: how many processes start at the same time.
-    """
-    step = max(float(record.get("step_seconds", 0.0)), 1e-6)
-    block = options.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / step))
-    start = float(record.get("start_seconds", 0.0)) + options.warmup * step
-    rounds = max(1, options.pairs // options.launches)
-    return (
-        options.launches * processes * (start / together + rounds * (options.settle + block) * step)
-    )
-
-
 def _waves(variants: Sequence[Variant], capacity: int) -> list[list[Variant]]:
     """Cut the variants into waves of at most `capacity` processes, original and null control in
     each."""
@@ -164,9 +156,9 @@ def _waves(variants: Sequence[Variant], capacity: int) -> list[list[Variant]]:
     return [base + rest[at : at + size] for at in range(0, len(rest), size)] or [base]
 
 
-def capacity(free: int | None, peak: int) -> int:
-    """Return how many processes of `peak` bytes fit into `MEMORY_SHARE` of `free` bytes; three at
-    least."""
+def capacity(free: int | None, peak: int, least: int = 3) -> int:
+    """Return how many processes of `peak` bytes fit into `MEMORY_SHARE` of `free` bytes; `least` in
+    any case."""
     if free is None or peak <= 0:
         return 64
-    return max(3, int(free * MEMORY_SHARE / peak))
+    return max(least, int(free * MEMORY_SHARE / peak))

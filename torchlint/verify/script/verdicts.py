@@ -28,6 +28,8 @@ from torchlint.verify.script.reference import Reference
 from torchlint.verify.session.times import Times
 from torchlint.verify.variants import ALL, ORIGINAL, Variant
 
+NO_TIME = "no time was left for it (--budget)"
+
 
 def speeds(
     variants: Sequence[Variant], base: Reference, checked: Checked, timed: Times, options: Options
@@ -62,7 +64,9 @@ def _speed(
     adjusted: float | None,
 ) -> Speed:
     name = variant.name
-    if checked.status.get(name) is not Status.OK:
+    if name not in checked.status:
+        return Speed(Verdict.NOT_MEASURED, why=NO_TIME)
+    if checked.status[name] is not Status.OK:
         return Speed(Verdict.NOT_MEASURED, why=checked.status[name].value)
     if options.device == "virtual-cuda":
         return Speed(Verdict.NOT_MEASURED, why="--device virtual-cuda takes counts only")
@@ -73,6 +77,8 @@ def _speed(
             Verdict.NOT_MEASURED,
             why=f"not timed, as the program without fixes {timed.failures[ORIGINAL]}",
         )
+    if timed.ratio(name) is None and timed.cut:
+        return Speed(Verdict.NOT_MEASURED, why=NO_TIME)
     if name not in timed.launches and ALL in timed.launches:
         return Speed(
             Verdict.NOT_MEASURED,
@@ -86,6 +92,7 @@ def _speed(
         remedy="give the program more steps (--epochs), or verify more time (--budget)",
         exercised=_exercised(variant, base),
         adjusted_p=adjusted,
+        sampled=True,
     )
     lost = timed.why_lost(name)
     if lost is None or (speed.ratio is not None and lost.kind == "done"):
@@ -192,6 +199,7 @@ def undecided(
     *,
     level: float = statistics.ALPHA,
     last: bool = False,
+    planned: int = statistics.MIN_PAIRS,
 ) -> list[Variant]:
     """Return the variants for which more rounds could bring a verdict that there is none of yet.
 
@@ -202,16 +210,22 @@ def undecided(
         level: the error that this look may spend.
         last: whether the next look is the last: only what lies half way to the least effect is
             worth that.
+        planned: how many pairs there should be by now; of a program that ended before, more will
+            not come.
     """
     null = timed.null_control()
     half = math.log1p(options.min_effect) / 2
     found = []
     for variant in variants:
         ratio = timed.ratio(variant.name) if variant.unit is not None else None
-        if ratio is None or ratio.n < statistics.MIN_PAIRS:
+        if ratio is None or ratio.n < min(statistics.MIN_PAIRS, planned):
             continue
         verdict, _ = statistics.verdict(
-            ratio, min_effect=options.min_effect, null=null, level=level
+            ratio,
+            min_effect=options.min_effect,
+            null=null,
+            samples=timed.samples(variant.name),
+            level=level,
         )
         if verdict is Verdict.INCONCLUSIVE and not (last and abs(math.log(ratio.estimate)) < half):
             found.append(variant)
@@ -221,7 +235,10 @@ def undecided(
 def moved(timed: Times, variant: Variant, options: Options) -> bool:
     """Say whether a group of fixes is faster or slower as a whole, so that its members are worth a
     look."""
-    verdict, _ = statistics.verdict(timed.ratio(variant.name), min_effect=options.min_effect)
+    samples = timed.samples(variant.name)
+    verdict, _ = statistics.verdict(
+        timed.ratio(variant.name), min_effect=options.min_effect, samples=samples
+    )
     return verdict in (Verdict.FASTER, Verdict.SLOWER)
 
 

@@ -3,6 +3,7 @@ on it."""
 
 from __future__ import annotations
 
+import math
 import statistics as numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ class Times:
         block_steps: steps of a block in the last launch.
         level: the error that the last look may spend.
         left_out: why a version was not timed, in words.
+        cut: whether there was no time for all that was planned.
         device, device_name: what the programs used, as far as they say.
     """
 
@@ -41,6 +43,7 @@ class Times:
     block_steps: int = 0
     level: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
     device: str = ""
     device_name: str | None = None
 
@@ -63,6 +66,7 @@ class Times:
         self.retries.update(other.retries)
         self.level.update(other.level)
         self.left_out.update(other.left_out)
+        self.cut |= other.cut
         self.block_steps = other.block_steps or self.block_steps
 
     def failed(self) -> dict[str, ProgramError]:
@@ -82,6 +86,19 @@ class Times:
     def ratio(self, name: str, clock: str = "wall") -> Ratio | None:
         """Return a version's ratio by wall or CPU time, or None where there is no pair."""
         return _ratio(self.pairs(name), clock)
+
+    def samples(self, name: str) -> statistics.Samples:
+        """Return what each launch of a version reads, and each of the null control.
+
+        A launch that was broken off before half as many pairs as the longest is no sample.
+        """
+        return statistics.Samples(self._logs(name), self._logs(NULL))
+
+    def _logs(self, name: str) -> tuple[float, ...]:
+        launches = self.launches.get(name, [])
+        most = max(map(len, launches), default=0)
+        found = (_ratio(one, "wall") for one in launches if 2 * len(one) >= most)
+        return tuple(math.log(one.estimate) for one in found if one is not None)
 
     def milliseconds(self, name: str, side: int) -> float | None:
         """Return the median milliseconds per step of the original (side 0) or the version (1)."""
@@ -112,12 +129,14 @@ class Times:
         remedy: str,
         exercised: bool | None = None,
         adjusted_p: float | None = None,
+        sampled: bool = False,
     ) -> Speed:
         """Return what the times of a version say; the other arguments are those of
         `statistics.verdict`.
 
         Args:
             cpu_time: whether the program works on the CPU, so that its CPU time says something.
+            sampled: whether launches are samples, of which a verdict needs several.
         """
         ratio, cpu = self.ratio(name), self.ratio(name, "cpu") if cpu_time else None
         launches = [_ratio(launch, "wall") for launch in self.launches.get(name, [])]
@@ -131,6 +150,7 @@ class Times:
             launches=[
                 each for each in launches if each is not None and each.n >= statistics.LAUNCH_PAIRS
             ],
+            samples=self.samples(name) if sampled else None,
             level=self.level.get(name, statistics.ALPHA),
             remedy=remedy,
         )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +20,9 @@ from typing import Any
 
 from torchlint.base.errors import UsageError
 from torchlint.program.errors import NoTorchError
+from torchlint.program.machine import sandbox
 from torchlint.program.machine.environment import child_environment
-from torchlint.program.machine.processes import Child
+from torchlint.program.machine.processes import Child, adopted
 from torchlint.verify.inside.channel import Channel
 from torchlint.verify.session.site import Site
 from torchlint.verify.session.wire import Listener, ProgramError, asked, ending
@@ -27,6 +30,8 @@ from torchlint.verify.session.wire import Listener, ProgramError, asked, ending
 IMPORT_SECONDS = 120.0
 """How long ``import torch`` may take, on a cold disk and a busy machine."""
 FORK_SECONDS = 20.0
+CACHE = "cache"
+"""The folder of a zygote's caches, which modules that it imported go on to use in programs."""
 _GRACE = 0.5
 """Seconds that a worker which hung up may take to end, so that its exit code tells why."""
 
@@ -38,12 +43,21 @@ class Zygote:
         site: where.
         number: tells zygotes of one run apart.
         preload: modules imported before the first fork, if they are there.
+        variables: of a training program; those of a worker by default.
+        typed: what ``sys.argv`` is while modules are imported.
 
     Raises:
         UsageError: this system cannot fork.
     """
 
-    def __init__(self, site: Site, number: int = 0, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        site: Site,
+        number: int = 0,
+        preload: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        typed: Sequence[str] = (),
+    ) -> None:
         if sys.platform == "win32":
             raise UsageError("this mode needs processes that fork, which Windows has not: use WSL")
         self.site = site
@@ -52,22 +66,29 @@ class Zygote:
             site.folder / "cwd"
         )  # empty: a zygote in the project would import the project's own json.py
         self.cwd.mkdir(exist_ok=True)
-        self._workers = 0
+        self._workers = self._asked = 0
         self._listener = Listener(site.folder / f"z{number}")
-        self.child = self._start(preload)
+        try:
+            self.child = self._start(preload, variables or self._variables(), typed)
+        except UsageError:
+            self._listener.close()
+            raise
         self._channel: Channel | None = None
         self.facts: dict[str, Any] = {}
 
-    def ready(self) -> Channel:
+    def ready(self, seconds: float = IMPORT_SECONDS) -> Channel:
         """Wait until torch is imported; several zygotes import it at the same time.
 
         Raises:
+            TimeoutError: it did not get that far in so many seconds, fewer than it may take.
             NoTorchError: it does not get that far.
         """
         if self._channel is None:
             try:
-                self._channel, self.facts = self._called(IMPORT_SECONDS)
+                self._channel, self.facts = self._called(min(seconds, IMPORT_SECONDS))
             except (OSError, ValueError):
+                if self._lives() and seconds < IMPORT_SECONDS:
+                    raise TimeoutError("torch is being imported") from None
                 self.child.stop(0.5)
                 python = self.site.options.python
                 raise NoTorchError(f"{python} cannot import torch: {self._last_line()}") from None
@@ -100,13 +121,9 @@ class Zygote:
         log = self.site.folder / f"w{name}.log"
         threads = self.site.options.threads
         settings = {"id": name, "log": str(log), "threads": threads, "cwd": str(cwd or self.cwd)}
-        own = self.ready()
+        self.ready()
         try:
-            own.send({"fork": settings})
-            answer = own.receive(FORK_SECONDS)
-            if answer is None:
-                raise ConnectionError
-            pid = int(answer["pid"])
+            pid = int(self._ask(fork=settings)["pid"])
             channel, hello = self._called(FORK_SECONDS, name, pid)
         except (OSError, ValueError, KeyError) as error:
             reason = f"{type(error).__name__}: {error}" if self._lives() else self._last_line()
@@ -120,31 +137,89 @@ class Zygote:
     def end(self, pid: int, grace: float) -> int | None:
         """Reap a worker; return its exit code or minus the signal; None where the zygote is gone
         too."""
-        with contextlib.suppress(OSError, ValueError):
-            own = self.ready()
-            own.send({"end": pid, "grace": grace})
-            answer = own.receive(grace + 10.0)
-            if answer is not None:
-                return int(answer["status"])
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return int(self._ask(grace + 10.0, end=pid, grace=grace)["status"])
         return None
 
-    def _start(self, preload: Sequence[str]) -> Child:
+    def code(self, pid: int) -> int:
+        """Return the exit code of a program that has ended, or minus the signal; its number stays
+        taken."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return int(self._ask(look=pid)["status"])
+        return -signal.SIGKILL  # the zygote is gone, and all its programs died with it
+
+    def program(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        log: Path,
+        own: Sequence[Path],
+    ) -> Child:
+        """Start a training program in a forked process, as `Site.start` does in a new one; see
+        `inside.forked`.
+
+        Raises:
+            ProgramError: the zygote is gone.
+        """
+        options = self.site.options
+        writable = [*own, self.site.folder / CACHE, *options.allow_write]
+
+        def begin(env: Mapping[str, str]) -> Forked:
+            settings = {
+                "arguments": list(arguments),
+                "cwd": str(cwd),
+                "env": dict(env),
+                "log": str(log),
+                "sandbox": sandbox.__file__,
+                "writable": [str(path.resolve()) for path in writable if path.exists()]
+                if self.site.landlock
+                else None,
+            }
+            self.ready()
+            return Forked(self, int(self._ask(program=settings)["pid"]))
+
+        log.touch()
+        try:
+            return adopted(begin, env=env, log=log)
+        except (OSError, ValueError, KeyError) as error:
+            raise ProgramError(f"no program could be started: {error}", "ended") from None
+
+    def _ask(self, seconds: float = FORK_SECONDS, **message: object) -> dict[str, Any]:
+        """Send a word and return its answer; that of an earlier one, which an interrupt left
+        behind, is passed over."""
+        own = self.ready()
+        self._asked += 1
+        own.send({**message, "number": self._asked})
+        while (answer := own.receive(seconds)) is not None:
+            if answer.get("number") == self._asked:
+                return answer
+        raise ConnectionError("the zygote is gone")
+
+    def _variables(self) -> dict[str, str]:
         site, options = self.site, self.site.options
         given = {**os.environ, **options.env}.get("PYTHONPATH", "")
         path = os.pathsep.join([str(site.inject), *filter(None, [given])])
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if options.device in ("cpu", "virtual-cuda") else {}
         extra = {**hidden, **options.env, "PYTHONPATH": path}
-        return site.start(
+        return child_environment(os.environ, site.folder, threads=options.threads, extra=extra)
+
+    def _start(
+        self, preload: Sequence[str], variables: Mapping[str, str], typed: Sequence[str]
+    ) -> Child:
+        return self.site.start(
             [
                 "-m",
                 "torchlint_inside.verify.inside.zygote",
                 str(self._listener.path),
                 json.dumps(list(preload)),
+                json.dumps(list(typed)),
             ],
             cwd=self.cwd,
-            env=child_environment(os.environ, site.folder, threads=options.threads, extra=extra),
-            log=site.folder / f"z{self.number}.log",
-            own=[site.folder],
+            env=variables,
+            log=self.site.folder / f"z{self.number}.log",
+            own=[self.site.folder],
         )
 
     def _called(
@@ -165,12 +240,42 @@ class Zygote:
         return self.child.poll() is None
 
     def _ended(self, pid: int) -> bool:
-        own = self.ready()
-        own.send({"look": pid})
-        return bool((own.receive(FORK_SECONDS) or {}).get("ended"))
+        return bool(self._ask(look=pid).get("ended"))
 
     def _last_line(self) -> str:
         return self.child.tail(1).strip() or "it said nothing"
+
+
+class Forked:
+    """A forked training program, as `processes.Child` sees a `subprocess.Popen`: its exit code is
+    with the zygote, whose child it is."""
+
+    def __init__(self, zygote: Zygote, pid: int) -> None:
+        self.pid = pid
+        self._zygote = zygote
+        self._code: int | None = None
+        self._let_go = False
+        self._end = os.pidfd_open(pid)
+
+    def look(self) -> int | None:
+        """Return the exit code, or minus the signal, once it has ended; None while it runs."""
+        if self._code is None and select.select([self._end], [], [], 0)[0]:
+            self._code = self._zygote.code(self.pid)
+        return self._code
+
+    def poll(self) -> int | None:
+        """Return the same, and let go of its number."""
+        if self.look() is not None and not self._let_go:
+            self._let_go = True
+            os.close(self._end)
+            self._zygote.end(self.pid, 0.0)
+        return self._code
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._code is None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._end, signal.SIGKILL)
 
 
 class Worker:
