@@ -1024,8 +1024,8 @@ def test_a_file_of_star_imports_and_wide_lines_keeps_its_counter_and_its_indent(
     [
         ("for x, y in loader:", "for n, (x, y) in enumerate(loader):"),
         ("for x, y in loader:", "for batch in loader:\n        x, y = batch"),
-        ("for x, y in loader:", "for n in range(7):\n        x, y = loader[n]"),
-        ("for x, y in loader:", "for n in range(0, 7):\n        x, y = loader[n]"),
+        ("for x, y in loader:", "for n in range(len(loader)):\n        x, y = loader[n]"),
+        ("for x, y in loader:", "for n in range(0, len(loader)):\n        x, y = loader[n]"),
     ],
 )
 def test_a_loop_that_counts_keeps_its_counter(old: str, new: str) -> None:

@@ -294,7 +294,7 @@ schedule.step()
     ),
     program(
         "drawn from a normal distribution",
-        X + "y = torch.distributions.Normal(x, 1.0).sample()",
+        X + "y = torch.distributions.Normal(x, 1.0, validate_args=True).sample()",
         ("d2h", 3, 2, 2, "item()"),
         ("d2h", 3, 2, 2, "normal"),
         ("h2d", 3, 1, 4, "copy to device"),
