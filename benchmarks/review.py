@@ -11,8 +11,9 @@ readers or more, and under 85 % right, is marked.
 
 ``benchmarks/devset2_review.jsonl`` holds readings of code that was in no label set, in the same
 form: seven of repositories drawn at random, each of 100 findings, in the first three also 100
-silent hot lines and in the fifth 60 (code ``silent``: ``right`` to be so, ``arguable`` or ``missed``), and
-one of 80 findings in libraries (sample ``libraries-1``), each before the repairs that followed.
+silent hot lines and in the fifth 60 (code ``silent``: ``right`` to be so, ``arguable`` or
+``missed``), and one of 80 findings in libraries (sample ``libraries-1``), each before the repairs
+that followed.
 """
 
 from __future__ import annotations
