@@ -18,7 +18,7 @@ if sys.platform == "win32":
 from torchlint.program.errors import NoTorchError
 from torchlint.verify.model import Status, Verdict
 from torchlint.verify.options import Options
-from torchlint.verify.paired.sessions import Session, Version
+from torchlint.verify.paired.sessions import Session, Version, pairs_of_making
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
 from torchlint.verify.session.wire import ProgramError
@@ -200,12 +200,12 @@ def test_what_a_program_prints_disturbs_nobody(worker: Worker) -> None:
     assert worker.ask(block=1)["wall_ns"] > 1
 
 
-def test_pairs_are_timed_in_every_launch(live: Session) -> None:
+def test_pairs_are_timed_in_makings_of_all_versions(live: Session) -> None:
     slow, fast = (Version(program(f"for _ in range({count}):\n    pass\n")) for count in (2000, 20))
     times = live.measure({ORIGINAL: slow, NULL: slow, "fixed": fast}, 0.2)
     assert {name: list(map(len, launches)) for name, launches in times.launches.items()} == {
-        NULL: [4, 4],
-        "fixed": [4, 4],
+        NULL: [2, 2, 2, 2],
+        "fixed": [2, 2, 2, 2],
     }
     speed = live.speed(times, "fixed", None)
     assert speed.ratio is not None
@@ -215,12 +215,46 @@ def test_pairs_are_timed_in_every_launch(live: Session) -> None:
     assert control.ratio.n == 8
 
 
+@pytest.mark.parametrize(
+    ("total", "seconds", "size"),
+    [(24, 0.1, 4), (8, 0.1, 2), (3, 0.1, 1), (96, 0.1, 4), (24, 9.0, 6), (98, 9.0, 25)],
+)
+def test_versions_are_made_anew_every_few_pairs(total: int, seconds: float, size: int) -> None:
+    """What takes long to make is made four times only."""
+    assert pairs_of_making(total, seconds) == size
+
+
+def test_all_versions_run_as_often(live: Session) -> None:
+    """As often as the original needs for a block, however fast they are, and in each making in a
+    process of its own."""
+    log = live.site.folder / "runs"
+    side = (
+        "import os, time\ntime.sleep({})\n"
+        f"with open({str(log)!r}, 'a') as file:\n    print({{!r}}, os.getpid(), file=file)\n"
+    )
+    delays = {ORIGINAL: 0.002, NULL: 0.002, "fixed": 0.0005}
+    versions = {
+        name: Version(program(side.format(delay, name.replace(" ", "-"))))
+        for name, delay in delays.items()
+    }
+    live.measure(versions, 4.0)
+    runs: dict[tuple[str, str], int] = {}
+    for line in log.read_text().splitlines():
+        name, pid = line.split()
+        runs[name, pid] = runs.get((name, pid), 0) + 1
+    assert len(runs) == 3 * 4
+    blocks = {number for (name, _), number in runs.items() if name == "fixed"}
+    copies = {number for (name, _), number in runs.items() if name == NULL.replace(" ", "-")}
+    assert len(blocks) == 1
+    assert copies == blocks
+
+
 def test_a_long_program_gets_twelve_pairs(live: Session) -> None:
     many = replace(live, site=replace(live.site, options=replace(live.options, pairs=24)))
     times = many.measure(
         {ORIGINAL: Version(program(SAME)), "fixed": Version(program(SAME))}, 0.01, long_ms=0.0
     )
-    assert list(map(len, times.launches["fixed"])) == [6, 6]
+    assert list(map(len, times.launches["fixed"])) == [3, 3, 3, 3]
 
 
 def test_a_version_that_fails_is_left_out_and_the_others_go_on(live: Session) -> None:
@@ -265,6 +299,22 @@ def test_cpu_time_is_left_out_on_a_gpu_and_with_threads(live: Session) -> None:
     assert live.speed(timed("cuda"), "fixed", None).cpu_ratio is None
     busy = replace(live, site=replace(live.site, options=replace(live.options, threads=2)))
     assert busy.speed(timed(), "fixed", None).cpu_ratio is None
+
+
+def test_makings_that_differ_decide_nothing() -> None:
+    """Each pair is at least 1.05 times as fast, but no two makings agree."""
+    makings = [[(Block(ratio, 1.0), Block(1.0, 1.0))] * 4 for ratio in (1.05, 1.1, 1.5, 2.5)]
+    times = Times({"fixed": makings, NULL: makings}, remade=True)
+    pooled = Times({"fixed": makings, NULL: makings})
+    control, own = times.null_control(), pooled.null_control()
+    assert control is not None
+    assert own is not None
+    assert (control.ok, own.ok) == (True, False)
+    said = [
+        each.speed("fixed", Options(), None, cpu_time=False, remedy="").verdict
+        for each in (times, pooled)
+    ]
+    assert said == [Verdict.INCONCLUSIVE, Verdict.FASTER]
 
 
 def test_a_null_control_that_reads_a_difference_spoils_the_verdict(live: Session) -> None:

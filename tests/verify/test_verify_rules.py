@@ -284,7 +284,7 @@ def run(
 ) -> Report:
     monkeypatch.setattr(rule_mode, "BLOCK_MS", 0.1)
     monkeypatch.setattr(rule_mode, "PRELOAD", ())
-    monkeypatch.setattr(rule_mode, "_wanted", lambda codes: [each.info for each in pages])
+    monkeypatch.setattr(rule_mode, "wanted", lambda codes: [each.info for each in pages])
     monkeypatch.setattr(
         rule_mode, "page", lambda info: next(each for each in pages if each.info is info)
     )

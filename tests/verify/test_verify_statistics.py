@@ -607,6 +607,41 @@ def test_student_p_is_that_of_the_tables(t: float, freedom: int, p: float) -> No
 
 
 @pytest.mark.parametrize(
+    ("confidence", "freedom", "t"),
+    [(0.95, 1, 12.706), (0.99, 3, 5.841), (0.95, 5, 2.571), (0.99, 5, 4.032), (0.99, 23, 2.807)],
+)
+def test_student_quantile_is_that_of_the_tables(confidence: float, freedom: int, t: float) -> None:
+    assert statistics.student_quantile(confidence, freedom) == pytest.approx(t, rel=1e-3)
+
+
+def test_the_interval_is_that_of_makings_where_these_differ() -> None:
+    """Pairs within a making agree, so that their own interval is narrow: 99 % by the table, t =
+    5.841 for 3 degrees of freedom."""
+    logs = (0.1, 0.2, 0.3, 0.4)
+    pairs = statistics.ratio([math.exp(log) for log in logs for _ in range(6)], [1.0] * 24)
+    found = statistics.of_makings(pairs, logs)
+    error = math.sqrt(sum((log - 0.25) ** 2 for log in logs) / 3 / 4)
+    assert math.log(found.estimate) == pytest.approx(0.25)
+    assert [math.log(end) for end in found.ci99] == pytest.approx(
+        [0.25 - 5.841 * error, 0.25 + 5.841 * error], abs=1e-3
+    )
+    assert pairs.ci99[0] > 1 > found.ci99[0]
+    assert (pairs.p < 0.01 < found.p, found.n) == (True, 24)
+
+
+def test_the_interval_of_makings_is_never_narrower_than_that_of_pairs() -> None:
+    pairs = statistics.ratio([1.2, 0.9, 1.3, 0.8, 1.1, 1.0, 1.15, 0.95] * 3, [1.0] * 24)
+    found = statistics.of_makings(pairs, (0.031, 0.03, 0.029, 0.03))
+    assert (found.ci95, found.ci99, found.p) == (pairs.ci95, pairs.ci99, pairs.p)
+
+
+def test_one_making_decides_nothing() -> None:
+    found = statistics.of_makings(statistics.ratio([2.0] * 12, [1.0] * 12), (math.log(2),))
+    assert (found.estimate, found.ci95, found.p) == (pytest.approx(2), (0, math.inf), 1.0)
+    assert statistics.verdict(found)[0] is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
     ("found", "logs", "nulls", "doubt"),
     [
         (Verdict.FASTER, (0.3, 0.29, 0.31, 0.3), (0.01, -0.01, 0.0, 0.01), ""),

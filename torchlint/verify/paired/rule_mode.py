@@ -52,7 +52,7 @@ def run(
     """
     begun = time.monotonic()
     options = replace(options, timeout=min(options.timeout, TIMEOUT))
-    pages = [page(info) for info in _wanted(codes)]
+    pages = [page(info) for info in wanted(codes)]
     with (
         Workspace(keep=options.keep) as workspace,
         session(options, workspace, preload=PRELOAD) as live,
@@ -68,7 +68,8 @@ def run(
         return examples.report(codes, results, time.monotonic() - begun)
 
 
-def _wanted(codes: Sequence[str]) -> list[RuleInfo]:
+def wanted(codes: Sequence[str]) -> list[RuleInfo]:
+    """Return the rules that codes name, all for none; raises `UsageError` where there is none."""
     catalog = load_catalog()
     if not codes:
         return list(catalog.rules)

@@ -1,13 +1,20 @@
 """A run with resident workers: its zygotes, one a launch, and the versions of a program that they
 time in turns.
 
-Two launches by default, each from a zygote of its own: workers forked from one zygote share its
-address layout.
+The versions are made anew every few pairs, each in a fork of its own: what memory a making got
+stays with it, so a making is one sample. Two launches by default, which make in turns, each from a
+zygote of its own: workers forked from one zygote share its address layout.
+
+A block is as many runs in every version: as many as the original needs for its least length.
+Blocks of one length would give a faster version more runs, and even identical ones different
+numbers.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,22 +45,89 @@ class Version:
     cwd: Path | None = None
 
 
-class _Resident(Lane):
-    """A version that is loaded in a worker, with the number of runs that make a block."""
+PAIRS = 4
+"""The most pairs of one making."""
+MAKINGS = 4
+"""The least makings, where there are as many pairs."""
+SLOW_MAKING = 1.0
+"""A making of all versions that takes more seconds is done only `MAKINGS` times."""
+CUDA_MS, CUDA_RUNS = 20.0, 5
+"""The least length and number of runs of a block on CUDA."""
 
-    def __init__(self, name: str, worker: Worker, version: Version, block_ms: float) -> None:
+
+class _Resident(Lane):
+    """A version that is loaded in a worker."""
+
+    def __init__(self, name: str, worker: Worker, version: Version) -> None:
         super().__init__(name)
         self.worker = worker
         loaded = worker.load(version.program)
         self.device, self.device_name = str(loaded["device"]), loaded["device_name"]
-        found = worker.ask(calibrate=int(block_ms * 1e6))
-        self.reps, self.ns = int(found["reps"]), float(found["ns"])
+        self.reps, self.ns = 0, 0.0
+
+    def calibrated(self, block_ms: float) -> int:
+        """Return how many runs make a block."""
+        cuda = self.device == "cuda"
+        least = max(block_ms, CUDA_MS) if cuda else block_ms
+        reps = int(self.worker.ask(calibrate=int(least * 1e6))["reps"])
+        return max(reps, CUDA_RUNS) if cuda else reps
+
+    def warm(self, reps: int) -> None:
+        """Run a block that is not measured; from now on a block is so many runs."""
+        self.reps = reps
+        self.ns = self.worker.ask(block=reps)["wall_ns"] / reps
 
     def block(self) -> Block:
         if self.ns <= SETTLE_NS:
             self.worker.ask(block=1)
         taken = self.worker.ask(block=self.reps)
         return Block(taken["wall_ns"] / self.reps, taken["cpu_ns"] / self.reps)
+
+
+def _made(
+    zygote: Zygote,
+    versions: Mapping[str, Version],
+    failures: dict[str, ProgramError],
+    rng: random.Random,
+    stack: ExitStack,
+) -> list[_Resident]:
+    """Fork a worker for each version, in random order, and return them in the order given; what
+    fails, now or before, is left out."""
+    lanes = {}
+    for name in rng.sample(list(versions), len(versions)):
+        if name not in failures:
+            try:
+                worker = stack.enter_context(zygote.fork(versions[name].cwd))
+                lanes[name] = _Resident(name, worker, versions[name])
+            except ProgramError as error:
+                failures[name] = error
+    return [lanes[name] for name in versions if name in lanes]
+
+
+def _warmed(lanes: Sequence[_Resident], reps: int, block_ms: float) -> int:
+    """Warm all versions up and return the runs of a block, found for the original where `reps` is
+    0."""
+    for lane in lanes:
+        try:
+            reps = reps or lane.calibrated(block_ms)
+            lane.warm(reps)
+        except ProgramError as error:
+            lane.failure = error
+            if not reps:
+                break
+    return reps
+
+
+def pairs_of_making(total: int, seconds: float) -> int:
+    """Return how many pairs each making gets.
+
+    Args:
+        total: pairs of all makings.
+        seconds: that one making of all versions takes.
+    """
+    if seconds > SLOW_MAKING:
+        return -(-total // MAKINGS)
+    return min(PAIRS, max(1, total // MAKINGS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +150,34 @@ class Session:
     def measure(
         self, versions: Mapping[str, Version], block_ms: float, long_ms: float = float("inf")
     ) -> Times:
-        """Time all versions against each other, one launch a zygote; the first is the original.
+        """Time all versions against each other; the first is the original.
 
         A version that fails is left out from then on. Where the original fails nothing goes on.
 
         Args:
-            block_ms: the least length of a block.
+            block_ms: the least length of a block of the original.
             long_ms: where one run takes longer there are 12 pairs at most, the smallest number for
                 a verdict.
         """
-        times, rng, launches = Times(), random.Random(self.options.seed), len(self.zygotes)
-        for number, zygote in enumerate(self.zygotes):
-            if ORIGINAL in times.failures:
+        times, rng = Times(remade=True), random.Random(self.options.seed)
+        total, done, size, reps = self.options.pairs, 0, 0, 0
+        for zygote in itertools.cycle(self.zygotes):
+            if done >= total or ORIGINAL in times.failures:
                 break
-            rounds = self.options.pairs // launches + (number < self.options.pairs % launches)
+            begun = time.monotonic()
             with ExitStack() as stack:
-                lanes = []
-                for name, version in versions.items():
-                    if name in times.failures:
-                        continue
-                    try:
-                        worker = stack.enter_context(zygote.fork(version.cwd))
-                        lanes.append(_Resident(name, worker, version, block_ms))
-                    except ProgramError as error:
-                        times.failures[name] = error
-                        if name == ORIGINAL:
-                            return times
-                times.device, times.device_name = lanes[0].device, lanes[0].device_name
-                if max(lane.ns for lane in lanes) > long_ms * 1e6:
-                    rounds = min(rounds, -(-statistics.LOOKS[0] // launches))
-                take_turns(lanes, rounds, rng)
+                lanes = _made(zygote, versions, times.failures, rng, stack)
+                if ORIGINAL in times.failures or len(lanes) < 2:
+                    break
+                reps = _warmed(lanes, reps, block_ms)
+                if not done:
+                    times.device, times.device_name = lanes[0].device, lanes[0].device_name
+                    if max(lane.ns for lane in lanes) > long_ms * 1e6:
+                        total = min(total, statistics.LOOKS[0])
+                    size = pairs_of_making(total, time.monotonic() - begun)
+                take_turns(lanes, min(size, total - done), rng)
                 times.add(lanes)
+            done += size
         return times
 
     def speed(self, times: Times, name: str, null: NullControl | None) -> Speed:

@@ -24,7 +24,7 @@ class Times:
     """What was measured, by the name of the version.
 
     Args:
-        launches: the pairs of each launch.
+        launches: the pairs of each launch, or of each making of the versions.
         failures: why a version gave no more blocks; of kind "done" where its program simply came to
             its end.
         peaks: the peaks of memory in bytes, one a launch, with what they were read from.
@@ -32,6 +32,7 @@ class Times:
         level: the error that the last look may spend.
         left_out: why a version was not timed, in words.
         cut: whether there was no time for all that was planned.
+        remade: whether each of `launches` is a making, so that ratios are those of makings.
         device, device_name: what the programs used, as far as they say.
     """
 
@@ -44,6 +45,7 @@ class Times:
     level: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     cut: bool = False
+    remade: bool = False
     device: str = ""
     device_name: str | None = None
 
@@ -85,7 +87,10 @@ class Times:
 
     def ratio(self, name: str, clock: str = "wall") -> Ratio | None:
         """Return a version's ratio by wall or CPU time, or None where there is no pair."""
-        return _ratio(self.pairs(name), clock)
+        found = _ratio(self.pairs(name), clock)
+        if not self.remade or found is None or clock != "wall":
+            return found
+        return statistics.of_makings(found, self._logs(name))
 
     def samples(self, name: str) -> statistics.Samples:
         """Return what each launch of a version reads, and each of the null control.
@@ -113,11 +118,10 @@ class Times:
     def null_control(self) -> NullControl | None:
         """Return what a second copy of the original reads, or None where it was not timed."""
         pairs = self.blocks_ns(NULL)
-        return (
-            statistics.null_control([one for one, _ in pairs], [two for _, two in pairs])
-            if pairs
-            else None
-        )
+        if not pairs:
+            return None
+        before, after = zip(*pairs, strict=True)
+        return statistics.null_control(before, after, self.ratio(NULL))
 
     def speed(
         self,
