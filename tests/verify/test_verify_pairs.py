@@ -317,6 +317,32 @@ def test_makings_that_differ_decide_nothing() -> None:
     assert said == [Verdict.INCONCLUSIVE, Verdict.FASTER]
 
 
+@pytest.mark.parametrize(
+    ("gain", "verdict", "why"),
+    [
+        (1.3, Verdict.FASTER, ""),
+        (1.08, Verdict.INCONCLUSIVE, "equal versions may differ by 1.10x from making to making"),
+        (1 / 1.08, Verdict.INCONCLUSIVE, "equal versions may differ by 1.10x"),
+        (1 / 1.3, Verdict.SLOWER, ""),
+        (1.0, Verdict.NO_CHANGE, ""),
+    ],
+)
+def test_a_gain_below_what_equal_versions_show_decides_nothing(
+    gain: float, verdict: Verdict, why: str
+) -> None:
+    """All makings agree on the gain, but those of the null control read 1.1 and 1 / 1.1."""
+    block = Block(1.0, 1.0)
+    makings = {
+        "fixed": [[(Block(gain, 1.0), block)] * 4] * 4,
+        NULL: [[(Block(read, 1.0), block)] * 4 for read in (1.1, 1 / 1.1, 1.1, 1 / 1.1)],
+    }
+    times = Times(makings, remade=True)
+    said = times.speed("fixed", Options(), times.null_control(), cpu_time=False, remedy="")
+    assert said.verdict is verdict
+    assert said.why.startswith(why)
+    assert bool(said.why) is bool(why)
+
+
 def test_a_null_control_that_reads_a_difference_spoils_the_verdict(live: Session) -> None:
     control = timed().null_control()
     assert control is not None

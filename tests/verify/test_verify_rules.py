@@ -45,7 +45,10 @@ from torchlint.verify.paired import rule_mode
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
 from torchlint.verify.paired.sessions import Session
+from torchlint.verify.session.times import Times
+from torchlint.verify.session.timing import Block
 from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.variants import NULL
 
 INFO = RuleInfo(
     code="TL999",
@@ -277,6 +280,17 @@ def test_traffic_that_cannot_be_predicted_is_unknown(live: Session) -> None:
 
 
 # The whole
+
+
+def test_a_rules_null_control_is_paired() -> None:
+    """Medians of either side would say 1.25."""
+    blocks = [(Block(one, one), Block(two, two)) for one, two in ((1, 1.2), (2, 1.6), (3, 3))]
+    result = rule_mode._unmeasured(planted("y = 1\n", "y = 2\n"), "")
+    control = rule_mode._all_nulls([(result, Times({NULL: [blocks]})), (result, None)])
+    assert control is not None
+    assert control.ratio.n == 1
+    assert control.ratio.estimate == pytest.approx(1.01, abs=0.01)
+    assert rule_mode._all_nulls([(result, None)]) is None
 
 
 def run(

@@ -367,6 +367,22 @@ def _apart(one: Ratio, other: Ratio, min_effect: float) -> bool:
     return abs(math.log(one.estimate / other.estimate)) >= math.log1p(min_effect)
 
 
+@dataclass(frozen=True, slots=True)
+class Makings(Samples):
+    """What each making of the versions reads; `of_makings` has their spread in its interval."""
+
+    def doubt(self, found: Verdict, min_effect: float) -> str:
+        """Return why a change is less than equal versions show: below twice the root mean square
+        of the null control's makings, over the root of their number."""
+        if found is Verdict.NO_CHANGE or not self.nulls:
+            return ""
+        spread = math.sqrt(sum(log**2 for log in self.nulls) / len(self.nulls))
+        least = 2 * spread / math.sqrt(len(self.logs))
+        if abs(hodges_lehmann(self.logs)) >= least:
+            return ""
+        return f"equal versions may differ by {_times(math.exp(least))} from making to making"
+
+
 def _times(value: float) -> str:
     """``1.08x``; a third digit where two would read 1.00."""
     return f"{value:.2f}x" if f"{value:.2f}" != "1.00" else f"{value:.3f}x"

@@ -179,12 +179,12 @@ def _unmeasured(each: Page, why: str, status: Status = Status.OK) -> VariantResu
 
 
 def _all_nulls(results: Sequence[_Outcome]) -> NullControl | None:
-    """Return one null control for the table: a pair is a rule, its original's and its copy's median
-    time."""
-    pairs = [
-        times.blocks_ns(NULL) for _, times in results if times is not None and times.pairs(NULL)
-    ]
-    before, after = (
-        [numbers.median(pair[side] for pair in each) for each in pairs] for side in (0, 1)
-    )
-    return statistics.null_control(before, after) if pairs else None
+    """Return one null control for the table: a pair is a rule, its original's median time and that
+    over the paired ratio of its copy."""
+    before, after = [], []
+    for times in (times for _, times in results if times is not None):
+        read = times.ratio(NULL)
+        if read is not None:
+            before.append(numbers.median(one for one, _ in times.blocks_ns(NULL)))
+            after.append(before[-1] / read.estimate)
+    return statistics.null_control(before, after) if before else None

@@ -93,11 +93,12 @@ class Times:
         return statistics.of_makings(found, self._logs(name))
 
     def samples(self, name: str) -> statistics.Samples:
-        """Return what each launch of a version reads, and each of the null control.
+        """Return what each launch or making of a version reads, and each of the null control.
 
-        A launch that was broken off before half as many pairs as the longest is no sample.
+        One that was broken off before half as many pairs as the longest is no sample.
         """
-        return statistics.Samples(self._logs(name), self._logs(NULL))
+        kind = statistics.Makings if self.remade else statistics.Samples
+        return kind(self._logs(name), self._logs(NULL))
 
     def _logs(self, name: str) -> tuple[float, ...]:
         launches = self.launches.get(name, [])
@@ -154,7 +155,7 @@ class Times:
             launches=[
                 each for each in launches if each is not None and each.n >= statistics.LAUNCH_PAIRS
             ],
-            samples=self.samples(name) if sampled else None,
+            samples=self.samples(name) if sampled or self.remade else None,
             level=self.level.get(name, statistics.ALPHA),
             remedy=remedy,
         )
