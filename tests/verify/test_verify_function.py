@@ -3,6 +3,7 @@ are caught."""
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from dataclasses import dataclass, replace
@@ -82,6 +83,7 @@ class Measure:
         grad: bool = False,
         seeds: int = 1,
         timed: bool = False,
+        end: float = math.inf,
     ) -> Measured:
         before = project(self.tmp_path / "original", original)
         versions = [
@@ -90,7 +92,7 @@ class Measure:
         ]
         target = Target("pkg.mod", name, "", "pkg/mod.py")
         live = self.live if timed else counting(self.live)
-        calls = FunctionCalls(live, target, inputs, before, grad, seeds, lambda line: None)
+        calls = FunctionCalls(live, target, inputs, before, grad, seeds, lambda line: None, end=end)
         return Measured(calls, calls.compare(versions))
 
     def one(
@@ -134,6 +136,16 @@ def test_a_right_fix_is_compared_and_timed(measure: Measure) -> None:
     assert found.calls.times.null_control() is not None
     assert measure.live.machine(found.calls.times).device in ("cpu", "cuda")
     assert measure.live.plan().pairs == 8
+
+
+def test_no_version_is_begun_when_the_time_is_over(measure: Measure) -> None:
+    """The first is compared, and timed in one round, all the same."""
+    found = measure("grow", "[randn(4)]", GROW, JOIN, JOIN, timed=True, end=0.0)
+    first, second = found.outcomes.values()
+    assert first.equality is not None
+    assert (first.speed.ratio is not None, first.speed.verdict) == (True, Verdict.INCONCLUSIVE)
+    assert (second.equality, second.speed.why) == (None, "no time was left for it (--budget)")
+    assert (found.blocks("v0"), found.blocks("v1"), found.calls.times.cut) == (1, 0, True)
 
 
 WRONG = {

@@ -18,6 +18,7 @@ if sys.platform == "win32":
 from torchlint.program.errors import NoTorchError
 from torchlint.verify.model import Status, Verdict
 from torchlint.verify.options import Options
+from torchlint.verify.paired import sessions
 from torchlint.verify.paired.sessions import Session, Version, pairs_of_making
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block
@@ -224,9 +225,10 @@ def test_versions_are_made_anew_every_few_pairs(total: int, seconds: float, size
     assert pairs_of_making(total, seconds) == size
 
 
-def test_all_versions_run_as_often(live: Session) -> None:
+def test_all_versions_run_as_often(live: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as the original needs for a block, however fast they are, and in each making in a
-    process of its own."""
+    process of its own. Runs before a block, which depend on how long one takes, are left out."""
+    monkeypatch.setattr(sessions, "SETTLE_NS", -1)
     log = live.site.folder / "runs"
     side = (
         "import os, time\ntime.sleep({})\n"
@@ -255,6 +257,15 @@ def test_a_long_program_gets_twelve_pairs(live: Session) -> None:
         {ORIGINAL: Version(program(SAME)), "fixed": Version(program(SAME))}, 0.01, long_ms=0.0
     )
     assert list(map(len, times.launches["fixed"])) == [3, 3, 3, 3]
+
+
+def test_when_the_time_is_over_one_round_is_there(live: Session) -> None:
+    same = Version(program(SAME))
+    times = live.measure({ORIGINAL: same, "fixed": same}, 0.01, end=0.0)
+    assert (list(map(len, times.launches["fixed"])), times.cut) == ([1], True)
+    speed = live.speed(times, "fixed", None)
+    assert (speed.verdict, speed.why) == (Verdict.INCONCLUSIVE, "only 1 round; raise --budget")
+    assert not live.measure({ORIGINAL: same, "fixed": same}, 0.01).cut
 
 
 def test_a_version_that_fails_is_left_out_and_the_others_go_on(live: Session) -> None:

@@ -7,6 +7,7 @@ import ast
 import dataclasses
 import importlib
 import json
+import math
 import subprocess
 import symtable
 import sys
@@ -24,6 +25,8 @@ from torchlint.base.errors import UsageError
 from torchlint.base.finding import Safety
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import load_catalog
+from torchlint.cli.verify import verify_command
+from torchlint.cli.verify_options import options
 from torchlint.manual.measurements import lines
 from torchlint.verify.model import (
     Counts,
@@ -306,6 +309,32 @@ def run(
         rule_mode, "applied_fixes", lambda pages: {(each.info.code, 0): fix for each in pages}
     )
     return rule_mode.run([], Options(launches=1, pairs=8, **options))  # type: ignore[arg-type]
+
+
+def test_a_rule_is_not_begun_when_the_time_is_over(live: Session) -> None:
+    result, times = rule_mode._Examples(live, {}).rule(planted("1 / 0\n", "1\n"), 0.0)
+    assert (result.speed.verdict, result.speed.why, result.status, times) == (
+        Verdict.NOT_MEASURED,
+        "no time was left for it (--budget)",
+        Status.OK,
+        None,
+    )
+    assert rule_mode._cut(result, times)
+    assert not rule_mode._cut(rule_mode._unmeasured(planted("1\n", "1\n"), ""), Times())
+
+
+@pytest.mark.parametrize(
+    ("typed", "budget"),
+    [
+        (["rules"], math.inf),
+        (["rules", "--budget", "90s"], 90),
+        (["a.py::f"], 300),
+        (["."], 300),
+    ],
+)
+def test_only_rules_take_the_time_that_they_need(typed: list[str], budget: float) -> None:
+    given = verify_command.make_context("verify", list(typed)).params
+    assert options(given).budget == budget
 
 
 @pytest.mark.slow

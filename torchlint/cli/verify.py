@@ -110,12 +110,12 @@ def _report(
     if given["output_format"] == "html":
         importlib.import_module("torchlint.report.kit.html").demand()
     if targets[:1] == ("rules",):
-        return _rules(targets[1:], chosen, given)
+        return _rules(targets[1:], chosen, given, watch)
     functions = [target for target in targets if "::" in target]
     if functions:
         if len(targets) > 1:
             raise UsageError("name one function: torchlint verify pkg/mod.py::func")
-        return _function(functions[0], chosen, given)
+        return _function(functions[0], chosen, given, watch)
     if not ctx.meta[DASHES]:
         raise UsageError(
             f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)"
@@ -261,7 +261,7 @@ def _fixes(found: Scope, given: Given, *, proving: bool = False) -> _Fixes | Non
     return None
 
 
-def _function(target: str, chosen: Options, given: Given) -> Report | None:
+def _function(target: str, chosen: Options, given: Given, watch: Stopwatch) -> Report | None:
     from torchlint.verify.paired import function_mode
 
     found = _scope(given, (target.partition("::")[0],))
@@ -283,15 +283,17 @@ def _function(target: str, chosen: Options, given: Given) -> Report | None:
         given["grad"],
     )
     with Status(not given["quiet"]) as status:
-        return function_mode.run(request, _teller(given, status), status.show)
+        return function_mode.run(request, _teller(given, status), status.show, watch)
 
 
-def _rules(codes: tuple[str, ...], chosen: Options, given: Given) -> Report | None:
+def _rules(
+    codes: tuple[str, ...], chosen: Options, given: Given, watch: Stopwatch
+) -> Report | None:
     from torchlint.verify.paired import rule_mode
 
     ready(chosen.python, chosen.device)
     with Status(not given["quiet"]) as status:
-        return rule_mode.run(codes, chosen, status.show)
+        return rule_mode.run(codes, chosen, status.show, watch)
 
 
 def failures(report: Report, fail_on: tuple[str, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import fields
 from operator import itemgetter
@@ -76,9 +77,9 @@ _MEASURING: tuple[Callable[[Any], Any], ...] = (
                                                                        "measured.")),
     click.option("--settle", type=click.IntRange(0), default=2, help=("Steps before each block "
                                                                       "that do not count.")),
-    click.option("--budget", type=Seconds(), default="300s", help=("Time until the report is "
-                                                                   "printed (default: 300s; of a "
-                                                                   "function at most about).")),
+    click.option("--budget", type=Seconds(), help=("Time until the report is printed (default: "
+                                                   "300s, of rules none; of functions and rules "
+                                                   "about).")),
     click.option("--timeout", type=Seconds(), default="600s", help=("Time for one process "
                                                                     "(default: 600s).")),
     click.option("--ablation", type=click.Choice(["auto", "each", "none", "leave-one-out"]),
@@ -149,6 +150,7 @@ def options(given: Given) -> Options:
     taken = {each.name: given[each.name] for each in fields(Options)}
     paired = given["targets"][:1] == ("rules",) or any("::" in name for name in given["targets"])
     taken["launches"] = given["launches"] or (PAIRED_LAUNCHES if paired else PROGRAM_LAUNCHES)
+    taken["budget"] = given["budget"] or (math.inf if given["targets"][:1] == ("rules",) else 300.0)
     taken["python"] = interpreter(given["python"])
     taken["allow_write"] = writable(given["allow_write"])
     taken["env"] = variables(given["env"])

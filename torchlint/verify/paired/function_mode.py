@@ -3,7 +3,9 @@ version of its module."""
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -30,7 +32,7 @@ from torchlint.verify.model import (
 from torchlint.verify.options import Options
 from torchlint.verify.paired.sessions import Session, Version, session
 from torchlint.verify.session.promise import Comparison, comparison, judged, together
-from torchlint.verify.session.times import Times
+from torchlint.verify.session.times import NO_TIME, Times
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.session.workers import Worker
 from torchlint.verify.stopwatch import Stopwatch
@@ -143,7 +145,10 @@ def parse_target(text: str, root: Path) -> Target:
 
 
 def run(
-    request: FunctionRequest, say: Callable[[str], None], tick: Callable[[str], None]
+    request: FunctionRequest,
+    say: Callable[[str], None],
+    tick: Callable[[str], None],
+    watch: Stopwatch | None = None,
 ) -> Report:
     """Verify, and return the report.
 
@@ -151,6 +156,7 @@ def run(
         request: what.
         say: takes the plan.
         tick: takes a line of progress.
+        watch: runs out with the budget; one from now on where None.
 
     Raises:
         UsageError: function and inputs do not fit.
@@ -158,7 +164,7 @@ def run(
         NoTorchError: the interpreter has no usable torch.
     """
     options = request.options
-    watch = Stopwatch(options.budget)
+    watch = watch or Stopwatch(options.budget)
     before = manifest(request.root)
     variants, notes = sound(planned(request.units, options.ablation), request.documents)
     fixed = [variant for variant in variants if variant.unit is not None]
@@ -182,6 +188,7 @@ def run(
                 SEEDS,
                 tick,
                 request.root,
+                watch.end,
             )
             outcomes = calls.compare(copies)
             machine, plan = live.machine(calls.times), live.plan()
@@ -202,6 +209,7 @@ def run(
         warnings=(*changed, *notes),
         skipped=request.skipped,
         seconds=watch.spent,
+        cut="spent" if calls.times.cut else "",
     )
 
 
@@ -247,6 +255,7 @@ class FunctionCalls:
         tick: takes a line of progress.
         pristine: the project that the copies were made of; files that a call changes are put back
             from there.
+        end: the time (`time.monotonic`) at which no further version is begun.
 
     Attributes:
         times: what was measured.
@@ -263,6 +272,7 @@ class FunctionCalls:
         seeds: int,
         tick: Callable[[str], None],
         pristine: Path | None = None,
+        end: float = math.inf,
     ) -> None:
         self.live = live
         self.target = target
@@ -271,6 +281,7 @@ class FunctionCalls:
         self.seeds = range(live.options.seed, live.options.seed + seeds)
         self.tick = tick
         self.pristine = pristine
+        self.end = end
         self.mutates = False
         self.raises: dict[int, str] = {}
         """What the original raises, by seed."""
@@ -285,14 +296,22 @@ class FunctionCalls:
         """Check every version, then time those that run; raises as `run` does."""
         first, second = self.saved(), self.saved()
         outcomes: dict[str, Outcome] = {}
-        for copy in copies:
+        for number, copy in enumerate(copies):
+            if number and time.monotonic() > self.end:
+                outcomes[copy.name] = Outcome(Speed(Verdict.NOT_MEASURED, why=NO_TIME), None)
+                self.times.cut = True
+                continue
             self.tick(f"comparing results: {copy.name}")
             try:
                 equality = self._equality(first, second, self._called_in(copy.folder), copy)
                 outcomes[copy.name] = Outcome(Speed(Verdict.NOT_MEASURED), equality)
             except ProgramError as error:
                 outcomes[copy.name] = _broken(error, copy)
-        timed = [copy for copy in copies if outcomes[copy.name].status is Status.OK]
+        timed = [
+            copy
+            for copy in copies
+            if outcomes[copy.name].speed.why != NO_TIME and outcomes[copy.name].status is Status.OK
+        ]
         if timed and self.live.options.device != "virtual-cuda":
             outcomes |= self._timed(timed, outcomes)
         self.notes += [
@@ -393,7 +412,9 @@ class FunctionCalls:
             **{copy.name: copy.folder for copy in copies},
         }
         versions = {name: Version(self.program(folder), folder) for name, folder in folders.items()}
-        self.times = times = self.live.measure(versions, BLOCK_MS)
+        cut = self.times.cut
+        self.times = times = self.live.measure(versions, BLOCK_MS, end=self.end)
+        times.cut |= cut
         failed = times.failures.get(ORIGINAL)
         if failed is not None:
             # Its results were compared in calls of their own: only calls one after the other fail.

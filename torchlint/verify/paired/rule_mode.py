@@ -19,8 +19,9 @@ from torchlint.verify.options import Options
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
 from torchlint.verify.paired.sessions import Session, Version, session
-from torchlint.verify.session.times import Times
+from torchlint.verify.session.times import NO_TIME, Times
 from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.stopwatch import Stopwatch
 from torchlint.verify.variants import NULL, ORIGINAL
 
 PRELOAD = ("numpy", "torch.utils.data", "torch.distributed", "torch._dynamo")
@@ -37,7 +38,10 @@ _Outcome = tuple[VariantResult, Times | None]
 
 
 def run(
-    codes: Sequence[str], options: Options, tick: Callable[[str], None] = lambda line: None
+    codes: Sequence[str],
+    options: Options,
+    tick: Callable[[str], None] = lambda line: None,
+    watch: Stopwatch | None = None,
 ) -> Report:
     """Run the examples of rules.
 
@@ -45,12 +49,14 @@ def run(
         codes: of the rules; empty for all.
         options: interpreter, device, pairs, launches, seed, threads, min_effect, timeout.
         tick: takes a line of progress.
+        watch: runs out with the budget, of which each rule gets an equal share of what is left; one
+            from now on where None.
 
     Raises:
         UsageError: there is no such rule, or this system cannot fork.
         NoTorchError: the interpreter has no usable torch.
     """
-    begun = time.monotonic()
+    watch = watch or Stopwatch(options.budget)
     options = replace(options, timeout=min(options.timeout, TIMEOUT))
     pages = [page(info) for info in wanted(codes)]
     with (
@@ -64,8 +70,9 @@ def run(
         results = []
         for number, each in enumerate(pages, 1):
             tick(f"{each.info.code} {each.info.name} ({number} of {len(pages)})")
-            results.append(examples.rule(each))
-        return examples.report(codes, results, time.monotonic() - begun)
+            share = watch.left / (len(pages) - number + 1)
+            results.append(examples.rule(each, time.monotonic() + share))
+        return examples.report(codes, results, watch.spent)
 
 
 def wanted(codes: Sequence[str]) -> list[RuleInfo]:
@@ -90,8 +97,10 @@ class _Examples:
     live: Session
     fixes: Mapping[tuple[str, int], str]
 
-    def rule(self, each: Page) -> _Outcome:
-        """Compare and time one rule's examples."""
+    def rule(self, each: Page, end: float) -> _Outcome:
+        """Compare and time one rule's examples, which no part of is begun after `end`."""
+        if time.monotonic() > end:
+            return _unmeasured(each, NO_TIME), None
         code = each.info.code
         runner = ExampleRunner(self.live, each)
         fixes = [self.fixes.get((code, index), "") for index in range(len(each.pairs))]
@@ -106,7 +115,7 @@ class _Examples:
             return _unmeasured(each, str(error), error.status), None
         counts = runner.counts() if not each.untimed else None
         untimed = each.untimed or self._untimed(runner)
-        times = None if untimed else self._timed(each, runner)
+        times = None if untimed else self._timed(each, runner, end)
         if times is None:
             speed = Speed(Verdict.NOT_MEASURED, why=f"not timed: {untimed}")
         else:
@@ -141,9 +150,9 @@ class _Examples:
             return "--device virtual-cuda takes counts only"
         return "it runs on CUDA only" if runner.instead == VIRTUAL else ""
 
-    def _timed(self, each: Page, runner: ExampleRunner) -> Times:
+    def _timed(self, each: Page, runner: ExampleRunner, end: float) -> Times:
         bad, good = (Version(runner.program(side)) for side in each.pairs[0])
-        return self.live.measure({ORIGINAL: bad, NULL: bad, FIXED: good}, BLOCK_MS, LONG_MS)
+        return self.live.measure({ORIGINAL: bad, NULL: bad, FIXED: good}, BLOCK_MS, LONG_MS, end)
 
     def report(self, codes: Sequence[str], results: Sequence[_Outcome], seconds: float) -> Report:
         """Put together what was found."""
@@ -160,7 +169,13 @@ class _Examples:
             null_control=_all_nulls(results),
             warnings=tuple(filter(None, (self.live.site.host.busy,))),
             seconds=seconds,
+            cut="spent" if any(_cut(*each) for each in results) else "",
         )
+
+
+def _cut(result: VariantResult, times: Times | None) -> bool:
+    """Say whether there was no time for all of a rule."""
+    return result.speed.why == NO_TIME or (times is not None and times.cut)
 
 
 def _unmeasured(each: Page, why: str, status: Status = Status.OK) -> VariantResult:

@@ -13,6 +13,7 @@ numbers.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -148,7 +149,11 @@ class Session:
         return self.zygotes[0].fork(cwd)
 
     def measure(
-        self, versions: Mapping[str, Version], block_ms: float, long_ms: float = float("inf")
+        self,
+        versions: Mapping[str, Version],
+        block_ms: float,
+        long_ms: float = math.inf,
+        end: float = math.inf,
     ) -> Times:
         """Time all versions against each other; the first is the original.
 
@@ -158,24 +163,32 @@ class Session:
             block_ms: the least length of a block of the original.
             long_ms: where one run takes longer there are 12 pairs at most, the smallest number for
                 a verdict.
+            end: the time (`time.monotonic`) at which no further round is begun, nor a making that
+                would last longer than until then; one round is run in any case.
         """
         times, rng = Times(remade=True), random.Random(self.options.seed)
-        total, done, size, reps = self.options.pairs, 0, 0, 0
+        total, done, size, reps, seconds = self.options.pairs, 0, 0, 0, 0.0
         for zygote in itertools.cycle(self.zygotes):
             if done >= total or ORIGINAL in times.failures:
                 break
             begun = time.monotonic()
+            if done and begun + seconds > end:
+                times.cut = True
+                break
             with ExitStack() as stack:
                 lanes = _made(zygote, versions, times.failures, rng, stack)
                 if ORIGINAL in times.failures or len(lanes) < 2:
                     break
                 reps = _warmed(lanes, reps, block_ms)
+                seconds = time.monotonic() - begun
                 if not done:
                     times.device, times.device_name = lanes[0].device, lanes[0].device_name
                     if max(lane.ns for lane in lanes) > long_ms * 1e6:
                         total = min(total, statistics.LOOKS[0])
-                    size = pairs_of_making(total, time.monotonic() - begun)
-                take_turns(lanes, min(size, total - done), rng)
+                    size = pairs_of_making(total, seconds)
+                wanted = min(size, total - done)
+                take_turns(lanes, wanted, rng, end=end)
+                times.cut |= len(lanes[0].blocks) < wanted and time.monotonic() > end
                 times.add(lanes)
             done += size
         return times
@@ -185,8 +198,9 @@ class Session:
         out."""
         if not times.pairs(name):
             return Speed(Verdict.NOT_MEASURED, why=str(times.why_lost(name) or "no pair was timed"))
+        remedy = "raise --budget" if times.cut else "raise --pairs"
         alone = times.device == "cpu" and self.options.threads == 1
-        return times.speed(name, self.options, null, cpu_time=alone, remedy="raise --pairs")
+        return times.speed(name, self.options, null, cpu_time=alone, remedy=remedy)
 
     def machine(self, used: Times | None) -> Machine:
         """Return where it ran; the device is the one that the programs used."""

@@ -25,10 +25,8 @@ from torchlint.verify.model import (
 from torchlint.verify.options import Options
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.reference import Reference
-from torchlint.verify.session.times import Times
+from torchlint.verify.session.times import NO_TIME, Times
 from torchlint.verify.variants import ALL, ORIGINAL, Variant
-
-NO_TIME = "no time was left for it (--budget)"
 
 
 def speeds(

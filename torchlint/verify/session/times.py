@@ -15,6 +15,8 @@ from torchlint.verify.session.timing import Block, Lane
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.variants import NULL, ORIGINAL
 
+NO_TIME = "no time was left for it (--budget)"
+
 Pair = tuple[Block, Block]
 """The same round's block of the original and of the variant."""
 
