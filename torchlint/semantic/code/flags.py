@@ -82,6 +82,7 @@ class Flags:
         flow: its calls.
         rare: says whether a test has a truth only now and then.
         throttled: says whether a node of a loop or function runs only now and then there.
+        unfinite: says whether it runs there only after a NaN or an infinity.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Flags:
         flow: Flow,
         rare: Callable[[cst.BaseExpression, bool], bool],
         throttled: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
+        unfinite: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
     ) -> None:
         self.tree = tree
         self.names = names
@@ -99,6 +101,7 @@ class Flags:
         self.flow = flow
         self._rare = rare
         self._throttled = throttled
+        self._unfinite = unfinite
         self.pending: set[tuple[cst.CSTNode, bool, str | None]] = set()
         """What is being asked: a name that comes back to itself is no truer for that."""
         self._answers = _Answers()
@@ -174,16 +177,22 @@ class Flags:
             return False
         if truth(binding.value) is None:
             return self._rare(binding.value, needed)
-        around = self.tree.ancestors(binding.node)
-        anew = next((at for at in around if isinstance(at, (*LOOPS, *FUNCTIONS))), None)
-        return (
-            anew is not None
-            and any(
-                truth(each.value) is (not needed) and self.tree.is_within(each.node, anew)
-                for each in bindings
-            )
-            and self._throttled(binding.node, anew)
+        around = (
+            at for at in self.tree.ancestors(binding.node) if isinstance(at, (*LOOPS, *FUNCTIONS))
         )
+        other = [each.node for each in bindings if truth(each.value) is (not needed)]
+        anew = next(around, None)
+        if anew is None:
+            return False
+        if any(self.tree.is_within(each, anew) for each in other):
+            return self._throttled(binding.node, anew)
+        # A loop tells of all that it goes over: rare in each pass is not rare in all of them, but
+        # for what no pass should see.
+        while isinstance(anew, LOOPS) and self._unfinite(binding.node, anew):
+            anew = next(around, None)
+            if anew is not None and any(self.tree.is_within(each, anew) for each in other):
+                return True
+        return False
 
     # -- parameters --------------------------------------------------------------------------------
 

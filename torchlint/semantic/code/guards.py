@@ -36,6 +36,10 @@ _DEBUG_NAME = re.compile(
     r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE
 )
 _CHECK_NAME = re.compile(r"[._](validat(e|ion|ing)|check|verify|assert)(_\w+)?$", re.IGNORECASE)
+_NOT_FINITE = re.compile(
+    r"^_*((is|has|have|any|found|got|saw)_?)?(nans?|infs?|nan_?or_?inf|non_?finite|not_finite)(_(found|seen|detected))?$"
+)
+_FINITE = re.compile(r"^_*((is|all|are)_?)?finite$")
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
 _DEVICE = re.compile(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
@@ -67,7 +71,7 @@ class Guards:
         self.flow = flow
         self.scopes = scopes
         self.updates = updates
-        self.flags = Flags(tree, names, scopes, flow, self._rare, self.throttled)
+        self.flags = Flags(tree, names, scopes, flow, self._rare, self.throttled, self._unfinite)
         self._ones: set[str] | None = None
         self._error_paths: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
@@ -459,8 +463,42 @@ class Guards:
             ):
                 return self.certain(inner, needed, self._not_finite)
             case cst.Call(func=func):
-                return _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
+                named = _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
+                return named or self._says_unfinite(test, needed)
+            case cst.Name() | cst.Attribute():
+                name = (dotted_text(test) or "").rpartition(".")[2]
+                return bool((_NOT_FINITE if needed else _FINITE).search(name))
         return False
+
+    def _says_unfinite(self, call: cst.Call, needed: bool) -> bool:
+        """Say whether what a call returns is true (or false, as needed) only of a NaN or an
+        infinity, by the functions of this file that it runs."""
+        functions = [each for each in self.flow.callees(call) if each not in self._asked]
+        self._asked.update(functions)
+        try:
+            return bool(functions) and all(
+                isinstance(each, cst.FunctionDef) and self._returns_unfinite(each, needed)
+                for each in functions
+            )
+        finally:
+            self._asked.difference_update(functions)
+
+    def _returns_unfinite(self, function: cst.FunctionDef, needed: bool) -> bool:
+        returns = list(self.tree.within(function, cst.Return))
+        if not needed and self._last_of(function.body) is not cst.Return:
+            return False
+        wanted = [each for each in returns if truth(each.value) is not (not needed)]
+        return bool(wanted) and all(
+            self._unfinite(each, function)
+            or (each.value is not None and self.certain(each.value, needed, self._not_finite))
+            for each in wanted
+        )
+
+    def _unfinite(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
+        """Say whether a node runs inside `until` only after a NaN or an infinity."""
+        return any(
+            self.certain(test, needed, self._not_finite) for test, needed in self.tests(node, until)
+        )
 
     def _off_the_gpu(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:

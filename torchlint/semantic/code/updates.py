@@ -129,12 +129,13 @@ class Updates:
 
     def is_step_function(self, function: cst.CSTNode, depth: int = 3) -> bool:
         """Say whether one call of the function is one training step: it holds a step outside of any
-        loop."""
+        loop, and is no whole fit."""
         key = (function, depth)
         if key not in self._step_functions:
             self._step_functions[key] = False
-            found = bool(self.steps(function))
-            if not found and depth:
+            fits = self._fits(function)
+            found = bool(self.steps(function)) and not fits
+            if not found and depth and not fits:
                 found = any(
                     self.is_step_function(callee, depth - 1)
                     for call in self.calls_in(function)
@@ -143,6 +144,14 @@ class Updates:
                 )
             self._step_functions[key] = found
         return self._step_functions[key]
+
+    def _fits(self, function: cst.CSTNode) -> bool:
+        """Say whether a function makes an optimizer that goes on until it converges: one step of
+        that, outside of any loop, is a whole fit."""
+        return any(
+            (dotted_text(call.func) or "").rpartition(".")[2] == "LBFGS"
+            for call in self.tree.within(function, cst.Call)
+        )
 
     def updates(self, statements: Sequence[cst.CSTNode]) -> bool:
         """Say whether statements of one block are themselves a training step: one is among them, or

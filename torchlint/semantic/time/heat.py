@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import fnmatch
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -428,8 +429,8 @@ class HeatMap:
 
     def _function_heat(self, function: cst.FunctionDef, depth: int, spared: Calls) -> Heat:
         best = self._role(function)
-        named = best.hot and self._by_name_alone(function)
-        if named and (self._called_seldom(function) or (spared and self._all_in_view(function))):
+        alone = best.hot and self._by_itself_alone(function)
+        if alone and (self._called_seldom(function) or (spared and self._all_in_view(function))):
             best = COLD
         if best is not COLD and self.uncalled(function):
             best = COLD  # Its name says what it was written for, and nobody calls it.
@@ -453,18 +454,20 @@ class HeatMap:
                 best = replace(found, why=(passed, *found.why), loop=None)
         return best
 
-    def _by_name_alone(self, function: cst.FunctionDef) -> bool:
-        """Say whether nothing but a function's name says that it runs often: it is no step by what
-        it does, and no library calls it."""
+    def _by_itself_alone(self, function: cst.FunctionDef) -> bool:
+        """Say whether nothing but a function's name, or a step in it, says that it runs often: no
+        library calls it."""
         name = function.name.value
         cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
         bases = self.scopes.base_names(cls) if cls is not None else ()
         return (
             name != "forward"
-            and any(pattern.search(name) for pattern in _NAMES)
             and all(base.startswith("torch.") for base in bases)
             and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot)
-            and not self.loops.is_step_function(function)
+            and (
+                any(pattern.search(name) for pattern in _NAMES)
+                or self.loops.is_step_function(function)
+            )
         )
 
     def _all_in_view(self, function: cst.FunctionDef) -> bool:
@@ -494,7 +497,14 @@ class HeatMap:
             return True
         if any(self.loops.kind(loop) is not LoopKind.EPOCH for loop in self._repeating(site)):
             return False
+        repeats = (cst.Lambda, *COMPREHENSIONS)
+        if any(isinstance(above, repeats) for above in self._above_in(caller, site)):
+            return False
         return caller is None or self._called_seldom(caller, depth - 1)
+
+    def _above_in(self, caller: cst.FunctionDef | None, site: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield what lies around a node within its function."""
+        return itertools.takewhile(lambda above: above is not caller, self.tree.ancestors(site))
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""
