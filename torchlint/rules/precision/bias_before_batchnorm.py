@@ -142,12 +142,19 @@ def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     if module.name(norm.func) in _INSTANCE_NORMS:
         linear = (module.name(layer.func) or "").endswith("Linear")
         return not linear and _by_sample(module, norm) and _same_channels(module, layer, norm)
-    if module.name(norm.func) not in _NORMS:
+    if module.name(norm.func) not in _NORMS or not _of_one_kind(module, layer, norm):
         return False
     if keyword_argument(module, norm, "track_running_stats") is not None:
         return False
     momentum = keyword_argument(module, norm, "momentum")
     return (momentum is None or _moves(module, momentum)) and _same_channels(module, layer, norm)
+
+
+def _of_one_kind(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
+    """Say whether the norm takes what the layer gives, with the channels where they are: a linear
+    layer's in two dimensions, and of a convolution as many as its own."""
+    given, taken = ((module.name(each.func) or "")[-2:] for each in (layer, norm))
+    return taken == {"ar": "1d"}.get(given, given) or not taken.endswith("d")
 
 
 def _by_sample(module: Module, norm: cst.Call) -> bool:
