@@ -139,10 +139,12 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.rules.transfer._overlaps import changed_later, may_overlap
-from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
@@ -157,6 +159,7 @@ from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.operations import operation_of
+from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
@@ -364,7 +367,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
         if isinstance(loop, cst.For):
             given.update(n.value for n in module.within(loop.target, cst.Name))
     if source.value in given:
-        return True
+        return function is None or not _moved_by_callers(module, function, source.value)
     for write in writes_of(module, function or module.root, source.value):
         made = module.small_statement(write)
         match (
@@ -385,6 +388,17 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
         names = [n.value for part in parts for n in module.within(part, cst.Name)]
         return bool(given.intersection(names))
     return False
+
+
+def _moved_by_callers(module: Module, function: cst.FunctionDef, name: str) -> bool:
+    """Say whether every call in this file gives a parameter what was moved just before."""
+    sites = call_sites(module, function)
+    method = scopes(module).is_method(function)
+    given = [bind(function, site, method).get(name) for site in sites]
+    made = [sole_definition(module, each) or each for each in given]
+    return bool(made) and all(
+        isinstance(each, cst.Call) and transfer_of(module, each) is not None for each in made
+    )
 
 
 def _made_there(module: Module, call: cst.Call) -> bool:
