@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,7 @@ def laboratory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled
         root.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", name)
         monkeypatch.setattr("torchlint.cli.program.diagnose", doctor)
+        monkeypatch.setattr("torchlint.cli.verify.begin", lambda python: nullcontext())
         monkeypatch.chdir(root)
         yield Profiled(root, Path(name))
 
