@@ -153,8 +153,9 @@ def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
 def _of_one_kind(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether the norm takes what the layer gives, with the channels where they are: a linear
     layer's in two dimensions, and of a convolution as many as its own."""
-    given, taken = ((module.name(each.func) or "")[-2:] for each in (layer, norm))
-    return taken == {"ar": "1d"}.get(given, given) or not taken.endswith("d")
+    given, taken = (module.name(each.func) or "" for each in (layer, norm))
+    dimensions = "1d" if given.endswith("Linear") else given[-2:]
+    return taken.endswith((dimensions, "SyncBatchNorm"))
 
 
 def _by_sample(module: Module, norm: cst.Call) -> bool:

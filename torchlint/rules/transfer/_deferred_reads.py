@@ -75,7 +75,6 @@ _TENSOR = "Until the loop has ended the sum is a tensor, for an exception handle
 _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
 SELDOM = "Only every 50th step is logged."
-EVERY = LOG_EVERY
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 
@@ -160,11 +159,11 @@ class _Way:
     def deferred(self, title: str, note: str) -> Deferred | None:
         """Return the fix, or None where a line that looks at a number each step does more than
         log."""
-        logs = logged_seldom(self.module, EVERY, self._shown)
+        logs = logged_seldom(self.module, LOG_EVERY, self._shown)
         if logs is None:
             return None
         notes = [SELDOM, note] if logs else [note]
-        whole = f"{title}, log every {EVERY} steps" if logs else title
+        whole = f"{title}, log every {LOG_EVERY} steps" if logs else title
         return Deferred((*self.edits, *logs), whole, one_sentence([*notes, *self.notes]))
 
     def adds(self, found: _Sum) -> bool:
@@ -561,8 +560,8 @@ def shown_seldom(module: Module, read: HostRead) -> Deferred | None:
     calls = [each.value for one in found.lines for each in one.body if isinstance(each, cst.Expr)]
     if not all(isinstance(each, cst.Call) and redraws_bar(module, each) for each in calls):
         return None
-    title = f"Redraw the bar every {EVERY} steps"
-    return Deferred(logged_every(EVERY, found), title, _REDRAWN)
+    title = f"Redraw the bar every {LOG_EVERY} steps"
+    return Deferred(logged_every(LOG_EVERY, found), title, _REDRAWN)
 
 
 _REDRAWN = "The bar is redrawn every 50th step only."

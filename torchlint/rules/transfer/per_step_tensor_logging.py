@@ -237,11 +237,8 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
     if found is None:
         return None
     edits = logged_every(LOG_EVERY, found)
-    stays = [
-        each
-        for each in turn_waits(module, call, put_off=True)
-        if redraws_bar(module, call) and not any(module.is_within(each, n) for n in found.lines)
-    ]
+    others = turn_waits(module, call, put_off=True) if redraws_bar(module, call) else ()
+    stays = [each for each in others if not any(module.is_within(each, n) for n in found.lines)]
     notes = [
         _SELDOM,
         f"The step still waits for `{module.shown(stays[0])}`." if stays else "",

@@ -163,7 +163,6 @@ from torchlint.rule import (
     wait_for,
 )
 from torchlint.rules.transfer._deferred_reads import (
-    EVERY,
     SELDOM,
     Deferred,
     kept_on_device,
@@ -174,7 +173,7 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
-from torchlint.semantic.data.per_step_use import read_before
+from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
@@ -277,7 +276,7 @@ def _at_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a read that stays in its step is made with others."""
     return (
         _first_of(_TOGETHER, module, read)
-        or averaged_on_device(module, EVERY, read, SELDOM)
+        or averaged_on_device(module, LOG_EVERY, read, SELDOM)
         or _element_fix(module, read)
         or read_at_once(module, read)
     )

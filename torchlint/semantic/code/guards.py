@@ -430,17 +430,21 @@ class Guards:
                 return (any if isinstance(operator, cst.And) is needed else all)(sides)
         return says(test, needed)
 
+    def condition(
+        self,
+        node: cst.CSTNode,
+        until: cst.CSTNode | None,
+        says: Callable[[cst.BaseExpression, bool], bool],
+    ) -> cst.BaseExpression | None:
+        """Return the condition by which a node runs inside `until` only where a fact holds, of
+        which `says` tells as for `certain`."""
+        tests = self.tests(node, until)
+        return next((test for test, needed in tests if self.certain(test, needed, says)), None)
+
     def untrained(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the condition by which a node of a method runs only where ``self.training`` is
         false: in an evaluation."""
-        return next(
-            (
-                test
-                for test, needed in self.tests(node, None)
-                if self.certain(test, needed, _says_untrained)
-            ),
-            None,
-        )
+        return self.condition(node, None, _says_untrained)
 
     def spared_calls(self, node: cst.CSTNode, function: cst.FunctionDef) -> frozenset[cst.Call]:
         """Return the calls of a function in the file that come to a node in it only now and then,
@@ -496,9 +500,7 @@ class Guards:
 
     def _unfinite(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
         """Say whether a node runs inside `until` only after a NaN or an infinity."""
-        return any(
-            self.certain(test, needed, self._not_finite) for test, needed in self.tests(node, until)
-        )
+        return self.condition(node, until, self._not_finite) is not None
 
     def _off_the_gpu(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:

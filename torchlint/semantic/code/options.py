@@ -42,11 +42,7 @@ def option_left_off(
     An option is an attribute: of a constructor's parameter, of what ``add_argument`` adds, or a
     field of a class. Which program runs, and on which devices, is no option of a step.
     """
-    around = guards(module)
-    for test, needed in around.tests(node, until):
-        if around.certain(test, needed, lambda part, truth: _left_off(module, part, truth)):
-            return test
-    return None
+    return guards(module).condition(node, until, functools.partial(_left_off, module))
 
 
 def _left_off(module: Module, test: cst.BaseExpression, needed: bool) -> bool:

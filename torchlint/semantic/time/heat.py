@@ -497,14 +497,10 @@ class HeatMap:
             return True
         if any(self.loops.kind(loop) is not LoopKind.EPOCH for loop in self._repeating(site)):
             return False
-        repeats = (cst.Lambda, *COMPREHENSIONS)
-        if any(isinstance(above, repeats) for above in self._above_in(caller, site)):
+        around = itertools.takewhile(lambda at: at is not caller, self.tree.ancestors(site))
+        if any(isinstance(above, (cst.Lambda, *COMPREHENSIONS)) for above in around):
             return False
         return caller is None or self._called_seldom(caller, depth - 1)
-
-    def _above_in(self, caller: cst.FunctionDef | None, site: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield what lies around a node within its function."""
-        return itertools.takewhile(lambda above: above is not caller, self.tree.ancestors(site))
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""
