@@ -176,10 +176,10 @@ def programs() -> dict[str, str]:
     return found
 
 
-def _gpu() -> str:
+def _gpu() -> bool:
     import torch
 
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    return torch.cuda.is_available()
 
 
 def main() -> int:
@@ -195,7 +195,7 @@ def main() -> int:
     if args.keep is not None:
         print(f"kept {keep(json.loads(args.keep.read_text(encoding='utf-8')))} programs")
         return 0
-    if args.device == "cuda" and not forked(_gpu):
+    if args.device == "cuda" and forked(_gpu) is not True:
         print("ledger_vs_cuda: torch sees no CUDA device", file=sys.stderr)
         return 4
     import torch._dynamo  # noqa: F401 (an optimizer imports it: here once, not in each fork)

@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,6 @@ class Run:
     quick: bool
     only: tuple[str, ...]
     until: float
-    log: Any = field(default=sys.stderr, repr=False)
 
     @property
     def factor(self) -> float:
@@ -485,8 +484,8 @@ def main() -> int:
     date = datetime.date.today().isoformat()
     slug = re.sub(r"[^a-z0-9]+", "-", head["gpu"].lower()).strip("-")
     book = Book(given.out / f"on-gpu-{slug}-{date}.json", {**head, "date": date})
-    names, digest, complete = [name for name in STAGES if not given.stages], sources(), True
-    names = names or [name for name in STAGES if name in given.stages]
+    names = [name for name in STAGES if name in (given.stages or STAGES)]
+    digest, complete = sources(), True
     try:
         for name in names:
             run = Run(given.device, given.quick, tuple(given.only), until)

@@ -13,7 +13,6 @@ import argparse
 import collections
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -62,8 +61,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("codes", nargs="*", metavar="CODE")
     given = parser.parse_args()
-    options = Options(device="cpu", launches=PAIRED_LAUNCHES, seed=given.seed)
-    options = replace(options, timeout=min(options.timeout, TIMEOUT))
+    options = Options(device="cpu", launches=PAIRED_LAUNCHES, seed=given.seed, timeout=TIMEOUT)
     found: collections.Counter[str] = collections.Counter()
     with Workspace(keep=False) as workspace, session(options, workspace, preload=PRELOAD) as live:
         for each in map(page, wanted(given.codes)):

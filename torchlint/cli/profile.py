@@ -356,7 +356,7 @@ def _measured(
     if left is not None:
         workers = None if left.workers is None else left.workers.named(known.sources)
         steps = steps_of(left, given["paths"], places, parts, workers, for_verify(ctx))
-    events = len(places.looked_at(recorded_events(trace)))
+    events = int(places.looked_at(recorded_events(trace)).sum())
     whole = Whole(span) if steps is None else steps.whole(span, events)
     on = Found(replay, places, waits(replay, places, given["top"], span), lines.each, whole)
     costs = _costs(known, on, steps, left)

@@ -148,9 +148,10 @@ def options(given: Given) -> Options:
         UsageError: a path does not exist, or a variable is not K=V.
     """
     taken = {each.name: given[each.name] for each in fields(Options)}
-    paired = given["targets"][:1] == ("rules",) or any("::" in name for name in given["targets"])
+    rules = given["targets"][:1] == ("rules",)
+    paired = rules or any("::" in name for name in given["targets"])
     taken["launches"] = given["launches"] or (PAIRED_LAUNCHES if paired else PROGRAM_LAUNCHES)
-    taken["budget"] = given["budget"] or (math.inf if given["targets"][:1] == ("rules",) else 300.0)
+    taken["budget"] = given["budget"] or (math.inf if rules else 300.0)
     taken["python"] = interpreter(given["python"])
     taken["allow_write"] = writable(given["allow_write"])
     taken["env"] = variables(given["env"])

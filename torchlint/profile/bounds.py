@@ -173,7 +173,7 @@ class Effects:
         calls = within(self._in, columns.ts[replay.calls])
         work = np.where(
             replay.launched >= 0,
-            calls[np.maximum(replay.launched, 0)] if len(calls) else False,
+            self._started(calls),
             within(self._in, columns.ts[replay.work]),
         )
         return Dropped(

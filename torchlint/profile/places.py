@@ -75,11 +75,11 @@ class Places:
         found.made_at = np.where(outside, NONE, self.made_at)
         return found
 
-    def looked_at(self, rows: Ints) -> Ints:
-        """Return those of some events that began in these times."""
+    def looked_at(self, rows: Ints) -> Mask:
+        """Return which of some events began in these times."""
         if self.spans is None:
-            return rows
-        return rows[within(self.spans, self.trace.columns.ts[rows])]
+            return np.ones(len(rows), dtype=np.bool_)
+        return within(self.spans, self.trace.columns.ts[rows])
 
     def of(self, row: int) -> Site:
         """Return the place of an event of the host."""

@@ -83,7 +83,8 @@ def loading(lines: Lines, places: Places) -> tuple[Loading, ...]:
     """Return the lines that run in the waits for batches, as they do with `num_workers=0`, each
     without the functions of the program that it calls; the most costly first."""
     columns = places.trace.columns
-    rows = places.looked_at(np.flatnonzero(of_loaders(places.trace)))
+    rows = np.flatnonzero(of_loaders(places.trace))
+    rows = rows[places.looked_at(rows)]
     whole = length(union(columns.ts[rows], columns.end[rows]))
     if not whole:
         return ()

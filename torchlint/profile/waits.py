@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from torchlint.profile.bounds import saved
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
@@ -54,8 +52,7 @@ def waits(replay: Replay, places: Places, played: int, span: int | None = None) 
     """
     frames = bool(places.trace.of_cat(PYTHON).any()) or recorded(places.trace)
     by_site: dict[Site, list[int]] = {}
-    looked_at = np.isin(replay.calls, places.looked_at(replay.calls))
-    blocking = replay.blocking[looked_at[replay.blocking]]
+    blocking = replay.blocking[places.looked_at(replay.calls[replay.blocking])]
     for call in blocking.tolist():
         by_site.setdefault(places.of(int(replay.calls[call])), []).append(call)
     found = [(int(replay.waited[calls].sum()), site, calls) for site, calls in by_site.items()]

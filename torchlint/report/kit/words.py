@@ -60,7 +60,7 @@ def pluralise(count: int, word: str) -> str:
     """Return ``1 file``, ``2 files``, ``2 fixes``."""
     if count == 1:
         return f"1 {word}"
-    return f"{count} {word}{'es' if word.endswith(('x', 's')) else 's'}"
+    return f"{count} {word}{'es' if word.endswith(('x', 's', 'ch')) else 's'}"
 
 
 def clipped(text: str, longest: int) -> str:

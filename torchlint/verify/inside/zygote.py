@@ -85,8 +85,7 @@ def _answered(message: channel.Message, children: set[int]) -> channel.Message:
         children.add(pid)
         return {"pid": pid}
     if message.get("look") in children:
-        code = _code(message["look"])
-        return {"ended": code is not None, "status": code}
+        return {"status": _code(message["look"])}
     if message.get("end") in children:
         children.discard(message["end"])
         return {"status": _end(message["end"], float(message.get("grace", 0.0)))}

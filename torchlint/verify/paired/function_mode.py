@@ -171,7 +171,7 @@ def run(
     with Workspace(keep=options.keep) as workspace:
         say(
             f"plan: {request.typed}: {pluralise(len(fixed), 'version')} with fixes; "
-            f"{options.pairs} blocks in {options.launches} launch{'es' * (options.launches != 1)}; "
+            f"{options.pairs} blocks in {pluralise(options.launches, 'launch')}; "
             f"runs your code in copies under {workspace.path}"
         )
         original = workspace.copy(request.root, "v0")

@@ -21,8 +21,7 @@ _HOST_WORDS = ("cpu", "no-cuda", "no_cuda", "disable-cuda", "disable_cuda", "no-
 
 def settings(course: Course) -> dict[str, int]:
     """Return how far a run goes that is counted, where the others go that far."""
-    steps = min(course.steps, course.trained or course.steps)
-    return {"steps": steps + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
+    return {"steps": course.compared + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
 
 
 def taken(

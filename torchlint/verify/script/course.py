@@ -48,6 +48,11 @@ class Course:
     batches: int = 0
     gap: str = ""
 
+    @property
+    def compared(self) -> int:
+        """Steps of training whose counts and results are compared."""
+        return min(self.steps, self.trained or self.steps)
+
     def settings(self) -> dict[str, Any]:
         """Return the settings of a run that goes this way."""
         return {**self._common(), "until": self.until}

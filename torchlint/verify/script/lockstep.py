@@ -181,10 +181,9 @@ def run(
         steps, settle, end = _calibrate(residents[0], pace, len(alive))
         for resident in alive:
             resident.steps, resident.settle, resident.timeout = steps, settle, pace.timeout
-            resident.until = pace.until
         take_turns(residents, pace.rounds, rng, end=end, tick=tick)
         leaving = [resident for resident in alive if resident.failure is None and resident.quit()]
-        over = min(time.monotonic() + _QUIT_SECONDS, max(pace.until, time.monotonic()))
+        over = min(time.monotonic() + _QUIT_SECONDS, pace.until)
         for resident in leaving:
             assert resident.child is not None
             resident.child.wait(max(0.0, over - time.monotonic()))

@@ -154,6 +154,11 @@ class Runner:
     def __exit__(self, *raised: object) -> None:
         self.warm.close()
 
+    @property
+    def left(self) -> float:
+        """Seconds until the end."""
+        return self.end - time.monotonic()
+
     def be(self, device: str) -> None:
         """Take note of what the program will find, where something else was expected."""
         if device != self.device:
@@ -258,7 +263,7 @@ class Runner:
             TorchlintError: the comparing process fails: a bug of torchlint.
             SpentError: there was no time for it.
         """
-        left = max(_LEAST_COMPARE_SECONDS, self.end - time.monotonic())
+        left = max(_LEAST_COMPARE_SECONDS, self.left)
         try:
             zygote = self.warm.comparing(time.monotonic() + left)
             with zygote.fork() as worker:

@@ -22,6 +22,7 @@ from torchlint.program.command import Command
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.program.traffic import UNUSED
+from torchlint.report.kit.words import pluralise
 from torchlint.verify.fixes import applied, diff
 from torchlint.verify.machine import unrest
 from torchlint.verify.machine.pristine import Pristine
@@ -97,7 +98,6 @@ class Early:
     def __init__(
         self, options: Options, root: Path, cwd: Path, command: Command, watch: Stopwatch
     ) -> None:
-        self.options = options
         self.watch = watch
         wanted = options.device
         cuda = wanted == "cuda" or (wanted == "auto" and Path("/dev/nvidiactl").exists())
@@ -225,7 +225,7 @@ class _Verification:
         self._settle(variants[1:])
         if self._timing:  # they import while there is nothing to be timed
             many = self.together >= MANY_CORES
-            left = (self.runner.end - time.monotonic()) / 2  # the rest is for results and traffic
+            left = (self.runner.left) / 2  # the rest is for results and traffic
             fitted = Pace.of(base.record.record, 3, self.together, self.options).fitted(left)
             options = fitted.options if fitted is not None else self.options
             first = _first_launches(options)
@@ -378,11 +378,11 @@ class _Verification:
             else ("writes to absolute paths outside the copy are NOT blocked")
         )
         fixes = len(self.request.units)
-        what = f"{fixes} fix{'es' * (fixes != 1)}"
+        what = pluralise(fixes, "fix")
         if options.device == "virtual-cuda":
             rounds = f"counts over {options.check_steps} steps, no times"
         else:
-            launches = f"{options.launches} launch{'es' * (options.launches != 1)}"
+            launches = pluralise(options.launches, "launch")
             rounds = f"{options.pairs} blocks in {launches}"
         self.say(
             f"plan: {in_words(self.request.command.typed)}: {what}; {rounds}; the answer in "
@@ -478,7 +478,7 @@ class _Verification:
     def _looks(
         self, timing: TimePass, wanted: Sequence[Variant], base: Reference, share: float
     ) -> None:
-        whole = self.runner.end - time.monotonic()
+        whole = self.runner.left
         pace = Pace.of(base.record.record, len(wanted), self.together, self.options)
         fitted = pace.fitted(whole * share)
         if fitted is None or fitted.options.launches == 1:  # that would decide nothing
@@ -491,16 +491,17 @@ class _Verification:
         stages = stages_of(planned.pairs, planned.launches)
         looks = list(itertools.accumulate(map(sum, stages)))
         self._announce_times(pace, whole * share)
-        begun, coming = time.monotonic(), sum(map(len, stages[: _planned(stages, planned.pairs)]))
+        begun, ends = time.monotonic(), zip(stages, looks, strict=True)
+        coming = sum(len(rounds) for rounds, look in ends if look <= planned.pairs)
         going = list(wanted)
         for number, (rounds, level) in enumerate(zip(stages, levels(looks), strict=True)):
             extra = looks[number] > planned.pairs
             if extra:
                 coming = len(rounds)
-                if self.runner.end - time.monotonic() <= time.monotonic() - begun:
+                if self.runner.left <= time.monotonic() - begun:
                     break
             # What the later ones are forked from had better not import while the first is timed.
-            left = self.runner.end - time.monotonic()
+            left = self.runner.left
             self._warmed(timing, len(rounds), pace, self.runner.end - (1 - WAIT_SHARE) * left)
             for count in rounds:
                 ready = self._warmed(timing, 1, pace, self.runner.end)
@@ -527,7 +528,7 @@ class _Verification:
     def _share(self, timing: TimePass, pace: Pace, coming: int, rounds: int, kept: float) -> float:
         """Return the seconds of one of the coming launches; what is kept for later is not, where
         that would cost rounds of this one."""
-        left = self.runner.end - time.monotonic()
+        left = self.runner.left
         start = max(timing.started, pace.launch)
         seconds = (left - kept) / coming - start
         return seconds if seconds >= pace.rounds(rounds, 1) else left / coming - start
@@ -548,7 +549,7 @@ class _Verification:
     def _announce_times(self, pace: Pace, left: float) -> None:
         """Say how long it is until the answer."""
         planned = pace.options
-        launches = f"{planned.launches} launch{'es' * (planned.launches != 1)}"
+        launches = pluralise(planned.launches, "launch")
         about = min(left, pace.expected)
         self.say(
             f"plan: {pace.lanes} variants x {planned.pairs} blocks in {launches}; the answer in "
@@ -618,7 +619,7 @@ class _Verification:
             plan=self.site.plan(
                 timed.block_steps or None,
                 launches=self.launches,
-                check_steps=min(self.options.check_steps, base.course.trained or 1 << 30),
+                check_steps=base.course.compared,
             ),
             variants=found,
             null_control=timed.null_control(),
@@ -641,12 +642,3 @@ class _Verification:
 def _first_launches(options: Options) -> int:
     """Return how many launches there are before the first look."""
     return len(stages_of(options.pairs, options.launches)[0])
-
-
-def _planned(stages: Sequence[Sequence[int]], pairs: int) -> int:
-    """Return how many stages bring the pairs that are planned; another is for what is open then."""
-    return next(
-        number
-        for number, done in enumerate(itertools.accumulate(map(sum, stages)), 1)
-        if done >= pairs
-    )

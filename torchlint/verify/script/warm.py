@@ -39,7 +39,6 @@ class Warm:
         self.site = site
         self.command = command
         self.original = original
-        self.cwd = cwd
         self.device = device
         self.seconds = 0.0
         """What it took until the first one was there."""

@@ -88,7 +88,7 @@ class Site:
         return Plan(block_steps=block_steps, **{**given, **fixed})
 
 
-def site_in(workspace: Workspace, options: Options, machine: host.Host | None = None) -> Site:
+def site_in(workspace: Workspace, options: Options) -> Site:
     """Prepare a workspace for the processes of a verification."""
     inject = workspace.inject(Path(inside.__file__).parent)
-    return Site(workspace.path, inject, options, machine or host.look(workspace.path))
+    return Site(workspace.path, inject, options, host.look(workspace.path))

@@ -240,7 +240,7 @@ class Zygote:
         return self.child.poll() is None
 
     def _ended(self, pid: int) -> bool:
-        return bool(self._ask(look=pid).get("ended"))
+        return self._ask(look=pid).get("status") is not None
 
     def _last_line(self) -> str:
         return self.child.tail(1).strip() or "it said nothing"
