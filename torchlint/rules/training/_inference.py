@@ -9,11 +9,12 @@ from functools import partial
 import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.text import in_main_guard
+from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
@@ -195,6 +196,27 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
 
 def _calls_without_graph(method: str, text: str) -> bool:
     return f".{method}(" in text and _GRAPHLESS.search(text) is not None
+
+
+@question(
+    yes="an optimizer steps there, and only the call itself can have run the backward pass",
+    no="no optimizer steps there, or the backward pass is in view",
+)
+def may_run_backward(module: Module, node: cst.Call) -> bool:
+    """Say whether a call of something unknown may back-propagate itself: the function around it
+    makes an optimizer's step, and nothing else that it does leaves gradients for that."""
+    home = module.function(node) or module.root
+    calls = list(module.within(home, cst.Call))
+    steps = [each for each in calls if is_step(module, each)]
+    if not steps or any(not _of_optimizer(each) for each in steps) or callees_of(module, node):
+        return False
+    return not any(
+        differentiates(module, callee) for each in calls for callee in callees_of(module, each)
+    )
+
+
+def _of_optimizer(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "step"
 
 
 @question(yes="the function says volatile=True", no="the function does not say volatile=True")

@@ -113,6 +113,7 @@ from torchlint.rules.training._inference import (
     evaluates_by_name,
     foreign,
     matters,
+    may_run_backward,
     only_evaluated,
     still_by_project,
     switched_off_elsewhere,
@@ -281,6 +282,8 @@ def _unused(module: Module, node: cst.Call) -> bool:
     if frozen or still_by_project(module, model) or called_by_framework(module, node):
         return False
     if callers_decide(module, node) or switched_off_elsewhere(module, node):
+        return False
+    if may_run_backward(module, node):
         return False
     kept = keeps_what_it_computes(module, model)
     return not (kept or volatile(module, node) or foreign(module, model))

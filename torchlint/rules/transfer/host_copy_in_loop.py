@@ -148,6 +148,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
@@ -219,6 +220,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     leaves = not number and _leaves_torch(module, whole)
     if for_environment(module, whole) or once_per_episode(module, node):
         return
+    if _moved_for_good(module, whole, copy.tensor):
+        return
     if leaves and _once_per_run(module, node, copy):
         return
     by_parts = parts_of(module, copy.tensor, node) is not None
@@ -241,6 +244,25 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         message=_message(graph, by_parts, forced) or (None if _looped(module, node) else NO_LOOP),
         cause=wait_for(module, copy.tensor),
     )
+
+
+@question(
+    yes="the copy takes the place of what was copied, so that later steps have nothing to copy",
+    no="what is copied stays on the device, or comes back to it in every step",
+)
+def _moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpression) -> bool:
+    """Say whether an attribute is assigned the copy of itself, and nothing else where steps are
+    made."""
+    while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
+        tensor = tensor.func.value  # ``self.rows.detach()``
+    match module.parent(whole):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as target)]):
+            return target.deep_equals(tensor) and all(
+                (isinstance(value, cst.Call) and host_copy(module, value) is not None)
+                or not heat_of(module, value).hot
+                for value in assigned_to(module, target)
+            )
+    return False
 
 
 def _elements(module: Module, copy: HostRead) -> bool:

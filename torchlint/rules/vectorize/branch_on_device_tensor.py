@@ -122,6 +122,7 @@ from torchlint.semantic.values.place import on_device, perhaps_on_device
 
 _FINITE = tuple(ops.having("finite"))
 _COMPARES = ("torch.equal", "torch.allclose")
+_ELEMENTS = ("number", "bool", "tensor")
 _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
 _TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
 _STOPS = (cst.Raise, cst.Break, cst.Return)
@@ -279,8 +280,8 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
             left=item,
             comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)],
         ):
-            # A tensor holds no string: what is asked for one is a dict or a named tuple.
-            return inferred(module, item).kind != "str" and bool(on_device(module, holder))
+            # A tensor holds numbers: what is asked for a string is a dict or a named tuple.
+            return inferred(module, item).kind in _ELEMENTS and bool(on_device(module, holder))
         case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
             # An item of a batch or of a model's output may as well be a number or a string.
             sides = [inferred(module, side) for side in (left, right)]

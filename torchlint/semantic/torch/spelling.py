@@ -47,9 +47,9 @@ MODEL = Spelling(
     # ``unwrap_model(m)`` does.
     r"(name|path|dir|file|type|cfg|config|args?|kwargs|params?|id|ids|key|size|dim|dict|url|list|class|cls|version|fn|"
     r"func|step|input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred"
-    r"|preds|info|spec|s)$|"
+    r"|preds|info|spec|s|grads?|gradients?)$|"
     r"^_*(?-i:is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|"
-    r"log|print|plot|quantize|freeze|update|register)_",
+    r"log|print|plot|quantize|freeze|update|register|compute|calc|calculate|reset|sync)_",
     any_case=False,
 )
 CLASS = Spelling(
