@@ -222,9 +222,9 @@ class Expressions(Parts):
         were, and are now."""
         changed: Narrowed = {}
         recorded, self.recorded = self.recorded, {}  # The test was evaluated before.
-        for node in no_tensors(self.values.names, test, outcome):
+        for node, other in no_tensors(self.values.names, test, outcome):
             text, value = dotted_text(node), self.eval(node)
-            left = without_tensor(value, self.element(value))
+            left = without_tensor(value, self.element(value), other)
             if text is not None and left is not value:
                 changed[text] = self.env.get(text), left
                 self.env[text] = left
