@@ -11,7 +11,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
 from torchlint.semantic.torch import dtypes, libraries
 from torchlint.semantic.values import plain
-from torchlint.semantic.values.narrowing import no_tensors, without_tensor
+from torchlint.semantic.values.narrowing import narrowed, told
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.tensor_types import device_flag, tensor_type
 from torchlint.semantic.values.value import (
@@ -218,13 +218,13 @@ class Expressions(Parts):
         return join(body, orelse)
 
     def narrow(self, test: cst.BaseExpression, outcome: bool) -> Narrowed:
-        """Take for no tensors what is none where a test of types has an outcome; return what they
-        were, and are now."""
+        """Take for what a test of types or of devices says what it speaks of; return what that was,
+        and is now."""
         changed: Narrowed = {}
         recorded, self.recorded = self.recorded, {}  # The test was evaluated before.
-        for node, other in no_tensors(self.values.names, test, outcome):
+        for node, what in told(self.values.names, test, outcome):
             text, value = dotted_text(node), self.eval(node)
-            left = without_tensor(value, self.element(value), other)
+            left = narrowed(value, self.element(value), what)
             if text is not None and left is not value:
                 changed[text] = self.env.get(text), left
                 self.env[text] = left

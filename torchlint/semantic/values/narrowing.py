@@ -1,15 +1,16 @@
-"""What a test of a type says: ``isinstance(x, torch.Tensor)``, ``torch.is_tensor(x)``, and
-``isinstance(x, Other)``."""
+"""What a test of a type or of a device says: ``isinstance(x, torch.Tensor)``,
+``torch.is_tensor(x)``, ``isinstance(x, Other)``, ``x.is_cuda``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import Enum
 
 import libcst as cst
 
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.values.value import NUMBER, Value
+from torchlint.semantic.values.value import CPU, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
 _HOLDERS = re.compile(
@@ -19,28 +20,66 @@ _HOLDERS = re.compile(
 """Classes whose objects are tensors, or hold some and are moved as a tensor is."""
 
 
-def no_tensors(
+_COMPILED = ("torch.jit.is_scripting", "torch.jit.is_tracing")
+"""What holds in no program that runs as Python."""
+
+
+class Told(Enum):
+    """What a test says of an expression."""
+
+    NO_TENSOR = "no tensor; it may hold some"
+    OTHER = "an object of another class, which is not moved as a tensor is"
+    ON_HOST = "a tensor on the CPU"
+
+
+def told(
     names: Names, test: cst.BaseExpression, outcome: bool
-) -> Iterator[tuple[cst.CSTNode, bool]]:
-    """Yield the expressions that are certainly no tensors where a test has an outcome, and whether
-    they are known to be objects of another class, which are not moved as tensors are."""
+) -> Iterator[tuple[cst.BaseExpression, Told]]:
+    """Yield the expressions of which a test says something where it has an outcome."""
     match test:
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            yield from no_tensors(names, inner, not outcome)
+            yield from told(names, inner, not outcome)
         case cst.BooleanOperation(left=left, operator=operator, right=right):
             if isinstance(operator, cst.And) is outcome:
-                yield from no_tensors(names, left, outcome)
-                yield from no_tensors(names, right, outcome)
+                yield from told(names, left, outcome)
+                yield from told(names, right, outcome)
+            elif isinstance(left, cst.Call) and outcome and names.name(left.func) in _COMPILED:
+                yield from told(names, right, outcome)
         case cst.Call(func=func, args=[cst.Arg(value=asked)]) if not outcome:
             if names.name(func) == "torch.is_tensor":
-                yield asked, False
+                yield asked, Told.NO_TENSOR
         case cst.Call(func=func, args=[cst.Arg(value=asked), cst.Arg(value=kinds)]):
             if names.name(func) != "builtins.isinstance":
                 return
             if outcome and all(_is_other(names, each) for each in _classes(kinds)):
-                yield asked, True
+                yield asked, Told.OTHER
             elif not outcome and any(names.name(each) == _TENSOR for each in _classes(kinds)):
-                yield asked, False
+                yield asked, Told.NO_TENSOR
+        case cst.Attribute() | cst.Comparison():
+            yield from _of_device(test, outcome)
+
+
+def _of_device(
+    test: cst.Attribute | cst.Comparison, outcome: bool
+) -> Iterator[tuple[cst.BaseExpression, Told]]:
+    match test:
+        case cst.Attribute(value=asked, attr=cst.Name("is_cuda" | "is_cpu" as device)):
+            if outcome is (device == "is_cpu"):
+                yield asked, Told.ON_HOST
+        case cst.Comparison(
+            left=cst.Attribute(
+                value=cst.Attribute(value=asked, attr=cst.Name("device")), attr=cst.Name("type")
+            ),
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.Equal() | cst.NotEqual() as operator,
+                    comparator=cst.SimpleString(value=text),
+                )
+            ],
+        ):
+            same = isinstance(operator, cst.Equal) is outcome
+            if text[1:-1] == ("cpu" if same else "cuda"):
+                yield asked, Told.ON_HOST
 
 
 def _classes(kinds: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -61,12 +100,14 @@ def _is_other(names: Names, kind: cst.BaseExpression) -> bool:
     return name is not None and _HOLDERS.search(name) is None
 
 
-def without_tensor(value: Value, element: Value, other: bool) -> Value:
-    """Return what is left of a value, which may hold `element`, where it is no tensor itself;
-    `other` says that it is an object of another class."""
+def narrowed(value: Value, element: Value, what: Told) -> Value:
+    """Return what is left of a value, which may hold `element`, where a test says something of
+    it."""
+    if what is Told.ON_HOST:
+        return value.but(device=CPU) if value.tensor else value
     if value.kind == "accumulated":
         return NUMBER
-    if other and (value.tensor or value.kind in ("batch", "?")):
+    if what is Told.OTHER and (value.tensor or value.kind in ("batch", "?")):
         return Value("object")
     if not value.tensor:
         return value
