@@ -33,6 +33,16 @@ dependencies:
 """
 POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pytorch"}\n'
 
+LINKED = """\
+Name: x
+Requires-Dist: torch
+
+Needs:
+- [PyTorch](https://pytorch.org/)>=1.11.0
+- [Torchvision](https://pytorch.org/vision)>=0.12.0
+- [PyTorch Lightning](https://lightning.ai)>=1.0
+"""
+
 
 @pytest.mark.parametrize(
     ("name", "text", "bound"),
@@ -63,6 +73,9 @@ POETRY = '[tool.poetry.dependencies]\ntorch = {version = "^1.13", source = "pyto
         ("PKG-INFO", "Name: x\nRequires-Dist: torch!=1.8,>=1.13.1\n\ntorch>=1.2\n", (1, 13)),
         ("PKG-INFO", "Name: torch-x\nSummary: torch>=1.2\n\nRequires-Dist: torch>=1.2\n", None),
         ("x-1.0.dist-info/METADATA", "Name: x\nRequires-Dist: torch (>=1.7.0)\n", (1, 7)),
+        ("PKG-INFO", LINKED, (1, 11)),
+        ("PKG-INFO", "Name: x\nRequires-Dist: torch\n\nTested with PyTorch >= 2.1.\n", None),
+        ("PKG-INFO", "Name: x\n\n* PyTorch version >= 1.12\n* torchvision>=0.9\n", (1, 12)),
         ("x.egg-info/PKG-INFO", "Name: x\nRequires-Dist: torch>=2.2\n", (2, 2)),
         ("x.egg-info/requires.txt", "numpy\n\n[train]\ntorch>=2.2\n", (2, 2)),
         ("x.egg-info/top_level.txt", "torch>=2.2\n", None),

@@ -47,6 +47,11 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _HASH = re.compile(r"\s--\w.*$")
 _CONDA = re.compile(r"-\s*[\"']?(?:[\w./-]+::)?(py)?torch\s*([<>=!~][^\"'\s#]*)")
 _POETRY = re.compile(r"\^\s*(?=\d)|~\s*(?=\d)")
+_SAID = re.compile(
+    r"^\s*[-*]?\s*\[?(?:py)?torch\]?(?:\([^)\s]*\))?\s*(?:version\s*)?(?:>=|≥)\s*(\d+\.\d+)",
+    re.IGNORECASE,
+)
+"""A line of a description: ``- [PyTorch](https://pytorch.org/)>=1.11.0``."""
 _KEY = re.compile(r"^\s*install_requires\s*[=:]")
 
 
@@ -199,12 +204,15 @@ def _of_setup_cfg(text: str) -> Iterator[str]:
 
 def _of_metadata(text: str) -> Iterator[str]:
     """Yield the requirements in the metadata of an unpacked distribution, whose headers end at the
-    first empty line (core metadata, packaging.python.org)."""
-    for line in text.splitlines():
-        if not line:
-            return
-        if line.startswith("Requires-Dist:"):
-            yield line.partition(":")[2].strip()
+    first empty line (core metadata, packaging.python.org), or else the torch that a line of its
+    description asks for."""
+    headers, _, description = text.replace("\r\n", "\n").partition("\n\n")
+    lines = [line for line in headers.splitlines() if line.startswith("Requires-Dist:")]
+    required = [line.partition(":")[2].strip() for line in lines]
+    yield from required
+    if lowest_torch(required) is None:
+        said = map(_SAID.match, description.splitlines())
+        yield from (f"torch>={found[1]}" for found in said if found)
 
 
 def _of_environment(text: str) -> Iterator[str]:

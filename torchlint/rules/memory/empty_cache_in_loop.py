@@ -91,6 +91,8 @@ _CALLS = ops.dotted("empties") | {
     "accelerate.utils.clear_device_cache",
     "accelerate.utils.memory.clear_device_cache",
 }
+_OFTEN = 3
+"""Calls in one function that are no accident."""
 _NOTE = (
     "The peak of reserved memory can rise; where memory is short, call it every N steps instead."
 )
@@ -129,4 +131,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if frees_on_purpose(module, node):
             yield Hit(node, words, severity=Severity.INFO)
         else:
-            yield Hit(node, words, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
+            safety = Safety.SUGGESTION if _budgeted(module, node) else Safety.UNSAFE
+            yield Hit(node, words, fix=deletion(module, node, safety, _NOTE))
+
+
+def _budgeted(module: Module, node: cst.Call) -> bool:
+    """Say whether a function gives memory back time and again, as one that lives at its limit
+    does."""
+    function = module.function(node)
+    calls = module.within(function.body, cst.Call) if function is not None else ()
+    return sum(module.name(call.func) in _CALLS for call in calls) >= _OFTEN

@@ -572,7 +572,8 @@ _ONCE = "A division by zero gives inf or nan instead of an error."
 def read_once(module: Module, read: HostRead) -> Deferred | None:
     """Return the fix by which arithmetic with several reads, ``float(a) / (float(b) + 1e-6)``, is
     done on the device in float64, as Python does it, and its result is read; None where the result
-    may be no fraction, or a part of it may be a tensor already."""
+    may be no fraction, a part of it may be a tensor already, or the statement waits elsewhere all
+    the same."""
     whole = read.node
     while isinstance(above := module.parent(whole), cst.BinaryOperation) and isinstance(
         above.operator, _LINEAR
@@ -580,6 +581,9 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
         whole = above
     reads: list[HostRead] = []
     if not isinstance(whole, cst.BinaryOperation) or may_be_mps(module):
+        return None
+    beside = module.within(module.small_statement(whole), cst.Call)
+    if any(scalar_reads(module, each) for each in beside if not module.is_within(each, whole)):
         return None
     leaves = list(_leaves(whole))
     for leaf in leaves:

@@ -41,7 +41,9 @@ def parts_of(
         return None
     turns = {name.value for name in module.within(loop.target, cst.Name)}
     chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
-    if not chosen or not chosen <= turns or writes_of(module, loop.body, part.value.value):
+    if not chosen or not chosen <= turns or part.value.value in turns:
+        return None  # What the loop binds itself is another tensor in each turn.
+    if writes_of(module, loop.body, part.value.value):
         return None
     return (loop, part.value) if _only_seen_otherwise(module, tensor) else None
 

@@ -346,6 +346,12 @@ def _takes_all(part: cst.BaseSlice) -> bool:
     )
 
 
+def _refuses(text: str) -> bool:
+    """Say whether a file uses a class of torch whose ``.to()`` takes no ``non_blocking``
+    (``torch.nn.attention.flex_attention``, torch 2.13)."""
+    return "BlockMask" in text
+
+
 def _speaks_of_a_loader(text: str) -> bool:
     return "oader" in text
 
@@ -430,8 +436,9 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         return None
     whys = _whys(module, transfer)
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
-    if whys is None or _may_be_host(module, transfer):
-        note = _NOTES["object" if whys is None else "host"]
+    refused = whys is not None and "object" in whys and said_somewhere(module, _refuses)
+    if whys is None or refused or _may_be_host(module, transfer):
+        note = _NOTES["object" if whys is None or refused else "host"]
         return Fix((edit,), Safety.SUGGESTION, _TITLE, note)
     edits: list[NodeEdit] = [edit]
     alike = True

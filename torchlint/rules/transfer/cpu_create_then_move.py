@@ -253,20 +253,23 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             little = before_many_runs(module, node) or waits_next(module, node)
             severity = None if heat.hot and little is None else Severity.INFO
             message = _OLD if is_sized_type(module, made[0]) else None
-            fix = _fix(module, transfer, made[0]) or _placed(module, made[0])
+            fix = _fix(module, transfer, made[0])
+            if fix is None:
+                fix, words["dev"] = _placed(module, made[0]), _named(module, made[0], device)
             yield Hit(node, words, fix, severity, message=message)
         return
     hot = [factory for factory in made if heat_of(module, factory).hot]
     if heat.hot and not hot:
         yield Hit(node, words, message=_HOIST)
     elif heat.hot:
+        words["dev"] = _named(module, made[0], device)
         yield Hit(node, words, severity=Severity.INFO, message=_COPIES)
         for factory in hot:
             message = _OLD if is_sized_type(module, factory) else None
             here = module.function(factory) is module.function(node)
             words = {
                 "factory": module.shown(factory.func),
-                "dev": device if here else "…",
+                "dev": _named(module, factory, device if here else "…"),
                 "maker": _maker(module, factory)[0],
             }
             yield Hit(factory, words, _placed(module, factory), message=message)
@@ -319,6 +322,12 @@ def _device(module: Module, transfer: Transfer) -> str:
     if transfer.target is None or _by_type(transfer):
         return '"cuda"'
     return module.shown(transfer.target) + (".device" if transfer.like else "")
+
+
+def _named(module: Module, factory: cst.Call, device: str) -> str:
+    """Return the device that a repair makes a tensor on; `device` where there is none."""
+    placement = placement_of(module, factory)
+    return module.shown(placement.device) if placement is not None else device
 
 
 def _by_type(transfer: Transfer) -> bool:

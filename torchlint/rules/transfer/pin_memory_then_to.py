@@ -81,6 +81,7 @@ train(optimizer)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -92,6 +93,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
 
+_PINS = re.compile(r"(^|_)pin(ned|s)?(_|$)")
 _STREAMS = ops.dotted("on-stream")
 _FAILS = (
     "A `pin_memory` of the object's own is no longer called, and without a GPU another "
@@ -142,13 +144,13 @@ def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
 
 
 def _beside(module: Module, node: cst.Call) -> bool:
-    """Say whether another thread or stream does the work."""
+    """Say whether another thread or stream does the work, or a function that exists to pin."""
     if any(module.name(call.func) in _STREAMS for call in contexts_around(module, node)):
         return True
     function = module.function(node)
     if function is None:
         return False
-    return any(
+    return _PINS.search(function.name.value) is not None or any(
         function.name.value in module.names_in(arg.value)
         for call in module.nodes(cst.Call)
         for arg in getattr(call, "args")  # noqa: B009

@@ -199,6 +199,10 @@ def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:
     refused = isinstance(above, cst.UnaryOperation) and isinstance(above.operator, cst.Not)
     place = above if refused else test
     sign = "is" if refused else "is not"
+    match above:
+        case cst.IfExp(body=cst.Name(value=given), orelse=cst.Name("None")) if given == test.value:
+            edits = (Replace(above, test.with_changes(lpar=above.lpar, rpar=above.rpar)),)
+            return Fix(edits, Safety.UNSAFE, "Pass it on as it was given", _GIVEN)
     assert isinstance(place, cst.BaseExpression)
     new = cst.parse_expression(f"{test.value} {sign} None")
     edits = (Replace(place, new.with_changes(lpar=place.lpar, rpar=place.rpar)),)

@@ -24,6 +24,8 @@ _FREES = ops.dotted("empties") | {"gc.collect"}
 _MEMORY = re.compile(
     r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE
 )
+_PEAKS = frozenset(("torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"))
+_SHORT = re.compile(r"OutOfMemoryError$")
 _CLEARS = re.compile(
     r"(^|_)(clear|clean|free|release|empty|flush|purge|reclaim)(_?up)?(_\w+)?_?"
     r"(v?ram|mem|memory|cache|caches|gpu|cuda|device|garbage)(_|$)"
@@ -56,19 +58,33 @@ def offloads(module: Module, copy: cst.Call) -> bool:
 
 
 @question(
-    yes="a setting about memory asks for it, or tensors around it go to the host and come back",
-    no="no setting about memory asks for it, and nothing around it goes to the host and comes back",
+    yes="memory is the point there: a setting asks for it, it is measured, or saved by offloads",
+    no="no setting about memory asks for it, and nothing around it measures memory or offloads",
 )
 def frees_for_offload(module: Module, call: cst.Call) -> bool:
     """Say whether a call that gives memory back is asked for by a setting about memory, or
-    stands in a function that offloads, or that exists to free memory."""
+    stands in a function that offloads, that measures how much memory is needed, or that exists to
+    free memory."""
     function = module.function(call)
     if _named_so(module, call) or (function and _CLEARS.search(function.name.value)):
         return True
     if function is None:
         return False
+    if _measures(module, function):
+        return True
     copies = (each for each in module.within(function.body, cst.Call) if host_copy(module, each))
     return any(offloads(module, each) for each in copies)
+
+
+def _measures(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether a function tries how much memory is enough: it begins to measure the peak anew,
+    or goes on where memory ran out."""
+    return any(
+        module.name(call.func) in _PEAKS for call in module.within(function.body, cst.Call)
+    ) or any(
+        handler.type is not None and _SHORT.search(dotted_text(handler.type) or "") is not None
+        for handler in module.within(function.body, cst.ExceptHandler)
+    )
 
 
 @question(yes="a comment there speaks of memory", no="no comment there speaks of memory")
