@@ -223,7 +223,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         yield Hit(
             read.node,
-            {"expr": module.shown(read.node)},
+            {"expr": module.shown(read.tensor if read.how == "slice" else read.node)},
             fix=shown_if_in_vain(module, read.node, read.tensor, fix),
             severity=Severity.INFO if spared or message or read_as_one(module, read) else None,
             message=message,
@@ -245,7 +245,7 @@ def _needed(module: Module, read: HostRead) -> str | None:
     """Return what to say of a number that Python needs in this very step, None for another."""
     if decides(module, read.node):
         return DECIDED
-    return SIZED if sizes(module, read.node) else None
+    return SIZED if read.how == "slice" or sizes(module, read.node) else None
 
 
 def _decides(module: Module, node: cst.CSTNode) -> bool:
