@@ -52,3 +52,31 @@ def test_no_loop_is_named_where_none_is_in_sight() -> None:
     said = {each.code: each.message for each in check(STEP, codes=codes).findings}
     assert "copy what many steps gave at once" in said["TL113"]
     assert "in every step" in said["TL701"]
+
+
+PLACED = """
+import torch
+
+net = torch.nn.Linear(4, 4).cuda()
+
+
+def training_step(x):
+    out = net(x.cuda())
+    mask = torch.zeros(out.size())
+    if out.is_cuda:
+        mask = mask.cuda()
+    longest = out.argmax(1).max()
+    (out * mask)[:, :longest].mean().backward()
+"""
+
+
+def test_the_device_of_the_repair_is_the_one_that_is_named() -> None:
+    found = check(PLACED, codes=frozenset({"TL102"})).findings
+    assert {"device=out.device" in each.message for each in found} == {True}
+    assert not any("cuda" in each.message for each in found)
+
+
+def test_a_number_that_cuts_a_tensor_is_named() -> None:
+    found = check(PLACED, codes=frozenset({"TL101"})).findings
+    assert [each.message.partition(" waits")[0] for each in found] == ["`longest`"]
+    assert [each.severity.value for each in found] == ["info"]
