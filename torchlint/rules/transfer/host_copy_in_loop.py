@@ -160,6 +160,8 @@ from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
+_NUMBERS = ("builtins.float", "builtins.int", "builtins.bool")
+
 rule = Rule(
     __name__,
     __doc__,
@@ -313,15 +315,16 @@ def _chain(module: Module, node: cst.CSTNode) -> cst.CSTNode:
 
 def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether other code than torch's works with the copy, an array or a list, at once: it is
-    not collected."""
+    not collected, nor made one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     collected = isinstance(outer, cst.Call) and module.source_of(outer.func).endswith(
         ("append", "extend")
     )
+    number = isinstance(outer, cst.Call) and module.name(outer.func) in _NUMBERS
     return (
         inferred(module, whole).kind in ("ndarray", "list")
-        and not collected
+        and not (collected or number)
         and not isinstance(above, cst.AugAssign)
     )
 
