@@ -582,7 +582,7 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     reads: list[HostRead] = []
     if not isinstance(whole, cst.BinaryOperation) or may_be_mps(module):
         return None
-    beside = module.within(module.small_statement(whole), cst.Call)
+    beside = module.within(module.small_statement(whole) or whole, cst.Call)
     if any(scalar_reads(module, each) for each in beside if not module.is_within(each, whole)):
         return None
     leaves = list(_leaves(whole))
