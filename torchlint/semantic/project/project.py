@@ -493,30 +493,34 @@ class Project:
 
     def flag(self, target: Definition, flag: Flag) -> tuple[bool, ...]:
         """Return of each call of a function in other files whether it gives a flag the truth that
-        is asked about only now and then."""
+        is asked about only now and then, up to the first that does not."""
         key = (target, flag)
         return self._noted(self._flags, key, lambda view: view._flag_given(key))
 
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
         for seldom, further in self._flag_calls(*key):
-            yield seldom and self._are_seldom(further, key)
+            found = seldom and self._are_seldom(further, key)
+            yield found
+            if not found:
+                return
 
     def _flag_calls(
         self, target: Definition, flag: Flag
     ) -> Iterator[tuple[bool, tuple[FlagOf, ...]]]:
         """Yield of each call in other files whether it gives the flag only now and then, and the
-        flags of other functions on which that rests."""
+        flags of other functions on which that rests; of too many files one that does not."""
         where = ("", flag.name) if flag.by_object else (flag.function, "")
         found: tuple[str, ...] = self.ask(("flag", target.path, *where))
-        for path in found[:_CALLERS]:
+        if len(found) > _CALLERS:
+            yield False, ()
+            return
+        for path in found:
             module = self.module(path)
             for seldom, rests_on in flag_given(module, flag) if module is not None else ():
                 yield (
                     seldom,
                     tuple((Definition(path, name, MEMBER), each) for name, each in rests_on),
                 )
-        if len(found) > _CALLERS:
-            yield False, ()
 
     def _are_seldom(self, flags: tuple[FlagOf, ...], seen: FlagOf) -> bool:
         """Say whether flags, and those that they rest on over any number of files, are given now
