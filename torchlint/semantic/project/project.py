@@ -144,6 +144,7 @@ class Project:
         self._calls: dict[str, Calls] = {}
         self._given: dict[Definition, tuple[tuple[Given, ...], Trail]] = {}
         self._flags: dict[FlagOf, tuple[tuple[bool, ...], Trail]] = {}
+        self._seldom: dict[FlagOf, tuple[bool, Trail]] = {}
         self._called: dict[Definition, tuple[tuple[CallSite, ...], Trail]] = {}
         self._ways: dict[Definition, list[Step]] = {}
         self._frequent: dict[Step, bool] = {}
@@ -498,11 +499,15 @@ class Project:
         return self._noted(self._flags, key, lambda view: view._flag_given(key))
 
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
+        visited = {key}
         for seldom, further in self._flag_calls(*key):
-            found = seldom and self._are_seldom(further, key)
+            found = seldom and self._are_seldom(further, visited)
             yield found
             if not found:
+                self._seldom[key] = False, self._trail
                 return
+        # What one of them rests on is among them.
+        self._seldom.update(dict.fromkeys(visited - {key}, (True, self._trail)))
 
     def _flag_calls(
         self, target: Definition, flag: Flag
@@ -515,28 +520,39 @@ class Project:
             yield False, ()
             return
         for path in found:
-            module = self.module(path)
-            for seldom, rests_on in flag_given(module, flag) if module is not None else ():
+            key = (flag_given, path, flag)
+            if not self.knows(key, path):
+                module = self.module(path)
+                self.answers[key] = flag_given(module, flag) if module is not None else ()
+            for seldom, rests_on in self.answers[key]:
                 yield (
                     seldom,
                     tuple((Definition(path, name, MEMBER), each) for name, each in rests_on),
                 )
 
-    def _are_seldom(self, flags: tuple[FlagOf, ...], seen: FlagOf) -> bool:
+    def _are_seldom(self, flags: tuple[FlagOf, ...], visited: set[FlagOf]) -> bool:
         """Say whether flags, and those that they rest on over any number of files, are given now
-        and then only: each is looked at once."""
-        visited, todo = {seen}, [each for each in flags if each != seen]
+        and then only: each is looked at once, and those in `visited` are elsewhere."""
+        todo = [each for each in flags if each not in visited]
         visited.update(todo)
         while todo:
-            target, flag = todo.pop()
-            calls = False
-            for seldom, further in self._flag_calls(target, flag):
-                if not seldom:
+            key = todo.pop()
+            if key not in self._seldom:
+                calls = False
+                for seldom, further in self._flag_calls(*key):
+                    calls = True
+                    if not seldom:
+                        self._seldom[key] = False, self._trail
+                        return False
+                    fresh = [each for each in further if each not in visited]
+                    visited.update(fresh)
+                    todo += fresh
+                if not calls and key[1].default is None:
                     return False
-                calls = True
-                todo += [each for each in further if each not in visited]
-                visited.update(further)
-            if not calls and flag.default is None:
+                continue
+            known, trail = self._seldom[key]
+            self._trail.add(trail)
+            if not known:
                 return False
         return True
 
