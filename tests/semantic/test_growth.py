@@ -14,6 +14,7 @@ import pytest
 from tests.checking import job
 from tests.semantic.test_project import analysed, probe, write
 from torchlint.run.projects import forget, outside_of
+from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.project import programs
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.time.heat import Grade, heat_of
@@ -114,3 +115,24 @@ def test_star_imports_of_all_by_all_are_followed_once(
     assert isinstance(call, cst.Call)
     assert module.name(call.func) == ("torch.zeros" if bound else None)
     assert calls
+
+
+@pytest.mark.parametrize(
+    ("callers", "given", "read"),
+    [(3, "True", 1), (3, "False", 3), (17, "True", 0), (17, "False", 0)],
+)
+def test_a_flag_is_asked_of_callers_up_to_the_first_that_decides(
+    callers: int, given: str, read: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is read where they are more than one question is worth."""
+    files = {
+        f"caller{one:02}.py": f"from step import step\n\ndef run(x):\n    step(x, log={given})\n"
+        for one in range(callers)
+    }
+    files["step.py"] = "def step(x, log=False):\n    if log:\n        probe()\n"
+    module = analysed(tmp_path, files, "step.py")
+    calls = counted(monkeypatch, Project, "module")
+    found = module.outside.flag("step", Flag("step", "log", 1, default=False, needed=True))
+    assert found is not None
+    assert all(found) is (given == "False" and callers < 17)
+    assert calls.total() == read

@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -310,17 +311,28 @@ class Names:
         That is ``this = sys.modules[__name__]``, or ``from package import this`` in
         ``package/this.py``.
         """
-        if not isinstance(node, cst.Name):
+        if not isinstance(node, cst.Name) or node.value not in self._own:
             return False
         _, bindings = self.bindings(node.value, node)
-        if len(bindings) != 1:
-            return False
-        if bindings[0].kind == "import":
-            path = bindings[0].dotted.replace(".", "/")
+        return len(bindings) == 1 and self._is_own(bindings[0])
+
+    @cached_property
+    def _own(self) -> frozenset[str]:
+        """The names that somewhere in the file may be one for its own module."""
+        return frozenset(
+            name
+            for table in self.tables.values()
+            for name, bindings in table.items()
+            if any(map(self._is_own, bindings))
+        )
+
+    def _is_own(self, binding: Binding) -> bool:
+        if binding.kind == "import":
+            path = binding.dotted.replace(".", "/")
             return "/" in path and f"/{self.filename}".endswith(
                 (f"/{path}.py", f"/{path}/__init__.py")
             )
-        value = bindings[0].value
+        value = binding.value
         index = value.slice[0].slice if isinstance(value, cst.Subscript) else None
         return (
             isinstance(value, cst.Subscript)

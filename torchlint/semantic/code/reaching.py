@@ -29,6 +29,7 @@ class Reaching:
         self.names = names
         self.flow = flow
         self._memory: dict[cst.Name, Definitions] = {}
+        self._reads: dict[tuple[cst.CSTNode, str], list[cst.Name]] = {}
         self._parameters: dict[cst.CSTNode, frozenset[str]] | None = None
 
     def definitions(self, read: cst.Name) -> list[cst.CSTNode]:
@@ -65,13 +66,14 @@ class Reaching:
         """Return the reads that may see what `definition` binds to `name`; the target of ``x += …``
         is one."""
         scope = self.names.scope(definition)
-        read = [
-            node
-            for node in self.flow.names_in(scope, name)
-            if not self.flow.is_write(node)
-            or isinstance(self.tree.parents.get(node), cst.AugAssign)
-        ]
-        told = self._told_by(definition)
+        if (scope, name) not in self._reads:
+            self._reads[scope, name] = [
+                node
+                for node in self.flow.names_in(scope, name)
+                if not self.flow.is_write(node)
+                or isinstance(self.tree.parents.get(node), cst.AugAssign)
+            ]
+        read, told = self._reads[scope, name], self._told_by(definition)
         return [node for node in read if any(each in told for each in self.definitions(node))]
 
     def _told_by(self, definition: cst.CSTNode) -> set[cst.CSTNode]:

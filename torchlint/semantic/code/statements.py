@@ -44,7 +44,6 @@ class Statements:
         self._root = root
         self._text = text
         self._given = python
-        self._index: LineIndex | None = None
 
     @cached_property
     def python(self) -> ast.Module | None:
@@ -88,12 +87,25 @@ class Statements:
         found = self._pairs.get(node)
         return found.lineno if found is not None else 0
 
+    def rows(self, first: cst.CSTNode, last: cst.CSTNode) -> str:
+        """Return the lines from those of blanks and comments above a small or compound statement to
+        the row on which another one ends; the whole text where that is not known."""
+        start, end = self._pairs.get(first), self._pairs.get(last)
+        if start is None or end is None or end.end_lineno is None:
+            return self._text
+        row = start.lineno
+        while row > 1 and self._lines.line(row - 1).strip()[:1] in ("", "#"):
+            row -= 1
+        return self._text[self._lines.starts[row - 1] : self._lines.line_end(end.end_lineno)]
+
+    @cached_property
+    def _lines(self) -> LineIndex:
+        return LineIndex(self._text)
+
     def _offset(self, row: int, column: int) -> int:
         """Return the offset in code points of CPython's position: a 1-based row and a column in
         UTF-8 bytes."""
-        if self._index is None:
-            self._index = LineIndex(self._text)
-        start = self._index.starts[row - 1]
+        start = self._lines.starts[row - 1]
         line = self._text[start : start + column]
         if line.isascii():
             return start + column

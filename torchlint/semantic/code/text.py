@@ -58,12 +58,25 @@ def in_main_guard(module: Module, node: cst.CSTNode) -> bool:
 def explained(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
     """Say whether a comment speaks of something where a statement stands: above or behind it, or at
     a ``with`` around it."""
-    comments: list[str] = []
     for each in (module.statement(node), *module.ancestors(node)):
         if isinstance(each, cst.FunctionDef):
             break
-        comments += _comments_at(each)
-    return any(map(pattern.search, comments))
+        if _commented(module, each, pattern):
+            return True
+    return False
+
+
+def _commented(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
+    """Say whether a comment above a simple statement or a ``with``, or behind its line, matches.
+
+    The comments of the tree cost that libcst reads the whole text: they are asked where the lines
+    match.
+    """
+    if not isinstance(node, (cst.SimpleStatementLine, cst.With)):
+        return False
+    lines = node.body if isinstance(node, cst.SimpleStatementLine) else (node,)
+    rows = module.statements.rows(lines[0], lines[-1])
+    return pattern.search(rows) is not None and any(map(pattern.search, _comments_at(node)))
 
 
 def _comments_at(node: cst.CSTNode) -> list[str]:
@@ -98,4 +111,4 @@ def reasoned(module: Module, node: cst.CSTNode) -> bool:
     named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))}) (is|was|has|\w+[^s]s)\b")
     home = module.function(node) or module.root
     lines = module.within(home, cst.SimpleStatementLine, cst.With)
-    return any(named.search(text) for line in lines for text in _comments_at(line))
+    return any(_commented(module, line, named) for line in lines)

@@ -275,8 +275,8 @@ class Outside:
 
     def flag(self, name: str | None, flag: Flag) -> tuple[bool, ...] | None:
         """Return of each call in another file that may be one of a function of this one whether it
-        gives a flag the truth that is asked about only now and then; None where that is not
-        asked for."""
+        gives a flag the truth that is asked about only now and then, up to the first that does not;
+        None where that is not asked for."""
         if name is None or self.project is None:
             return ()
         return self.project.flag(Definition(self.path, name, MEMBER), flag) if self.deep else None

@@ -144,6 +144,7 @@ class Project:
         self._calls: dict[str, Calls] = {}
         self._given: dict[Definition, tuple[tuple[Given, ...], Trail]] = {}
         self._flags: dict[FlagOf, tuple[tuple[bool, ...], Trail]] = {}
+        self._seldom: dict[FlagOf, tuple[bool, Trail]] = {}
         self._called: dict[Definition, tuple[tuple[CallSite, ...], Trail]] = {}
         self._ways: dict[Definition, list[Step]] = {}
         self._frequent: dict[Step, bool] = {}
@@ -493,46 +494,65 @@ class Project:
 
     def flag(self, target: Definition, flag: Flag) -> tuple[bool, ...]:
         """Return of each call of a function in other files whether it gives a flag the truth that
-        is asked about only now and then."""
+        is asked about only now and then, up to the first that does not."""
         key = (target, flag)
         return self._noted(self._flags, key, lambda view: view._flag_given(key))
 
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
+        visited = {key}
         for seldom, further in self._flag_calls(*key):
-            yield seldom and self._are_seldom(further, key)
+            found = seldom and self._are_seldom(further, visited)
+            yield found
+            if not found:
+                self._seldom[key] = False, self._trail
+                return
+        # What one of them rests on is among them.
+        self._seldom.update(dict.fromkeys(visited - {key}, (True, self._trail)))
 
     def _flag_calls(
         self, target: Definition, flag: Flag
     ) -> Iterator[tuple[bool, tuple[FlagOf, ...]]]:
         """Yield of each call in other files whether it gives the flag only now and then, and the
-        flags of other functions on which that rests."""
+        flags of other functions on which that rests; of too many files one that does not."""
         where = ("", flag.name) if flag.by_object else (flag.function, "")
         found: tuple[str, ...] = self.ask(("flag", target.path, *where))
-        for path in found[:_CALLERS]:
-            module = self.module(path)
-            for seldom, rests_on in flag_given(module, flag) if module is not None else ():
+        if len(found) > _CALLERS:
+            yield False, ()
+            return
+        for path in found:
+            key = (flag_given, path, flag)
+            if not self.knows(key, path):
+                module = self.module(path)
+                self.answers[key] = flag_given(module, flag) if module is not None else ()
+            for seldom, rests_on in self.answers[key]:
                 yield (
                     seldom,
                     tuple((Definition(path, name, MEMBER), each) for name, each in rests_on),
                 )
-        if len(found) > _CALLERS:
-            yield False, ()
 
-    def _are_seldom(self, flags: tuple[FlagOf, ...], seen: FlagOf) -> bool:
+    def _are_seldom(self, flags: tuple[FlagOf, ...], visited: set[FlagOf]) -> bool:
         """Say whether flags, and those that they rest on over any number of files, are given now
-        and then only: each is looked at once."""
-        visited, todo = {seen}, [each for each in flags if each != seen]
+        and then only: each is looked at once, and those in `visited` are elsewhere."""
+        todo = [each for each in flags if each not in visited]
         visited.update(todo)
         while todo:
-            target, flag = todo.pop()
-            calls = False
-            for seldom, further in self._flag_calls(target, flag):
-                if not seldom:
+            key = todo.pop()
+            if key not in self._seldom:
+                calls = False
+                for seldom, further in self._flag_calls(*key):
+                    calls = True
+                    if not seldom:
+                        self._seldom[key] = False, self._trail
+                        return False
+                    fresh = [each for each in further if each not in visited]
+                    visited.update(fresh)
+                    todo += fresh
+                if not calls and key[1].default is None:
                     return False
-                calls = True
-                todo += [each for each in further if each not in visited]
-                visited.update(further)
-            if not calls and flag.default is None:
+                continue
+            known, trail = self._seldom[key]
+            self._trail.add(trail)
+            if not known:
                 return False
         return True
 

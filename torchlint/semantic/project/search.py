@@ -40,27 +40,34 @@ class Search:
         self.listings: dict[str, str] = {}
         self._every: list[tuple[str, ...] | None] = []
         self._tops: dict[str, str] = {}
+        self._modules: dict[tuple[str, str], str | None] = {}
 
     def view(self, trail: Trail) -> Search:
         """Return this search for one who asks, with the same memory of the disk."""
         seen = copy.copy(self)
         seen.trail = trail
-        seen._tops = {}  # The way to what is remembered would not be noted.
+        # The way to what is remembered would not be noted.
+        seen._tops, seen._modules = {}, {}
         return seen
 
     def module(self, importer: str, dotted: str) -> str | None:
         """Return the file of the module `dotted` as the file `importer` names it; relative names
         start with dots."""
+        key = (os.path.dirname(importer), dotted)
+        if key not in self._modules:
+            self._modules[key] = self._found(*key)
+        return self._modules[key]
+
+    def _found(self, folder: str, dotted: str) -> str | None:
         if dotted.startswith("."):
             rest = dotted.lstrip(".")
-            folder = os.path.dirname(importer)
             for _ in range(len(dotted) - len(rest) - 1):
                 folder = os.path.dirname(folder)
             return self._below(folder, rest)
         if dotted.partition(".")[0] in _NEVER_OURS:
             return None
-        for folder in self._paths(importer):
-            found = self._below(folder, dotted)
+        for above in self._paths(folder):
+            found = self._below(above, dotted)
             if found is not None:
                 return found
         return None
@@ -104,8 +111,7 @@ class Search:
                 return candidate
         return None
 
-    def _paths(self, importer: str) -> tuple[str, ...]:
-        own = os.path.dirname(importer)
+    def _paths(self, own: str) -> tuple[str, ...]:
         above = self._top(own)
         folders = [above, self.root, os.path.join(self.root, "src")]
         # A script is started in one of the folders above, whether these are packages or not.

@@ -7,7 +7,7 @@ far as it asks for any.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import libcst as cst
 
@@ -49,19 +49,22 @@ class Step:
         self.met: list[Met] = []
         names: dict[str, None] = {}
         targets: dict[str, None] = {}
-        stack = [node]
+        stack: list[Any] = [node]
         while stack:
             at = stack.pop()
-            if isinstance(at, cst.Name):
+            kind = type(at)
+            if kind is cst.Name:
                 names[at.value] = None
-            elif isinstance(at, cst.Attribute):
-                stack.append(at.value)
-                text = dotted_text(at)
-                if text is not None:
+            elif kind is cst.Attribute:
+                text = dotted_text(at) or ""
+                if not text:
+                    stack.append(at.value)
+                while text:
                     names[text] = None
-            elif isinstance(at, cst.Arg):
+                    text = text.rpartition(".")[0]
+            elif kind is cst.Arg:
                 stack.append(at.value)
-            elif isinstance(at, cst.AssignTarget) and isinstance(at.target, cst.Name):
+            elif kind is cst.AssignTarget and type(at.target) is cst.Name:
                 targets[at.target.value] = None
             else:
                 stack += children(at)

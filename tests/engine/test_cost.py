@@ -1,0 +1,94 @@
+"""What a cold analysis costs, counted in calls of functions and not in seconds: for each line of
+some programs, and for a library of twice as many files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.checking import job
+from tests.semantic.test_project import write
+from torchlint.engine.job import Job
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
+
+CASES = Path(__file__).parents[2] / "fixtures" / "cases"
+MOST = {
+    "29_loops_over_elements/train.py": 4_700,
+    "29_what_an_interval_guards/train.py": 2_950,
+    "30_attention_by_hand/model.py": 2_100,
+    "30_loops_that_run_a_model/train.py": 2_800,
+}
+"""By program a quarter more than the calls for each line of it on 2026-11-27, CPython 3.11."""
+
+
+def cost(jobs: Iterable[Job]) -> int:
+    """Return how many functions are called to analyse files of one project that nobody has read
+    yet."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event.endswith("call")
+
+    forget()
+    for each in jobs:
+        sys.setprofile(note)
+        try:
+            analyse_job(each)
+        finally:
+            sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_line_costs_so_many_calls(name: str) -> None:
+    text = (CASES / name).read_text()
+    cost([job(text)])  # what is imported and remembered once
+    assert cost([job(f"# As a new text.\n{text}")]) / text.count("\n") < MOST[name]
+
+
+def library(files: int) -> dict[str, str]:
+    """Return files in a ring: each has a layer, which derives from the one of the file before it
+    four levels deep, calls the functions of the next four and hands them its flag."""
+    found = {}
+    for one in range(files):
+        others = [(one + by) % files for by in (1, 2, 3, 4)]
+        imports = "\n".join(f"from lib.part{each} import step{each}" for each in others)
+        calls = "\n".join(f"    step{each}(loss, x, log=log)" for each in others)
+        above = f"Layer{one - 1}" if one % 4 else "nn.Module"
+        base = f"from lib.part{one - 1} import Layer{one - 1}\n" if one % 4 else ""
+        found[f"lib/part{one}.py"] = (
+            f"import torch\nfrom torch import nn\n{imports}\n{base}\n\n"
+            f"class Layer{one}({above}):\n    def __init__(self, size{one}):\n"
+            f"        super().__init__()\n        self.linear{one} = nn.Linear(size{one}, 3)\n\n"
+            f"    def forward(self, x):\n        y = self.linear{one}(x)\n"
+            f"        return y * torch.ones(3).to(x.device)\n\n\n"
+            f"def step{one}(loss, x, log=False):\n    if log:\n        print(loss.item())\n"
+            f"{calls}\n"
+        )
+    found["lib/__init__.py"] = ""
+    found["train.py"] = (
+        "import torch\nfrom lib.part0 import Layer0, step0\n\n\n"
+        "def train(loader):\n    model = Layer0(3).cuda()\n"
+        "    optimizer = torch.optim.SGD(model.parameters())\n    for x in loader:\n"
+        "        loss = model(x.cuda()).sum()\n        optimizer.zero_grad()\n"
+        "        loss.backward()\n        optimizer.step()\n        step0(loss, x)\n"
+    )
+    return found
+
+
+def cost_of(folder: Path, files: Mapping[str, str]) -> int:
+    """Return what it costs to analyse all files of a project."""
+    write(folder, files)
+    return cost(job(text, name=name, root=str(folder)) for name, text in files.items())
+
+
+def test_twice_the_files_are_about_twice_the_work(tmp_path: Path) -> None:
+    cost_of(tmp_path / "before", library(5))  # what is imported and remembered once
+    some = cost_of(tmp_path / "some", library(10))
+    twice = cost_of(tmp_path / "twice", library(20))
+    assert twice / some < 2.3
