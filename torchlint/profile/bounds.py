@@ -259,10 +259,8 @@ class Effects:
         threads = columns.thread[calls]
         for thread in np.unique(columns.thread[rows]).tolist():
             of = rows[columns.thread[rows] == thread]
-            starts, ends = union(columns.ts[of], columns.end[of])
-            at = np.searchsorted(starts, columns.ts[calls], side="right") - 1
-            inside = (at >= 0) & (columns.ts[calls] < ends[np.maximum(at, 0)])
-            found |= inside & (threads == thread)
+            spans = union(columns.ts[of], columns.end[of])
+            found |= within(spans, columns.ts[calls]) & (threads == thread)
         return found
 
     def _started(self, calls: Mask) -> Mask:

@@ -13,7 +13,7 @@ from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.sites import Site
 from torchlint.trace.columns import COPY_CATS, NONE, PYTHON, Ints, Mask, Memory
-from torchlint.trace.intervals import Spans, union
+from torchlint.trace.intervals import Spans, union, within
 from torchlint.trace.marks import of_marks, recorded
 from torchlint.trace.nest import exclusive
 from torchlint.trace.threads import training
@@ -149,11 +149,8 @@ class Lines:
         """Return what each place, by its number in `each`, takes itself of the time of some events
         of the training thread; places that these events belong to are left out."""
         columns, places = self._columns, self._places
-        starts, ends = union(columns.ts[rows], columns.end[rows])
-        at = np.searchsorted(starts, columns.ts, side="right") - 1
-        inside = (at >= 0) & self._main & (places.at >= 0)
-        if len(ends):
-            inside &= columns.ts < ends[np.maximum(at, 0)]
+        spans = union(columns.ts[rows], columns.end[rows])
+        inside = within(spans, columns.ts) & self._main & (places.at >= 0)
         inside &= ~np.isin(self._of_row, self._of_row[rows])
         own = exclusive(columns, places.around)
         found = _summed(self._of_row[inside], own[inside], self._count)

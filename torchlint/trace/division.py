@@ -15,7 +15,7 @@ from torchlint.trace.launches import joined
 from torchlint.trace.loader import of_loaders
 from torchlint.trace.marks import of_marks
 from torchlint.trace.threads import together
-from torchlint.trace.typical import kind_of, odd, reasons
+from torchlint.trace.typical import by_kind, odd, reasons
 from torchlint.trace.window import step_marks
 
 LOADING, WAITING = "waiting for data", "waiting for the device"
@@ -72,13 +72,9 @@ class Division:
         return tuple(part for part in self.each if part.odd)
 
     @property
-    def kinds(self) -> dict[str, tuple[Part, ...]]:
+    def kinds(self) -> dict[str, list[Part]]:
         """Return these by their kind, as `kind_of` names it."""
-        found: dict[str, tuple[Part, ...]] = {}
-        for part in self.odd:
-            kind = kind_of(part.why)
-            found[kind] = (*found.get(kind, ()), part)
-        return found
+        return by_kind(self.odd)
 
     def spans(self, trace: Trace, parts: Sequence[Part]) -> Spans:
         """Return when some of the steps ran, each until the next one began; before the first and
@@ -139,7 +135,8 @@ def division(trace: Trace, waiting: Mask) -> Division | None:
         return None
     starts, ends = (np.array([mark[at] for mark in marks], dtype=np.int64) for at in (1, 2))
     device = trace.device()
-    hosts = _host(trace, _layers(trace, waiting), (starts, ends))
+    ours = np.isin(trace.columns.thread, together(trace))
+    hosts = _host(trace, ours, _layers(trace, ours, waiting), (starts, ends))
     works = _work(trace, starts, ends) if device.any() else [None] * len(marks)
     numbers = [mark[0] for mark in marks]
     why = reasons(trace, numbers, starts, ends)
@@ -155,9 +152,8 @@ def division(trace: Trace, waiting: Mask) -> Division | None:
     )
 
 
-def _layers(trace: Trace, waiting: Mask) -> Iterable[tuple[str, Mask]]:
-    """Yield what the host does, by name; each counts where none before it runs."""
-    ours = np.isin(trace.columns.thread, together(trace))
+def _layers(trace: Trace, ours: Mask, waiting: Mask) -> Iterable[tuple[str, Mask]]:
+    """Yield what some threads do, by name; each counts where none before it runs."""
     yield LOADING, ours & of_loaders(trace)
     if trace.device().any():
         yield WAITING, ours & waiting
@@ -166,13 +162,12 @@ def _layers(trace: Trace, waiting: Mask) -> Iterable[tuple[str, Mask]]:
 
 
 def _host(
-    trace: Trace, layers: Iterable[tuple[str, Mask]], steps: Spans
+    trace: Trace, ours: Mask, layers: Iterable[tuple[str, Mask]], steps: Spans
 ) -> list[tuple[dict[str, int], dict[str, int]]]:
     """Return for each step how much of it each layer covers that none before it does, and what none
-    does; and how many events begin there."""
+    does; and how many events of some threads begin there."""
     columns, (starts, ends) = trace.columns, steps
-    ours = np.isin(columns.thread, together(trace)) & ~trace.device()
-    begun = np.sort(columns.ts[ours])
+    begun = np.sort(columns.ts[ours & ~trace.device()])
     so_far = np.zeros(len(columns.ts), dtype=np.bool_)
     times: dict[str, Ints] = {}
     counts: dict[str, Ints] = {}

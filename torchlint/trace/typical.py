@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -29,6 +30,22 @@ _FEW = 4
 def kind_of(why: Sequence[str]) -> str:
     """Return the kind of a step that did what others did not; empty where nothing is known."""
     return next((kind for kind in KINDS if kind in why), "")
+
+
+class _Step(Protocol):
+    @property
+    def why(self) -> tuple[str, ...]: ...
+
+
+S = TypeVar("S", bound=_Step)
+
+
+def by_kind(steps: Iterable[S]) -> dict[str, list[S]]:
+    """Return steps by their kind, as `kind_of` names it."""
+    found: dict[str, list[S]] = {}
+    for step in steps:
+        found.setdefault(kind_of(step.why), []).append(step)
+    return found
 
 
 def odd(times: Sequence[int], waits: Sequence[int], why: Sequence[Sequence[str]]) -> list[bool]:

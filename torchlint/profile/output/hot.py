@@ -60,16 +60,19 @@ def _section(
         BOLD,
         color,
     )
-    cells = [hot_row(cost, whole, findings, content.texts) for cost in found[:top]]
-    shown = filled(cells)
-    yield from aligned([tuple(row[at] for at in shown) for row in (COSTS, *cells)])
+    yield from aligned(hot_table(found, whole, findings, content))
     if len(found) > top:
         yield f"and {len(found) - top} more"
 
 
-def filled(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the places in `COSTS` of what was measured in some row."""
-    return [at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0", "") for row in rows)]
+def hot_table(
+    found: Sequence[LineCost], whole: Whole, findings: Sequence[Finding], content: Content
+) -> list[tuple[str, ...]]:
+    """Return places as a table, its head first, of those of `COSTS` that were measured in some row;
+    arguments as of `hot_row`, but for what is shown."""
+    cells = [hot_row(cost, whole, findings, content.texts) for cost in found[: content.top]]
+    shown = [at for at in range(len(COSTS)) if any(row[at] not in (DASH, "0", "") for row in cells)]
+    return [tuple(row[at] for at in shown) for row in (COSTS, *cells)]
 
 
 def hot_row(

@@ -24,7 +24,7 @@ from torchlint.profile.output.findings import (
     saves,
     unbounded_proof,
 )
-from torchlint.profile.output.hot import COSTS, filled, hot_row
+from torchlint.profile.output.hot import hot_table
 from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import (
     beside,
@@ -260,13 +260,8 @@ def _places(content: Content) -> dict[str, Any]:
 
 
 def _table(content: Content, title: str, lines: Sequence[LineCost], whole: Whole) -> dict[str, Any]:
-    cells = [hot_row(cost, whole, content.findings, content.texts) for cost in lines[: content.top]]
-    kept = filled(cells)
-    return {
-        "title": f"{title}, of {recorded(whole)}",
-        "head": [COSTS[at] for at in kept],
-        "rows": [[row[at] for at in kept] for row in cells],
-    }
+    head, *cells = hot_table(lines, whole, content.findings, content)
+    return {"title": f"{title}, of {recorded(whole)}", "head": head, "rows": cells}
 
 
 def _timeline(step: Timeline | None) -> dict[str, Any]:

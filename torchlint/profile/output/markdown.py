@@ -22,7 +22,7 @@ from torchlint.profile.output.findings import (
     together,
     with_calls,
 )
-from torchlint.profile.output.hot import COSTS, filled, hot_row
+from torchlint.profile.output.hot import hot_table
 from torchlint.profile.output.sentences import headline
 from torchlint.profile.output.table import Row, beside, kind_words, recorded, rows
 from torchlint.profile.output.waiting import HEAD, wait_row
@@ -179,13 +179,15 @@ def _costly(content: Content) -> Iterator[str]:
 
 
 def _hot(content: Content, lines: Sequence[LineCost], whole: Whole) -> Iterator[str]:
-    found = [hot_row(cost, whole, content.findings, content.texts) for cost in lines[: content.top]]
-    shown = filled(found)
+    head, *found = hot_table(lines, whole, content.findings, content)
     cells = [
-        [_code(row[at]) if COSTS[at] == "statement" and row[at] else plain(row[at]) for at in shown]
+        [
+            _code(cell) if name == "statement" and cell else plain(cell)
+            for name, cell in zip(head, row, strict=True)
+        ]
         for row in found
     ]
-    yield from table([COSTS[at] for at in shown], cells)
+    yield from table(head, cells)
 
 
 def _figures(now: Iterable[Row], before: Iterable[Row] | None) -> Iterator[str]:

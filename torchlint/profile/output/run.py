@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchlint.base.finding import Safety
@@ -16,10 +16,10 @@ from torchlint.profile.lines import HOT
 from torchlint.profile.live import Steps
 from torchlint.profile.output import loading
 from torchlint.profile.output.table import Row, kind_words, share, span
-from torchlint.profile.running import Pace
+from torchlint.profile.running import Aside, Pace
 from torchlint.report.kit.words import pluralise
-from torchlint.trace.division import LOADING, REST, Division
-from torchlint.trace.typical import kind_of
+from torchlint.trace.division import LOADING, REST, Division, Part
+from torchlint.trace.typical import by_kind
 
 _BOTTLENECK = 0.3
 """Share of the steps from which on the host's own work is told by function."""
@@ -37,8 +37,8 @@ def rows(of: Steps) -> Iterator[Row]:
     pace, parts, account = of.pace, of.division, of.account
     if pace is not None:
         yield "step, without the profiler", f"{span(pace.step)} ({_spread(pace)})"
-        odd = [(one.time, one.why) for one in of.aside]
-        yield from _aside(odd, len(pace.each), pace.total + sum(time for time, _ in odd))
+        whole = pace.total + sum(one.time for one in of.aside)
+        yield from _aside(by_kind(of.aside), len(of.aside) + len(pace.each), whole)
     if parts is None or account is None:
         return
     for name, time in account.host.items():
@@ -57,26 +57,23 @@ def rows(of: Steps) -> Iterator[Row]:
         "step, under the profiler",
         f"{span(parts.step)} ({pluralise(parts.steps, 'step')}{times}): figures are of these",
     )
-    odd = [(part.time, part.why) for part in parts.odd]
-    yield from _aside(odd, parts.steps, sum(part.time for part in parts.each))
+    yield from _aside(parts.kinds, len(parts.each), sum(part.time for part in parts.each))
 
 
-def _aside(odd: Sequence[tuple[int, tuple[str, ...]]], usual: int, whole: int) -> Iterator[Row]:
+def _aside(kinds: Mapping[str, Sequence[Aside | Part]], count: int, whole: float) -> Iterator[Row]:
     """Yield the steps of another kind than the others, one row for each kind.
 
     Args:
-        odd: time and reasons of each.
-        usual: how many others there are.
+        kinds: these steps.
+        count: how many steps there are.
         whole: the time of all of them.
     """
-    kinds: dict[str, list[int]] = {}
-    for time, why in odd:
-        kinds.setdefault(kind_of(why), []).append(time)
-    for kind, times in kinds.items():
+    for kind, steps in kinds.items():
+        times = [step.time for step in steps]
         each = f"{span(statistics.fmean(times))}{' each' if len(times) > 1 else ''}"
         yield (
             "  not counted",
-            f"{len(times)} of {len(odd) + usual} steps {kind_words(kind)}: {each}, "
+            f"{len(times)} of {count} steps {kind_words(kind)}: {each}, "
             f"{share(sum(times), whole)} of the time",
         )
 
