@@ -21,10 +21,8 @@ with --cores 0) held fewer than 16 pairs, or a fix was not reached. --keep write
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -33,7 +31,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).with_name("results")
+from measuring import environment, keep
+
 REPOSITORY = Path(__file__).parents[1]
 PAIRS = 16
 OVER = 1.05
@@ -276,9 +275,7 @@ def main() -> None:
     if given.keep:
         result = {
             "what": "seconds until the report, on a simulated slow machine",
-            "date": datetime.date.today().isoformat(),
-            "machine": f"{os.cpu_count()} cores, {platform.machine()}",
-            "python": platform.python_version(),
+            **environment({}),
             "settings": {
                 "budget": given.budget,
                 "cores": given.cores,
@@ -288,8 +285,7 @@ def main() -> None:
             },
             "programs": found,
         }
-        text = json.dumps(result, indent=1) + "\n"
-        (RESULTS / f"{given.keep}.json").write_text(text, encoding="utf-8")
+        keep(given.keep, result)
     sys.exit(late)
 
 

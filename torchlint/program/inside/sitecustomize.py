@@ -24,17 +24,6 @@ def _run_shadowed() -> None:
     spec.loader.exec_module(module)
 
 
-def _install_recorder() -> None:
-    settings = os.environ.get("TORCHLINT_RECORD")
-    if not settings:
-        return
-    try:
-        recorder = importlib.import_module(f"torchlint_inside.{os.environ['TORCHLINT_RECORDER']}")
-        recorder.install(settings)
-    except Exception as error:
-        with open(f"{settings}.disabled", "a", encoding="utf-8") as note:  # noqa: PTH123 - before anything else
-            note.write(f"recorder disabled: {type(error).__name__}: {error}\n")
-
-
-_install_recorder()
+if os.environ.get("TORCHLINT_RECORD"):
+    importlib.import_module("torchlint_inside.program.inside.installing").install_recorder()
 _run_shadowed()

@@ -192,27 +192,30 @@ def start(
     for path in writable or ():
         if not path.exists():
             raise UsageError(f"cannot allow writing to {path}: it does not exist")
-    run = f"{env.get(RUN_VARIABLE, f'torchlint-{os.getpid()}')}:{next(_numbers)}"
     full = [*_wrapper(writable), _executable(command[0], cwd, env), *command[1:]]
-    with log.open("wb") as output:
-        popen = subprocess.Popen(
-            full,
-            cwd=cwd,
-            env={**env, RUN_VARIABLE: run},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    child = Child(popen, log, run)
-    _children.add(child)
-    return child
+
+    def begin(env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                full,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    return adopted(begin, env=env, log=log)
 
 
 def adopted(
-    begin: Callable[[Mapping[str, str]], Handle], *, env: Mapping[str, str], log: Path
+    begin: Callable[[Mapping[str, str]], subprocess.Popen[bytes] | Handle],
+    *,
+    env: Mapping[str, str],
+    log: Path,
 ) -> Child:
-    """Have another process of ours start a program, and return at once.
+    """Have a program started, by another process of ours or by this one, and return at once.
 
     Args:
         begin: starts it with its variables, in a session of its own.

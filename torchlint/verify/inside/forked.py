@@ -8,22 +8,23 @@ Then the recorder is loaded, and the program run.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import contextlib
-import ctypes
 import importlib
 import importlib.util
 import multiprocessing.process
 import os
 import runpy
-import signal
 import sys
 import tempfile
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1
+from ...program.inside.ending import Stop
+from ...program.inside.installing import install_recorder
+
 _BASE: list[str] = []
 """The zygote's ``sys.path`` without what its own start put there."""
 
@@ -41,16 +42,15 @@ def settle(settings: dict[str, Any], zygote: int) -> None:
 
     Args:
         settings: ``arguments`` (as for the interpreter), ``cwd``, ``env``, ``log``, ``sandbox``
-            (the file that confines), ``writable`` (None to restrict nothing).
+            (its file), ``writable`` (None to restrict nothing).
         zygote: its process number.
 
     Raises:
         OSError: a folder is not there, or writes cannot be confined.
     """
     os.setsid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != zygote:  # it ended before the call
-        os._exit(1)
+    sandbox = _loaded(settings["sandbox"])
+    sandbox.die_with(zygote)
     null = os.open(os.devnull, os.O_RDONLY)
     log = os.open(settings["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     for source, target in ((null, 0), (log, 1), (log, 2)):
@@ -61,7 +61,7 @@ def settle(settings: dict[str, Any], zygote: int) -> None:
     os.environ.clear()
     os.environ.update(settings["env"])
     if settings["writable"] is not None:
-        _confine(settings["sandbox"], settings["writable"])
+        sandbox.confine(settings["writable"])
     tempfile.tempdir = None
     multiprocessing.process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
     dynamo = sys.modules.get("torch._dynamo.config")
@@ -72,18 +72,18 @@ def settle(settings: dict[str, Any], zygote: int) -> None:
     importlib.invalidate_caches()
 
 
-def _confine(file: str, writable: list[str]) -> None:
+def _loaded(file: str) -> Any:
     spec = importlib.util.spec_from_file_location("_torchlint_sandbox", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.confine(writable)
+    return module
 
 
 def run(arguments: list[str]) -> None:
     """Load the recorder and run the program as ``__main__``; returns, or raises, as it ends."""
-    _record()
+    install_recorder()
     main = ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __annotations__={})
     sys.modules["__main__"] = main
@@ -96,6 +96,13 @@ def run(arguments: list[str]) -> None:
             runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined] # as Python does
         else:
             _run_script(os.path.abspath(arguments[0]), main)
+    except Stop:
+        # Taking the interpreter apart would copy most of what it shares with the zygote.
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(0)
     except Exception as error:  # as Python shows it: without the frames of this file
         trace = _below(error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
@@ -122,15 +129,3 @@ def _below(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename in own:
         trace = trace.tb_next
     return trace
-
-
-def _record() -> None:
-    settings = os.environ.get("TORCHLINT_RECORD")
-    if not settings:
-        return
-    try:
-        recorder = importlib.import_module(f"torchlint_inside.{os.environ['TORCHLINT_RECORDER']}")
-        recorder.install(settings)
-    except Exception as error:
-        with open(f"{settings}.disabled", "a", encoding="utf-8") as note:  # noqa: PTH123
-            note.write(f"recorder disabled: {type(error).__name__}: {error}\n")

@@ -65,8 +65,12 @@ class Site:
             cwd=cwd,
             env=env,
             log=log,
-            writable=[*own, *self.options.allow_write] if self.landlock else None,
+            writable=self.writable(own),
         )
+
+    def writable(self, own: Sequence[Path]) -> list[Path] | None:
+        """Return where a process may write that has some folders of its own; None for anywhere."""
+        return [*own, *self.options.allow_write] if self.landlock else None
 
     def machine(self, *, device: str, device_name: str | None, torch: str, python: str) -> Machine:
         """Return where it ran; `device` is the one that the programs used."""

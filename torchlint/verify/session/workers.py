@@ -163,8 +163,7 @@ class Zygote:
         Raises:
             ProgramError: the zygote is gone.
         """
-        options = self.site.options
-        writable = [*own, self.site.folder / CACHE, *options.allow_write]
+        writable = self.site.writable([*own, self.site.folder / CACHE])
 
         def begin(env: Mapping[str, str]) -> Forked:
             settings = {
@@ -173,9 +172,9 @@ class Zygote:
                 "env": dict(env),
                 "log": str(log),
                 "sandbox": sandbox.__file__,
-                "writable": [str(path.resolve()) for path in writable if path.exists()]
-                if self.site.landlock
-                else None,
+                "writable": None
+                if writable is None
+                else [str(path.resolve()) for path in writable if path.exists()],
             }
             self.ready()
             return Forked(self, int(self._ask(program=settings)["pid"]))
