@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +100,7 @@ def laboratory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled
     with tempfile.TemporaryDirectory(prefix="lab-", dir="/tmp") as name:
         root.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", name)
-        monkeypatch.setattr("torchlint.cli.program.diagnose", doctor)
-        monkeypatch.setattr("torchlint.cli.verify.begin", lambda python: nullcontext())
+        monkeypatch.setattr("torchlint.program.machine.doctor.diagnose", doctor)
         monkeypatch.chdir(root)
         yield Profiled(root, Path(name))
 
@@ -552,10 +551,10 @@ def test_what_is_refused_before_anything_runs(
 
 
 def test_an_interpreter_without_torch(lab: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
-    def without(python: str) -> Any:
+    def without(python: str, asked: object = None) -> Any:
         return dataclasses.replace(doctor(python), problem="no torch in it")
 
-    monkeypatch.setattr("torchlint.cli.program.diagnose", without)
+    monkeypatch.setattr("torchlint.program.machine.doctor.diagnose", without)
     lab.write(train="")
     ran = lab.profile("--", "train.py")
     assert (ran.code, ran.message) == (4, "no torch in it")

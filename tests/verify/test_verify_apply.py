@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -169,8 +169,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     git(root, "config", "user.email", "t@example.org")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "start")
-    monkeypatch.setattr("torchlint.cli.program.diagnose", doctor)
-    monkeypatch.setattr("torchlint.cli.verify.begin", lambda python: nullcontext())
+    monkeypatch.setattr("torchlint.program.machine.doctor.diagnose", doctor)
     monkeypatch.chdir(root)
     return Repository(root, monkeypatch)
 

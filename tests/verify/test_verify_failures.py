@@ -144,7 +144,7 @@ class TestUsage:
         self, lab: Lab, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
     ) -> None:
         monkeypatch.delenv("TL_UNSET", raising=False)
-        monkeypatch.delattr("torchlint.cli.program.diagnose")
+        monkeypatch.setattr("torchlint.program.machine.doctor.diagnose", None)
         lab.write(train="raise SystemExit('it ran')\n")
         (lab.root / "folder").mkdir()
         (lab.root / "run.sh").write_text("")
@@ -395,7 +395,7 @@ class TestEnvironment:
     def test_interpreter_without_torch(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
         venv = lab.root.parent / "venv"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-        monkeypatch.setattr("torchlint.cli.program.diagnose", diagnose)
+        monkeypatch.setattr("torchlint.program.machine.doctor.diagnose", diagnose)
         lab.write(train="raise SystemExit('it ran')\n")
         python = str(venv / "bin" / "python")
         ran = lab.verify(".", "--python", python, "--", "train.py")
@@ -412,7 +412,7 @@ class TestEnvironment:
     def test_no_interpreter(
         self, lab: Lab, monkeypatch: pytest.MonkeyPatch, python: str, message: str
     ) -> None:
-        monkeypatch.setattr("torchlint.cli.program.diagnose", diagnose)
+        monkeypatch.setattr("torchlint.program.machine.doctor.diagnose", diagnose)
         lab.write(train="raise SystemExit('it ran')\n")
         ran = lab.verify(".", "--python", python, "--", "train.py")
         assert (ran.code, ran.message) == (4, message)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from torchlint.base.errors import UsageError
 from torchlint.source.document import read
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit, Replacement, Rows
-from torchlint.verify.model import Expected, Level, Status, Verdict
+from torchlint.verify.model import Equality, Expected, Level, Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired import function_mode
 from torchlint.verify.paired.function_mode import (
@@ -136,6 +137,36 @@ def test_a_right_fix_is_compared_and_timed(measure: Measure) -> None:
     assert found.calls.times.null_control() is not None
     assert measure.live.machine(found.calls.times).device in ("cpu", "cuda")
     assert measure.live.plan().pairs == 8
+
+
+def test_an_interrupt_leaves_what_was_compared_by_then(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    equality, left = FunctionCalls._equality, [1]
+
+    def interrupted(*arguments: Any) -> Equality:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return equality(*arguments)
+
+    monkeypatch.setattr(FunctionCalls, "_equality", interrupted)
+    found = measure("grow", "[randn(4)]", GROW, JOIN, JOIN, timed=True)
+    first, second = found.outcomes.values()
+    assert first.equality is not None
+    assert (second.equality, second.speed.why) == (None, "interrupted before that")
+    assert found.calls.times.ended == "interrupted"
+
+
+def test_an_interrupt_before_anything_is_known_is_one(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FunctionCalls, "saved", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        measure("grow", "[randn(4)]", GROW, JOIN)
 
 
 def test_no_version_is_begun_when_the_time_is_over(measure: Measure) -> None:

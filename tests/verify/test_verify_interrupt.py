@@ -32,14 +32,12 @@ pytestmark = [
 
 # The real command line, with what it would learn from a first import of torch given.
 PROGRAM = """
-import contextlib
 import sys
 sys.path.insert(0, sys.argv.pop(1))
-import torchlint.cli.verify
+import torchlint.program.machine.doctor
 from tests.verify.verify_lab import doctor
 if "--python" not in sys.argv:
-    torchlint.cli.program.diagnose = doctor
-    torchlint.cli.verify.begin = lambda python: contextlib.nullcontext()
+    torchlint.program.machine.doctor.diagnose = doctor
 from torchlint.cli.main import entry
 entry()
 """

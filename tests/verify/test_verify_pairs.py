@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +16,16 @@ pytest.importorskip("torch")
 if sys.platform == "win32":
     pytest.skip("zygotes fork", allow_module_level=True)
 
+import torch
+
 from torchlint.program.errors import NoTorchError
+from torchlint.verify.inside import clock
 from torchlint.verify.model import Status, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired import sessions
 from torchlint.verify.paired.sessions import Session, Version, pairs_of_making
 from torchlint.verify.session.times import Times
-from torchlint.verify.session.timing import Block
+from torchlint.verify.session.timing import Block, Lane, take_turns
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.session.workers import Worker, Zygote
 from torchlint.verify.variants import NULL, ORIGINAL
@@ -70,9 +74,10 @@ def test_blocks_run_as_often_as_asked(worker: Worker, live: Session) -> None:
     )
     worker.ask(block=3)
     assert not log.exists()
-    block = worker.ask(block=4)
+    block = worker.ask(block=2, before=2)
     assert log.exists()
     assert block["wall_ns"] > 0
+    assert block["events_ns"] == 0
     assert worker.ask(calibrate=1)["reps"] == 1
 
 
@@ -268,6 +273,106 @@ def test_when_the_time_is_over_one_round_is_there(live: Session) -> None:
     assert not live.measure({ORIGINAL: same, "fixed": same}, 0.01).cut
 
 
+def test_an_interrupt_keeps_complete_rounds(live: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [3]
+
+    def turns(lanes: Sequence[Lane], rounds: int, rng: random.Random, **more: object) -> None:
+        left[0] -= 1
+        take_turns(lanes, rounds if left[0] else 1, rng)
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sessions, "take_turns", turns)
+    same, told = Version(program(SAME)), list[float]()
+    times = live.measure({ORIGINAL: same, "fixed": same}, 0.01, tell=told.append)
+    assert (list(map(len, times.launches["fixed"])), times.ended) == ([2, 2, 1], "interrupted")
+    assert len(told) == 1
+    assert live.speed(times, "fixed", None).why == "only 5 rounds; it was interrupted"
+    assert live.speed(times, "other", None).why == "interrupted before that"
+
+
+class Fake:
+    """A worker in the place of one on CUDA: a run takes 1 ms."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.asked: list[dict[str, object]] = []
+
+    def load(self, program: object) -> dict[str, object]:
+        return {"device": self.device, "device_name": None}
+
+    def ask(self, **message: object) -> dict[str, float]:
+        self.asked.append(message)
+        return {"ns": 1e6, "reps": 2, "wall_ns": 6e6, "cpu_ns": 6e6, "events_ns": 5e6}
+
+
+@pytest.mark.parametrize(
+    ("device", "reps", "seconds"), [("cuda", 5, (5.0, 1.0)), ("cpu", 2, (0, 0))]
+)
+def test_on_cuda_blocks_are_long_and_even_before_they_count(
+    device: str, reps: int, seconds: tuple[float, float]
+) -> None:
+    fake = Fake(device)
+    lane = sessions._Resident("v", fake, Version({}))  # type: ignore[arg-type]
+    assert sessions._warmed([lane], 0, 2.0) == reps
+    assert sessions._warmed([lane], reps, 2.0) == reps
+    assert [each["seconds"] for each in fake.asked if "warm" in each] == list(seconds)
+    block = lane.block()
+    assert fake.asked[-1] == {"block": reps, "before": 2}  # 2 ms of its own work
+    assert (block.wall, block.events) == (6e6 / reps, 5e6 / reps)
+    lane.ns = 6e6
+    assert lane.before == 0
+
+
+class Scripted:
+    """A program whose runs take the times given, then the last one."""
+
+    def __init__(self, *taken: int) -> None:
+        self.taken = list(taken)
+        self.runs = 0
+
+    def run(self, reps: int) -> tuple[int, int, int]:
+        self.runs += 1
+        return self.taken.pop(0) if len(self.taken) > 1 else self.taken[0], 0, 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "taken", "runs"),
+    [(0.0, [900, 100], 1), (60.0, [900, 500, 104, 100], 7), (60.0, [100], 5), (0.05, [], 0)],
+)
+def test_a_program_is_warm_once_its_blocks_take_even_times(
+    seconds: float, taken: list[int], runs: int
+) -> None:
+    one = Scripted(*(taken or [number % 2 + 1 for number in range(10**6)]))
+    found = clock.warm_up(one, 2, seconds)  # type: ignore[arg-type]
+    assert one.runs == runs or not runs
+    assert found["ns"] == (one.taken[0] / 2 if runs > 1 else found["ns"])
+
+
+def test_blocks_on_cuda_are_timed_by_events_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both events are there before the device is waited for, and read after that."""
+    said: list[str] = []
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            said.append("record")
+
+        def elapsed_time(self, end: Event) -> float:
+            said.append("read")
+            return 1.5
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: said.append("wait"))
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    assert clock.timed_loop(lambda: said.append("run"), 2)[2] == 1_500_000
+    assert said == ["wait", "record", "run", "run", "record", "wait", "read"]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert clock.timed_loop(lambda: None, 2)[2] == 0
+
+
 def test_a_version_that_fails_is_left_out_and_the_others_go_on(live: Session) -> None:
     sides = {ORIGINAL: SAME, "broken": "1 / 0\n", "dies": _DYING, "fine": SAME}
     times = live.measure({name: Version(program(side)) for name, side in sides.items()}, 0.2)
@@ -298,18 +403,37 @@ def test_an_original_that_fails_ends_the_measurement(live: Session) -> None:
     assert (times.pairs(NULL), times.null_control()) == ([], None)
 
 
-def timed(device: str = "cpu") -> Times:
-    pairs = [(Block(2e6, 2e6), Block(1e6, 1e6))] * 12
-    return Times({"fixed": [pairs], NULL: [pairs]}, device=device)
+def timed(device: str = "cpu", null: float = 1.0, events: float = 0.0) -> Times:
+    after = Block(1e6, 1e6, events=1e6)
+    makings = {
+        "fixed": [[(Block(2e6, 2e6, events=events), after)] * 3] * 4,
+        NULL: [[(Block(null * 1e6, 1e6), after)] * 3] * 4,
+    }
+    return Times(makings, remade=True, device=device)
 
 
 def test_cpu_time_is_left_out_on_a_gpu_and_with_threads(live: Session) -> None:
     speed = live.speed(timed(), "fixed", None)
     assert (speed.verdict, speed.before_ms, speed.after_ms) == (Verdict.FASTER, 2.0, 1.0)
     assert speed.cpu_ratio == pytest.approx(2.0)
+    assert speed.events_ratio is None
     assert live.speed(timed("cuda"), "fixed", None).cpu_ratio is None
     busy = replace(live, site=replace(live.site, options=replace(live.options, threads=2)))
     assert busy.speed(timed(), "fixed", None).cpu_ratio is None
+
+
+@pytest.mark.parametrize(
+    ("events", "why"), [(2e6, ""), (1.9e6, "CUDA events disagree: 1.90x [1.90, 1.90]")]
+)
+def test_events_are_a_second_clock_that_decides_nothing(
+    live: Session, events: float, why: str
+) -> None:
+    speed = live.speed(timed("cuda", events=events), "fixed", None)
+    assert (speed.verdict, speed.events_ratio, speed.why) == (
+        Verdict.FASTER,
+        pytest.approx(events / 1e6),
+        why,
+    )
 
 
 def test_makings_that_differ_decide_nothing() -> None:
@@ -321,19 +445,16 @@ def test_makings_that_differ_decide_nothing() -> None:
     assert control is not None
     assert own is not None
     assert (control.ok, own.ok) == (True, False)
-    said = [
-        each.speed("fixed", Options(), None, cpu_time=False, remedy="").verdict
-        for each in (times, pooled)
-    ]
-    assert said == [Verdict.INCONCLUSIVE, Verdict.FASTER]
+    said = times.speed("fixed", Options(), None, cpu_time=False, remedy="")
+    assert said.verdict is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
     ("gain", "verdict", "why"),
     [
         (1.3, Verdict.FASTER, ""),
-        (1.08, Verdict.INCONCLUSIVE, "equal versions may differ by 1.10x from making to making"),
-        (1 / 1.08, Verdict.INCONCLUSIVE, "equal versions may differ by 1.10x"),
+        (1.08, Verdict.INCONCLUSIVE, "two copies of the original may differ by 1.10x here"),
+        (1 / 1.08, Verdict.INCONCLUSIVE, "two copies of the original may differ by 1.10x"),
         (1 / 1.3, Verdict.SLOWER, ""),
         (1.0, Verdict.NO_CHANGE, ""),
     ],
@@ -355,7 +476,7 @@ def test_a_gain_below_what_equal_versions_show_decides_nothing(
 
 
 def test_a_null_control_that_reads_a_difference_spoils_the_verdict(live: Session) -> None:
-    control = timed().null_control()
+    control = timed(null=1.5).null_control()
     assert control is not None
     assert not control.ok
     assert live.speed(timed(), "fixed", control).verdict is Verdict.INCONCLUSIVE

@@ -11,7 +11,7 @@ import math
 import subprocess
 import symtable
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,12 @@ from torchlint.verify.model import (
 )
 from torchlint.verify.options import Options
 from torchlint.verify.output import json_report
-from torchlint.verify.paired import rule_mode
+from torchlint.verify.paired import rule_mode, sessions
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
 from torchlint.verify.paired.sessions import Session
 from torchlint.verify.session.times import Times
-from torchlint.verify.session.timing import Block
+from torchlint.verify.session.timing import Block, take_turns
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.variants import NULL
 
@@ -297,18 +297,22 @@ def test_a_rules_null_control_is_paired() -> None:
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, *pages: Page, fix: str = "safe", **options: object
+    monkeypatch: pytest.MonkeyPatch,
+    *pages: Page,
+    fix: str = "safe",
+    say: Callable[[str], None] = lambda line: None,
+    **options: object,
 ) -> Report:
     monkeypatch.setattr(rule_mode, "BLOCK_MS", 0.1)
     monkeypatch.setattr(rule_mode, "PRELOAD", ())
     monkeypatch.setattr(rule_mode, "wanted", lambda codes: [each.info for each in pages])
-    monkeypatch.setattr(
-        rule_mode, "page", lambda info: next(each for each in pages if each.info is info)
-    )
+    left = iter(pages)
+    monkeypatch.setattr(rule_mode, "page", lambda info: next(left))
     monkeypatch.setattr(
         rule_mode, "applied_fixes", lambda pages: {(each.info.code, 0): fix for each in pages}
     )
-    return rule_mode.run([], Options(launches=1, pairs=8, **options))  # type: ignore[arg-type]
+    given = Options(launches=1, pairs=8, **options)  # type: ignore[arg-type]
+    return rule_mode.run([], given, say=say)
 
 
 def test_a_rule_is_not_begun_when_the_time_is_over(live: Session) -> None:
@@ -319,8 +323,8 @@ def test_a_rule_is_not_begun_when_the_time_is_over(live: Session) -> None:
         Status.OK,
         None,
     )
-    assert rule_mode._cut(result, times)
-    assert not rule_mode._cut(rule_mode._unmeasured(planted("1\n", "1\n"), ""), Times())
+    assert rule_mode._ended(result, times) == "spent"
+    assert not rule_mode._ended(rule_mode._unmeasured(planted("1\n", "1\n"), ""), Times())
 
 
 @pytest.mark.parametrize(
@@ -385,6 +389,50 @@ def test_times_on_a_stand_in_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.equality is not None
     assert found.equality.notes == (f"run on {STANDIN}",)
     assert (empty.status, empty.speed.why) == (Status.OK, "its page has no Bad with a Good")
+
+
+@pytest.mark.slow
+def test_an_interrupt_leaves_the_rules_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes in the first round of the second rule, whose results were compared by then."""
+    left = [5]  # four makings of the first rule
+
+    def turns(*arguments: Any, **more: Any) -> None:
+        left[0] -= 1
+        take_turns(*arguments, **more)
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sessions, "take_turns", turns)
+    plan: list[str] = []
+    same = planted("y = 1\n", "y = 1\n")
+    report = run(monkeypatch, same, same, same, say=plan.append)
+    assert report.cut == "interrupted"
+    assert [len(each.blocks_ns) for each in report.variants] == [8, 2, 0]
+    assert [each.equality is not None for each in report.variants] == [True, True, False]
+    assert report.variants[2].speed.why == "interrupted before that"
+    assert report.warnings[0].startswith("interrupted after ")
+    assert len(plan) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [1, 0])
+def test_an_interrupt_between_times_is_one(monkeypatch: pytest.MonkeyPatch, known: int) -> None:
+    left, compared = [known], ExampleRunner.equality
+
+    def interrupted(*arguments: Any) -> Equality:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return compared(*arguments)
+
+    monkeypatch.setattr(ExampleRunner, "equality", interrupted)
+    same = planted("y = 1\n", "y = 1\n")
+    if not known:
+        with pytest.raises(KeyboardInterrupt):
+            run(monkeypatch, same, same)
+        return
+    report = run(monkeypatch, same, same)
+    assert (report.cut, len(report.variants)) == ("interrupted", 2)
 
 
 @pytest.mark.slow

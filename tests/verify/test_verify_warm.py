@@ -17,13 +17,17 @@ from typing import Any
 import pytest
 
 from torchlint.program.command import parse
+from torchlint.program.errors import NoTorchError
+from torchlint.program.machine.doctor import diagnose
 from torchlint.program.machine.process_tree import Family, table
 from torchlint.program.machine.workspace import Workspace
 from torchlint.verify.model import Status
 from torchlint.verify.options import Options
 from torchlint.verify.script.preload import imports_of
 from torchlint.verify.script.runs import Home, Runner, RunRecord
+from torchlint.verify.session.facts import WarmFacts
 from torchlint.verify.session.site import site_in
+from torchlint.verify.session.workers import Zygote
 from torchlint.verify.variants import ORIGINAL
 
 needs_torch = pytest.mark.skipif(
@@ -208,6 +212,61 @@ def test_an_import_that_starts_a_thread_is_left_to_the_program(
     program = "import torch, threaded, threading\nprint(threading.active_count())\n"
     record, said, why = run(train=program + TRAINS)
     assert (record.steps, why, said.splitlines()[0]) == (6, "", "2")
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_stopped_program_ends_without_taking_the_interpreter_apart(run: Any) -> None:
+    program = f"""
+import atexit, sys
+import torch
+
+
+class Held:
+    def __del__(self):
+        print("taken apart")
+
+
+held = Held()
+atexit.register(print, "handler")
+try:
+    {TRAINS.replace(chr(10), chr(10) + "    ")}
+finally:
+    print("finally")
+"""
+    record, said, why = run(train=program)
+    assert (record.status, record.steps, why) == (Status.OK, 6, "")
+    assert said.split() == ["finally", "handler"]
+
+
+# The interpreter's facts
+
+
+@needs_torch
+@pytest.mark.slow
+def test_the_interpreter_is_asked_in_the_process_that_has_imported_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: object, **options: object) -> object:
+        raise AssertionError("a second import of torch")
+
+    (tmp_path / "train.py").write_text(f"import torch\n{TRAINS}")
+    with runner(tmp_path, "train.py") as (made, _), monkeypatch.context() as patch:
+        patch.setattr("torchlint.verify.session.facts.Asked", refused)
+        facts = WarmFacts(sys.executable, lambda end: made.warm.zygote(0, end), cold=False)
+        found = diagnose(sys.executable, asked=facts)
+    cold = diagnose(sys.executable)
+    same = ("problem", "executable", "python_version", "torch", "build", "gpus", "no_gpu")
+    assert [getattr(found, name) for name in same] == [getattr(cold, name) for name in same]
+
+
+def test_where_none_has_imported_torch_the_interpreter_says_why() -> None:
+    def cannot(end: float) -> Zygote | None:
+        raise NoTorchError("no torch")
+
+    for zygote in (cannot, lambda end: None):
+        with WarmFacts("/nowhere/python", zygote, cold=False) as facts:
+            assert facts.answer(1.0) == ({}, "no interpreter /nowhere/python; use --python")
 
 
 @needs_torch

@@ -9,7 +9,7 @@ import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def make(like):
 """A module with one safe fix, TL102 in line 5."""
 
 
-def doctor(python: str) -> Doctor:
+def doctor(python: str, asked: object = None) -> Doctor:
     """Return what a look at the interpreter finds, without waiting for its torch."""
     host = look(Path(tempfile.gettempdir()))
     return Doctor(python, host, executable=python, python_version="3.11.0", torch="2.13.0")
@@ -131,7 +131,7 @@ def warm() -> None:
 
 @contextmanager
 def laboratory(
-    root: Path, monkeypatch: pytest.MonkeyPatch, probe: Callable[[str], Doctor] = doctor
+    root: Path, monkeypatch: pytest.MonkeyPatch, probe: Callable[..., Doctor] = doctor
 ) -> Iterator[Lab]:
     """Give a `Lab` whose project holds one fix, in model.py; the current folder is the project."""
     warm()
@@ -141,7 +141,6 @@ def laboratory(
         root.mkdir()
         (root / "model.py").write_text(FAULTY)
         monkeypatch.setattr(tempfile, "tempdir", name)
-        monkeypatch.setattr("torchlint.cli.program.diagnose", probe)
-        monkeypatch.setattr("torchlint.cli.verify.begin", lambda python: nullcontext())
+        monkeypatch.setattr("torchlint.program.machine.doctor.diagnose", probe)
         monkeypatch.chdir(root)
         yield Lab(root, Path(name))

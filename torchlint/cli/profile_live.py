@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given
-from torchlint.cli.program import Seconds, interpreter, ready, variables, writable
+from torchlint.cli.program import Seconds, interpreter, variables, writable
 from torchlint.program.machine.environment import is_credential
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def prepared(
     """
     from torchlint.profile.running import Wanted
     from torchlint.program.command import parse
+    from torchlint.program.machine.doctor import ready
 
     root, cwd = Path(found.settings.root), Path.cwd()
     if not cwd.is_relative_to(root):

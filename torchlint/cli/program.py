@@ -8,15 +8,11 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.program.errors import NoTorchError
-from torchlint.program.machine.doctor import Doctor, diagnose, require_torch
-from torchlint.program.machine.interpreter import Asked
 
 COMMAND, DASHES = "torchlint.command", "torchlint.dashes"
 """Where the context of a command keeps what stands behind ``--``, and whether that was there."""
@@ -110,28 +106,3 @@ def _variable(text: str) -> tuple[str, str]:
     if name not in os.environ:
         raise UsageError(f"--env {name}: it is not set here; write {name}=VALUE")
     return name, os.environ[name]
-
-
-def begin(python: str) -> AbstractContextManager[Asked | None]:
-    """Start asking an interpreter what it can do; leaving ends that."""
-    return Asked(python)
-
-
-def ready(python: str, device: str, asked: Asked | None = None) -> Doctor:
-    """Return what an interpreter can do.
-
-    Args:
-        python: a path or a name on PATH.
-        device: that is wanted.
-        asked: the interpreter, where it has been started already.
-
-    Raises:
-        NoTorchError: it has no torch, or no GPU where one is asked for.
-    """
-    doctor = diagnose(python) if asked is None else diagnose(python, asked=asked)
-    require_torch(doctor)
-    if device == "cuda" and not doctor.gpus:
-        raise NoTorchError(
-            f"--device cuda: torch in {python} finds no GPU (torchlint verify --doctor says more)"
-        )
-    return doctor

@@ -19,14 +19,14 @@ from torchlint.catalog.rules import load_catalog
 from torchlint.cli import main
 from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
-from torchlint.cli.program import COMMAND, DASHES, ProgramCommand, begin, ready
+from torchlint.cli.program import COMMAND, DASHES, ProgramCommand
 from torchlint.cli.progress import Status
 from torchlint.cli.scope import STDIN, Scope, Target, scope
 from torchlint.cli.session import BROKEN, Session
 from torchlint.cli.terminal import is_terminal
 from torchlint.cli.verify_apply import Applying, asked, proving
 from torchlint.cli.verify_options import options, verify_options
-from torchlint.program.machine.doctor import diagnose, render
+from torchlint.program.machine.doctor import diagnose, ready, render
 from torchlint.report.kit.words import visible
 from torchlint.report.summary import undone
 from torchlint.source.discover import SkipKind
@@ -143,10 +143,7 @@ def _script(
     if applying:
         applying.prepared(found)
     # Importing torch takes longer than looking at the files does: both at once.
-    with (
-        begin(chosen.python) as asked_python,
-        script_mode.Early(chosen, root, cwd, command, watch) as early,
-    ):
+    with script_mode.Early(chosen, root, cwd, command, watch) as early:
         fixes = _fixes(found, given, proving=applying is not None)
         if fixes is None:
             return None
@@ -155,7 +152,7 @@ def _script(
             units = applying.writable(held(units), fixes.documents, found)
             if not units:
                 return None
-        doctor = ready(chosen.python, chosen.device, asked_python)
+        doctor = ready(chosen.python, chosen.device, early.facts)
         request = Request(
             root,
             cwd,
@@ -270,7 +267,6 @@ def _function(target: str, chosen: Options, given: Given, watch: Stopwatch) -> R
     fixes = _fixes(found, given)
     if fixes is None:
         return None
-    ready(chosen.python, chosen.device)
     request = function_mode.FunctionRequest(
         target,
         root,
@@ -291,9 +287,8 @@ def _rules(
 ) -> Report | None:
     from torchlint.verify.paired import rule_mode
 
-    ready(chosen.python, chosen.device)
     with Status(not given["quiet"]) as status:
-        return rule_mode.run(codes, chosen, status.show, watch)
+        return rule_mode.run(codes, chosen, status.show, watch, _teller(given, status))
 
 
 def failures(report: Report, fail_on: tuple[str, ...]) -> list[str]:

@@ -97,6 +97,8 @@ class Speed:
     """The same estimate from process CPU time; None on a GPU."""
     why: str = ""
     """What the verdict rests on where that is not plain: "only 5 rounds; raise --epochs"."""
+    events_ratio: float | None = None
+    """The same estimate from CUDA's events, of a function or rule on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,6 +260,7 @@ def verdict(
     null: NullControl | None = None,
     adjusted_p: float | None = None,
     cpu: Ratio | None = None,
+    events: Ratio | None = None,
     launches: Sequence[Ratio] = (),
     samples: Samples | None = None,
     level: float = ALPHA,
@@ -277,7 +278,8 @@ def verdict(
 
     With `samples` a verdict stands only where the launches bear it out, and none comes from one.
     Launches whose 95 % intervals do not all overlap are called unstable; the verdict then stands
-    only if each of them alone bears it out. A CPU time that disagrees is told and decides nothing.
+    only if each of them alone bears it out. Another clock that disagrees is told and decides
+    nothing.
 
     Args:
         ratio: all pairs together; None where there is none.
@@ -287,6 +289,7 @@ def verdict(
         adjusted_p: from `adjusted_ps`; None with 10 fixes or fewer.
         cpu: the same ratio from process CPU times; only with one thread, as waiting threads burn
             CPU time.
+        events: the same ratio from CUDA's events.
         launches: the ratio of each launch.
         samples: what each launch reads; None where launches are not looked at as samples.
         level: the error that may be spent here; less than `ALPHA` where it is looked at several
@@ -327,8 +330,13 @@ def verdict(
         )
         if not all(_bears_out(launch, found, min_effect) for launch in launches):
             found = Verdict.INCONCLUSIVE
-    if cpu is not None and not _overlap([ratio.ci95, cpu.ci95]) and _apart(ratio, cpu, min_effect):
-        reasons.append(f"CPU time disagrees: {_shown(cpu)}")
+    reasons += [
+        f"{clock} {'disagrees' if clock == 'CPU time' else 'disagree'}: {_shown(other)}"
+        for clock, other in (("CPU time", cpu), ("CUDA events", events))
+        if other is not None
+        and not _overlap([ratio.ci95, other.ci95])
+        and _apart(ratio, other, min_effect)
+    ]
     return found, "; ".join(reasons)
 
 
@@ -380,7 +388,7 @@ class Makings(Samples):
         least = 2 * spread / math.sqrt(len(self.logs))
         if abs(hodges_lehmann(self.logs)) >= least:
             return ""
-        return f"equal versions may differ by {_times(math.exp(least))} from making to making"
+        return f"two copies of the original may differ by {_times(math.exp(least))} here"
 
 
 def _times(value: float) -> str:

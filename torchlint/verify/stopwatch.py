@@ -43,3 +43,18 @@ class Stopwatch:
     def left(self) -> float:
         """Seconds left; negative when overdrawn."""
         return self.budget - self.spent
+
+    def words(self, cut: str) -> tuple[str, ...]:
+        """Say why no more is known; nothing where it is all.
+
+        Args:
+            cut: as of `model.Report`.
+        """
+        if not cut:
+            return ()
+        why = (
+            f"interrupted after {self.spent:.0f} s"
+            if cut == "interrupted"
+            else f"the {self.budget:g} s of --budget were spent"
+        )
+        return (f"{why}: this is what was known by then",)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.abc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -72,8 +72,21 @@ def leaked(original: str, copy: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if not original:
         return found
-    for name, module in list(sys.modules.items()):
-        file = os.path.realpath(getattr(module, "__file__", None) or "")
+    for name, file in module_files():
         if file.startswith(original + os.sep) and not file.startswith(copy + os.sep):
             found[name] = file
     return found
+
+
+def module_files() -> Iterator[tuple[str, str]]:
+    """Yield each imported module's name, and its file as `os.path.realpath` gives it.
+
+    There are thousands, in hundreds of folders: each folder is resolved once.
+    """
+    folders: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        folder, base = os.path.split(getattr(module, "__file__", None) or "")
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        path = os.path.join(folders[folder], base)
+        yield name, os.path.realpath(path) if os.path.islink(path) else path

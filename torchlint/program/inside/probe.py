@@ -45,22 +45,29 @@ def torch_facts() -> dict[str, object]:
     cannot be imported."""
     try:
         torch: Any = importlib.import_module("torch")
-        facts: dict[str, object] = {
-            "torchlint_probe": 2,
-            "torch": str(torch.__version__),
-            "error": None,
-        }
+        facts: dict[str, object] = {"torchlint_probe": 2, "torch": str(torch.__version__)}
     except BaseException as error:  # whatever its import does is to be told, SystemExit too
         missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
         words = f"{type(error).__name__}: {error}"
         return {"torchlint_probe": 2, "torch": None, "missing": missing, "error": words}
-    facts["cuda_build"] = torch.version.cuda
-    facts["hip_build"] = getattr(torch.version, "hip", None)
+    facts.update(build_facts(torch))
     facts["threads"] = torch.get_num_threads()
     facts["kineto"] = bool(torch.autograd.kineto_available())
-    facts["devices"], facts["no_device"] = devices(torch)
     facts["no_gpu_profile"] = gpu_profile(torch) if facts["devices"] else None
     return facts
+
+
+def build_facts(torch: Any) -> dict[str, object]:
+    """Version and devices of torch: what a run must know of it."""
+    found, reason = devices(torch)
+    return {
+        "torch": str(torch.__version__),
+        "error": None,
+        "cuda_build": torch.version.cuda,
+        "hip_build": getattr(torch.version, "hip", None),
+        "devices": found,
+        "no_device": reason,
+    }
 
 
 def devices(torch: Any) -> tuple[list[dict[str, object]], str]:

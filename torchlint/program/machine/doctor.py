@@ -17,7 +17,7 @@ from typing import Any
 
 from torchlint.program.errors import NoTorchError
 from torchlint.program.machine.host import Host, look
-from torchlint.program.machine.interpreter import Asked
+from torchlint.program.machine.interpreter import Answers, Asked
 from torchlint.report.kit.terminal import aligned
 from torchlint.report.kit.words import visible
 
@@ -74,7 +74,7 @@ def diagnose(
     workspace: Path | None = None,
     *,
     timeout: float = TIMEOUT_S,
-    asked: Asked | None = None,
+    asked: Answers | None = None,
 ) -> Doctor:
     """Ask `python` and this machine; never raises for what it finds, see `Doctor.problem`.
 
@@ -82,7 +82,8 @@ def diagnose(
         python: a path or a name on PATH.
         workspace: where copies of the program would go; the temporary folder by default.
         timeout: seconds the interpreter has to import torch.
-        asked: the interpreter, where it has been started already.
+        asked: what answers for the interpreter, where something has been started already; it need
+            not know of profiler and threads.
     """
     host = look(workspace or Path(tempfile.gettempdir()))
     with asked or Asked(python) as one:
@@ -114,6 +115,26 @@ def require_torch(doctor: Doctor) -> None:
     """
     if doctor.problem:
         raise NoTorchError(doctor.problem)
+
+
+def ready(python: str, device: str, asked: Answers | None = None) -> Doctor:
+    """Return what an interpreter can do, where it can run a program on a device.
+
+    Args:
+        python: a path or a name on PATH.
+        device: that is wanted.
+        asked: as for `diagnose`.
+
+    Raises:
+        NoTorchError: it has no torch, or no GPU where one is asked for.
+    """
+    doctor = diagnose(python, asked=asked)
+    require_torch(doctor)
+    if device == "cuda" and not doctor.gpus:
+        raise NoTorchError(
+            f"--device cuda: torch in {python} finds no GPU (torchlint verify --doctor says more)"
+        )
+    return doctor
 
 
 def _unfit(python: str, about: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

@@ -12,7 +12,8 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol
 
 from torchlint.program import inside
 from torchlint.program.machine.processes import signal_name
@@ -23,6 +24,23 @@ _END_S = 5.0
 """How long the output of a killed interpreter may take to end."""
 
 _PROBE = Path(inside.__file__).with_name("probe.py")
+
+
+class Answers(Protocol):
+    """Says what an interpreter and its torch are; use it with ``with``."""
+
+    def __enter__(self) -> Answers: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def answer(self, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
+        """Return the probe's lines by their number (see ``inside/probe.py``), and why the second is
+        missing: one line of text, empty where it is there."""
 
 
 class Asked:
@@ -66,8 +84,7 @@ class Asked:
             _end(self._process)
 
     def answer(self, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
-        """Return the probe's lines by their number (see ``inside/probe.py``), and why the second is
-        missing: one line of text, empty where it is there."""
+        """See `Answers`."""
         process = self._process
         if process is None:
             return {}, self.problem

@@ -63,7 +63,7 @@ class Example:
                 self._execute(definitions)
                 self.code = self._compile(rest)
 
-    def run(self, reps: int) -> tuple[int, int]:
+    def run(self, reps: int) -> clock.Taken:
         """Run the timed statements so often."""
         with self._place():
             return clock.timed_loop(self._once(), reps)

@@ -54,16 +54,16 @@ class Function:
         self.inputs = self._inputs()
         self._fits()
 
-    def run(self, reps: int) -> tuple[int, int]:
+    def run(self, reps: int) -> clock.Taken:
         """Call it so often."""
         if not self.settings["mutates"]:
             return clock.timed_loop(lambda: self._call(self.inputs), reps)
-        wall = cpu = 0
+        wall = cpu = events = 0
         for _ in range(reps):
             fresh = copied(self.inputs)
             one = clock.timed_loop(lambda fresh=fresh: self._call(fresh), 1)  # type: ignore[misc]
-            wall, cpu = wall + one[0], cpu + one[1]
-        return wall, cpu
+            wall, cpu, events = wall + one[0], cpu + one[1], events + one[2]
+        return wall, cpu, events
 
     def check(self, path: str, seed_number: int) -> dict[str, Any]:
         """Call it once on inputs made from this seed; save all that a caller can see of the call.

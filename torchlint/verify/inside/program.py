@@ -15,8 +15,8 @@ class Program(Protocol):
     def load(self) -> None:
         """Do what is not timed."""
 
-    def run(self, reps: int) -> tuple[int, int]:
-        """Run the timed part so often; return nanoseconds of wall time and of CPU time."""
+    def run(self, reps: int) -> tuple[int, int, int]:
+        """Run the timed part so often; return what it took: see `clock.Taken`."""
 
     def check(self, path: str, seed: int) -> dict[str, Any]:
         """Run once from a seeded start and save what a caller can see; return what the parent must

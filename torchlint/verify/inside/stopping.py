@@ -4,9 +4,10 @@ reached."""
 from __future__ import annotations
 
 import os
-import sys
 import time
 from typing import Any
+
+from ...program.inside.imports import module_files
 
 
 class StoppingPoint:
@@ -79,10 +80,7 @@ class StoppingPoint:
     def _hoped_for(self) -> set[str]:
         """Places that have not run, in files that this program has imported: others will hardly
         ever run."""
-        files = {
-            os.path.realpath(getattr(module, "__file__", None) or "")
-            for module in list(sys.modules.values())
-        }
+        files = {file for _, file in module_files()}
         return {
             name for name, file in self._places.items() if name not in self._seen and file in files
         }

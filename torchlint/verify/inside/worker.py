@@ -6,10 +6,12 @@ raised:
 
     {"load": {...}}                       do what is not timed; {"device": ..., "device_name": ...}
     {"calibrate": ns}                     {"reps": runs in a block of at least that time, "ns": of one run}
-    {"block": reps}                       {"wall_ns": ..., "cpu_ns": ...}
+    {"warm": reps, "seconds": s}          {"ns": of one run}, once blocks take even times
+    {"block": reps, "before": n}          {"wall_ns": ..., "cpu_ns": ..., "events_ns": ...}; n runs before are not timed
     {"check": path, "seed": n}            run once from a seeded start, save a snapshot
     {"count": true}                       {"counts": the virtual-CUDA ledger's summary of one run}
     {"find": [packages]}                  {"absent": those that cannot be imported}
+    {"facts": true}                       {"python": ..., "torch": ...}: as of `program.inside.probe`
     {"compare": [a, b], "how": {...}}     `equality.compare_files` of two snapshots
 """  # noqa: E501
 
@@ -24,6 +26,7 @@ from typing import Any
 
 import torch
 
+from ...program.inside import probe
 from . import channel, clock, example, function
 from .equality import compare_files
 from .program import Program, described
@@ -105,14 +108,20 @@ class Service:
                     name for name in message["find"] if importlib.util.find_spec(name) is None
                 ]
             }
+        if "facts" in message:
+            return {"python": probe.python_facts(), "torch": probe.build_facts(torch)}
         if "compare" in message:
             return compare_files(*message["compare"], **message["how"])
         assert self.program is not None
         if "calibrate" in message:
             return clock.calibrate(self.program, int(message["calibrate"]))
+        if "warm" in message:
+            return clock.warm_up(self.program, int(message["warm"]), float(message["seconds"]))
         if "block" in message:
-            wall, cpu = self.program.run(int(message["block"]))
-            return {"wall_ns": wall, "cpu_ns": cpu}
+            if message.get("before"):
+                self.program.run(int(message["before"]))
+            wall, cpu, events = self.program.run(int(message["block"]))
+            return {"wall_ns": wall, "cpu_ns": cpu, "events_ns": events}
         if "check" in message:
             return self.program.check(message["check"], int(message["seed"]))
         return {"counts": self.program.count()}

@@ -239,6 +239,8 @@ def _numbers(report: Report, variant: VariantResult) -> Iterator[tuple[str, str]
         yield f"{clock} wall time a {unit}", pair
     if speed.cpu_ratio is not None:
         yield "by process CPU time", words.times(speed.cpu_ratio)
+    if speed.events_ratio is not None:
+        yield "by CUDA's events", words.times(speed.events_ratio)
     if variant.exercised is not None:
         yield "changed lines ran", "yes" if variant.exercised else "no"
     if memory is not None:

@@ -108,6 +108,7 @@ def _speed(report: Report, speed: Speed) -> dict[str, Any]:
         "before_ms": _plain(speed.before_ms),
         "after_ms": _plain(speed.after_ms),
         "cpu_ratio": _plain(speed.cpu_ratio),
+        "events_ratio": _plain(speed.events_ratio),
         "basis": report.machine.device if timed else None,
         "clock": "wall" if timed else None,
         "verdict": speed.verdict.value,

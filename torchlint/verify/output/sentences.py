@@ -175,17 +175,21 @@ def why(report: Report) -> tuple[str, ...]:
 
 
 def process_times(report: Report) -> str:
-    """Return the ratios of process CPU time; nothing where there are none, or too many for a
-    sentence."""
-    known = [
-        (
-            f"{phrases.code(each) if each.kind != 'all' else 'all together'} "
-            f"{words.times(each.speed.cpu_ratio)}"
-        )
-        for each in report.variants
-        if each.speed.cpu_ratio is not None
-    ]
-    return f"By process CPU time: {', '.join(known)}." if 0 < len(known) <= _MOST_NAMED else ""
+    """Return the ratios of process CPU time and of CUDA's events; nothing where there are none, or
+    too many for a sentence."""
+    told = []
+    for clock, field in (("process CPU time", "cpu_ratio"), ("CUDA's events", "events_ratio")):
+        known = [
+            (
+                f"{phrases.code(each) if each.kind != 'all' else 'all together'} "
+                f"{words.times(getattr(each.speed, field))}"
+            )
+            for each in report.variants
+            if getattr(each.speed, field) is not None
+        ]
+        if 0 < len(known) <= _MOST_NAMED:
+            told.append(f"By {clock}: {', '.join(known)}.")
+    return " ".join(told)
 
 
 def warnings(report: Report) -> tuple[str, ...]:

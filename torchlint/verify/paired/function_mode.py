@@ -32,7 +32,7 @@ from torchlint.verify.model import (
 from torchlint.verify.options import Options
 from torchlint.verify.paired.sessions import Session, Version, session
 from torchlint.verify.session.promise import Comparison, comparison, judged, together
-from torchlint.verify.session.times import NO_TIME, Times
+from torchlint.verify.session.times import INTERRUPTED, NO_TIME, Times
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.session.workers import Worker
 from torchlint.verify.stopwatch import Stopwatch
@@ -165,20 +165,23 @@ def run(
     """
     options = request.options
     watch = watch or Stopwatch(options.budget)
+    latest = f"in about {max(0.0, watch.left):.0f} s at the latest (--budget)"
     before = manifest(request.root)
     variants, notes = sound(planned(request.units, options.ablation), request.documents)
     fixed = [variant for variant in variants if variant.unit is not None]
     with Workspace(keep=options.keep) as workspace:
         say(
-            f"plan: {request.typed}: {pluralise(len(fixed), 'version')} with fixes; "
-            f"{options.pairs} blocks in {pluralise(options.launches, 'launch')}; "
-            f"runs your code in copies under {workspace.path}"
+            f"plan: {request.typed}: {pluralise(len(fixed), 'version')} with fixes; compares "
+            f"results, then times each beside the original {options.pairs} times; the answer "
+            f"{latest}"
         )
+        say(f"plan: runs your code in copies under {workspace.path}")
         original = workspace.copy(request.root, "v0")
         copies = [
             _copied(variant, number, request, workspace) for number, variant in enumerate(fixed, 1)
         ]
         with session(options, workspace) as live:
+            live.demand()
             calls = FunctionCalls(
                 live,
                 request.target,
@@ -189,11 +192,13 @@ def run(
                 tick,
                 request.root,
                 watch.end,
+                lambda seconds: say(f"plan: times them now; the answer in about {seconds:.0f} s"),
             )
             outcomes = calls.compare(copies)
             machine, plan = live.machine(calls.times), live.plan()
             notes = [*filter(None, [live.site.host.busy]), *calls.notes, *notes]
         notes += workspace.notes
+        cut = calls.times.ended
         notes += [f"the copies are in {workspace.path}"] if options.keep else []
     changed = warnings(request.root, before)
     return Report(
@@ -206,10 +211,10 @@ def run(
         variants=tuple(_result(each, outcomes[each.name], calls.times, request) for each in fixed),
         null_control=calls.times.null_control(),
         tree_unchanged=not changed,
-        warnings=(*changed, *notes),
+        warnings=(*changed, *watch.words(cut), *notes),
         skipped=request.skipped,
         seconds=watch.spent,
-        cut="spent" if calls.times.cut else "",
+        cut=cut,
     )
 
 
@@ -256,6 +261,7 @@ class FunctionCalls:
         pristine: the project that the copies were made of; files that a call changes are put back
             from there.
         end: the time (`time.monotonic`) at which no further version is begun.
+        tell: takes the seconds that timing will take.
 
     Attributes:
         times: what was measured.
@@ -273,6 +279,7 @@ class FunctionCalls:
         tick: Callable[[str], None],
         pristine: Path | None = None,
         end: float = math.inf,
+        tell: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self.live = live
         self.target = target
@@ -282,6 +289,7 @@ class FunctionCalls:
         self.tick = tick
         self.pristine = pristine
         self.end = end
+        self.tell = tell
         self.mutates = False
         self.raises: dict[int, str] = {}
         """What the original raises, by seed."""
@@ -293,27 +301,33 @@ class FunctionCalls:
         self._files = 0
 
     def compare(self, copies: Sequence[Fixed]) -> dict[str, Outcome]:
-        """Check every version, then time those that run; raises as `run` does."""
+        """Check every version, then time those that run; raises as `run` does. An interrupt ends
+        it once the original has run."""
         first, second = self.saved(), self.saved()
         outcomes: dict[str, Outcome] = {}
-        for number, copy in enumerate(copies):
-            if number and time.monotonic() > self.end:
-                outcomes[copy.name] = Outcome(Speed(Verdict.NOT_MEASURED, why=NO_TIME), None)
-                self.times.cut = True
-                continue
-            self.tick(f"comparing results: {copy.name}")
-            try:
-                equality = self._equality(first, second, self._called_in(copy.folder), copy)
-                outcomes[copy.name] = Outcome(Speed(Verdict.NOT_MEASURED), equality)
-            except ProgramError as error:
-                outcomes[copy.name] = _broken(error, copy)
-        timed = [
-            copy
-            for copy in copies
-            if outcomes[copy.name].speed.why != NO_TIME and outcomes[copy.name].status is Status.OK
-        ]
-        if timed and self.live.options.device != "virtual-cuda":
-            outcomes |= self._timed(timed, outcomes)
+        try:
+            for number, copy in enumerate(copies):
+                if number and time.monotonic() > self.end:
+                    self.times.cut = True
+                    break
+                self.tick(f"comparing results: {copy.name}")
+                try:
+                    equality = self._equality(first, second, self._called_in(copy.folder), copy)
+                    outcomes[copy.name] = Outcome(Speed(Verdict.NOT_MEASURED), equality)
+                except ProgramError as error:
+                    outcomes[copy.name] = _broken(error, copy)
+            timed = [
+                copy
+                for copy in copies
+                if copy.name in outcomes and outcomes[copy.name].status is Status.OK
+            ]
+            if timed and self.live.options.device != "virtual-cuda":
+                outcomes |= self._timed(timed, outcomes)
+        except KeyboardInterrupt:
+            self.times.interrupted = True
+        why = INTERRUPTED if self.times.interrupted else NO_TIME
+        for copy in copies:
+            outcomes.setdefault(copy.name, Outcome(Speed(Verdict.NOT_MEASURED, why=why), None))
         self.notes += [
             f"seed {seed}: {self.target.name} raises {error}" for seed, error in self.raises.items()
         ]
@@ -413,7 +427,7 @@ class FunctionCalls:
         }
         versions = {name: Version(self.program(folder), folder) for name, folder in folders.items()}
         cut = self.times.cut
-        self.times = times = self.live.measure(versions, BLOCK_MS, end=self.end)
+        self.times = times = self.live.measure(versions, BLOCK_MS, end=self.end, tell=self.tell)
         times.cut |= cut
         failed = times.failures.get(ORIGINAL)
         if failed is not None:

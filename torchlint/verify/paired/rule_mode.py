@@ -13,13 +13,14 @@ import torchlint
 from torchlint.api import RuleInfo, load_catalog
 from torchlint.base.errors import UsageError
 from torchlint.program.machine.workspace import Workspace
+from torchlint.report.kit.words import pluralise
 from torchlint.verify import statistics
 from torchlint.verify.model import NullControl, Report, Speed, Status, VariantResult, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired.rule_check import STANDIN, VIRTUAL, ExampleRunner
 from torchlint.verify.paired.rule_page import Page, applied_fixes, page
 from torchlint.verify.paired.sessions import Session, Version, session
-from torchlint.verify.session.times import NO_TIME, Times
+from torchlint.verify.session.times import INTERRUPTED, NO_TIME, Times
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.stopwatch import Stopwatch
 from torchlint.verify.variants import NULL, ORIGINAL
@@ -42,6 +43,7 @@ def run(
     options: Options,
     tick: Callable[[str], None] = lambda line: None,
     watch: Stopwatch | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Run the examples of rules.
 
@@ -51,10 +53,12 @@ def run(
         tick: takes a line of progress.
         watch: runs out with the budget, of which each rule gets an equal share of what is left; one
             from now on where None.
+        say: takes the plan.
 
     Raises:
         UsageError: there is no such rule, or this system cannot fork.
         NoTorchError: the interpreter has no usable torch.
+        KeyboardInterrupt: it came before anything was known.
     """
     watch = watch or Stopwatch(options.budget)
     options = replace(options, timeout=min(options.timeout, TIMEOUT))
@@ -65,14 +69,8 @@ def run(
     ):
         tick(f"finding the fixes of {len(pages)} rules")
         examples = _Examples(live, applied_fixes(pages))
-        for zygote in live.zygotes:
-            zygote.ready()
-        results = []
-        for number, each in enumerate(pages, 1):
-            tick(f"{each.info.code} {each.info.name} ({number} of {len(pages)})")
-            share = watch.left / (len(pages) - number + 1)
-            results.append(examples.rule(each, time.monotonic() + share))
-        return examples.report(codes, results, watch.spent)
+        live.demand()
+        return examples.report(codes, pages, examples.all(pages, tick, say, watch), watch)
 
 
 def wanted(codes: Sequence[str]) -> list[RuleInfo]:
@@ -96,6 +94,36 @@ class _Examples:
 
     live: Session
     fixes: Mapping[tuple[str, int], str]
+
+    def all(
+        self,
+        pages: Sequence[Page],
+        tick: Callable[[str], None],
+        say: Callable[[str], None],
+        watch: Stopwatch,
+    ) -> list[_Outcome]:
+        """Compare and time the examples of all rules, until an interrupt comes."""
+        count = len(pages)
+        say(
+            f"plan: {pluralise(count, 'rule')}: compares the results of Bad and Good, then times "
+            f"them {self.live.options.pairs} times"
+        )
+        results: list[_Outcome] = []
+        begun = time.monotonic()
+        try:
+            for number, each in enumerate(pages, 1):
+                if number == 2:
+                    left = min((time.monotonic() - begun) * (count - 1), watch.left)
+                    say(f"plan: by the first rule, the answer in about {max(0.0, left):.0f} s")
+                tick(f"{each.info.code} {each.info.name} ({number} of {count})")
+                share = watch.left / (count - number + 1)
+                results.append(self.rule(each, time.monotonic() + share))
+                if _ended(*results[-1]) == "interrupted":
+                    break
+        except KeyboardInterrupt:
+            if not results:
+                raise
+        return results
 
     def rule(self, each: Page, end: float) -> _Outcome:
         """Compare and time one rule's examples, which no part of is begun after `end`."""
@@ -154,8 +182,20 @@ class _Examples:
         bad, good = (Version(runner.program(side)) for side in each.pairs[0])
         return self.live.measure({ORIGINAL: bad, NULL: bad, FIXED: good}, BLOCK_MS, LONG_MS, end)
 
-    def report(self, codes: Sequence[str], results: Sequence[_Outcome], seconds: float) -> Report:
-        """Put together what was found."""
+    def report(
+        self,
+        codes: Sequence[str],
+        pages: Sequence[Page],
+        results: Sequence[_Outcome],
+        watch: Stopwatch,
+    ) -> Report:
+        """Put together what was found; an interrupt came before the pages that lack."""
+        ended = {_ended(*each) for each in results}
+        if len(results) < len(pages):
+            ended.add("interrupted")
+        cut = min(filter(None, ended), default="")  # an interrupt says more than a spent budget
+        missing = [_unmeasured(each, INTERRUPTED) for each in pages[len(results) :]]
+        busy = filter(None, (self.live.site.host.busy,))
         return Report(
             mode="rules",
             command=tuple(codes),
@@ -165,17 +205,19 @@ class _Examples:
                 next((times for _, times in results if times and times.device), None)
             ),
             plan=self.live.plan(),
-            variants=tuple(result for result, _ in results),
+            variants=(*(result for result, _ in results), *missing),
             null_control=_all_nulls(results),
-            warnings=tuple(filter(None, (self.live.site.host.busy,))),
-            seconds=seconds,
-            cut="spent" if any(_cut(*each) for each in results) else "",
+            warnings=(*watch.words(cut), *busy),
+            seconds=watch.spent,
+            cut=cut,
         )
 
 
-def _cut(result: VariantResult, times: Times | None) -> bool:
-    """Say whether there was no time for all of a rule."""
-    return result.speed.why == NO_TIME or (times is not None and times.cut)
+def _ended(result: VariantResult, times: Times | None) -> str:
+    """Say why no more is known of a rule, as `Report.cut` does."""
+    if times is not None:
+        return times.ended
+    return "spent" if result.speed.why == NO_TIME else ""
 
 
 def _unmeasured(each: Page, why: str, status: Status = Status.OK) -> VariantResult:

@@ -5,6 +5,11 @@ The versions are made anew every few pairs, each in a fork of its own: what memo
 stays with it, so a making is one sample. Two launches by default, which make in turns, each from a
 zygote of its own: workers forked from one zygote share its address layout.
 
+A fork is a tenth of a second, and what a version sets for its process (flags of torch, the working
+folder, modules of one name, random streams) reaches no other. One process for all of them would
+save the start of CUDA in each, and would have to find out which versions change what the others
+share.
+
 A block is as many runs in every version: as many as the original needs for its least length.
 Blocks of one length would give a faster version more runs, and even identical ones different
 numbers.
@@ -16,25 +21,32 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchlint.program.machine.doctor import ready
 from torchlint.program.machine.workspace import Workspace
 from torchlint.verify import statistics
 from torchlint.verify.model import Machine, NullControl, Plan, Speed, Verdict
 from torchlint.verify.options import Options
+from torchlint.verify.session.facts import WarmFacts
 from torchlint.verify.session.site import Site, site_in
-from torchlint.verify.session.times import Times
+from torchlint.verify.session.times import INTERRUPTED, Times
 from torchlint.verify.session.timing import Block, Lane, take_turns
 from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.session.workers import Worker, Zygote
 from torchlint.verify.variants import ORIGINAL
 
-SETTLE_NS = 5_000_000
-"""A run up to this long is run once more, unmeasured, before each block: other workers have had the
+SETTLE_NS = 2_000_000
+"""The time of the runs before each block that are not measured: other workers have had the
 caches."""
+LONG_NS = 5_000_000
+"""A run that takes longer needs none before it."""
+FIRST_SECONDS, LATER_SECONDS = 5.0, 1.0
+"""The most time until blocks of a version are even on CUDA, where it is made first and later:
+clocks, allocator, libraries that are loaded when needed. On a CPU one block is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +85,27 @@ class _Resident(Lane):
         reps = int(self.worker.ask(calibrate=int(least * 1e6))["reps"])
         return max(reps, CUDA_RUNS) if cuda else reps
 
-    def warm(self, reps: int) -> None:
-        """Run a block that is not measured; from now on a block is so many runs."""
+    def warm(self, reps: int, seconds: float) -> None:
+        """Run blocks that are not measured: one, and on CUDA for at most so many seconds until they
+        are even. From now on a block is so many runs."""
         self.reps = reps
-        self.ns = self.worker.ask(block=reps)["wall_ns"] / reps
+        on_device = seconds if self.device == "cuda" else 0.0
+        self.ns = float(self.worker.ask(warm=reps, seconds=on_device)["ns"])
+
+    @property
+    def before(self) -> int:
+        """Runs before a block that are not measured."""
+        return math.ceil(SETTLE_NS / max(self.ns, 1.0)) if self.ns <= LONG_NS else 0
+
+    @property
+    def seconds(self) -> float:
+        """About what a block takes."""
+        return (self.before + self.reps) * self.ns / 1e9
 
     def block(self) -> Block:
-        if self.ns <= SETTLE_NS:
-            self.worker.ask(block=1)
-        taken = self.worker.ask(block=self.reps)
-        return Block(taken["wall_ns"] / self.reps, taken["cpu_ns"] / self.reps)
+        taken = self.worker.ask(block=self.reps, before=self.before)
+        wall, cpu, events = (taken[key] / self.reps for key in ("wall_ns", "cpu_ns", "events_ns"))
+        return Block(wall, cpu, events=events)
 
 
 def _made(
@@ -108,10 +131,11 @@ def _made(
 def _warmed(lanes: Sequence[_Resident], reps: int, block_ms: float) -> int:
     """Warm all versions up and return the runs of a block, found for the original where `reps` is
     0."""
+    seconds = LATER_SECONDS if reps else FIRST_SECONDS
     for lane in lanes:
         try:
             reps = reps or lane.calibrated(block_ms)
-            lane.warm(reps)
+            lane.warm(reps, seconds)
         except ProgramError as error:
             lane.failure = error
             if not reps:
@@ -144,6 +168,23 @@ class Session:
         """How it is run."""
         return self.site.options
 
+    def demand(self) -> None:
+        """Wait until torch is imported.
+
+        Raises:
+            NoTorchError: the interpreter has none that can be used, or no GPU where one is asked
+                for.
+        """
+
+        def first(end: float) -> Zygote:
+            self.zygotes[0].ready(max(0.0, end - time.monotonic()))
+            return self.zygotes[0]
+
+        options = self.options
+        ready(options.python, options.device, WarmFacts(options.python, first, cold=False))
+        for zygote in self.zygotes:
+            zygote.ready()
+
     def fork(self, cwd: Path | None = None) -> Worker:
         """Return a new worker for what is not timed."""
         return self.zygotes[0].fork(cwd)
@@ -154,10 +195,12 @@ class Session:
         block_ms: float,
         long_ms: float = math.inf,
         end: float = math.inf,
+        tell: Callable[[float], None] = lambda seconds: None,
     ) -> Times:
         """Time all versions against each other; the first is the original.
 
-        A version that fails is left out from then on. Where the original fails nothing goes on.
+        A version that fails is left out from then on. Where the original fails nothing goes on. At
+        an interrupt it ends, and complete rounds are kept.
 
         Args:
             block_ms: the least length of a block of the original.
@@ -165,8 +208,25 @@ class Session:
                 a verdict.
             end: the time (`time.monotonic`) at which no further round is begun, nor a making that
                 would last longer than until then; one round is run in any case.
+            tell: takes the seconds that it will take, about, once that is known.
         """
-        times, rng = Times(remade=True), random.Random(self.options.seed)
+        times = Times(remade=True)
+        try:
+            self._measure(times, versions, block_ms, long_ms, end, tell)
+        except KeyboardInterrupt:
+            times.interrupted = True
+        return times
+
+    def _measure(
+        self,
+        times: Times,
+        versions: Mapping[str, Version],
+        block_ms: float,
+        long_ms: float,
+        end: float,
+        tell: Callable[[float], None],
+    ) -> None:
+        rng = random.Random(self.options.seed)
         total, done, size, reps, seconds = self.options.pairs, 0, 0, 0, 0.0
         for zygote in itertools.cycle(self.zygotes):
             if done >= total or ORIGINAL in times.failures:
@@ -186,19 +246,22 @@ class Session:
                     if max(lane.ns for lane in lanes) > long_ms * 1e6:
                         total = min(total, statistics.LOOKS[0])
                     size = pairs_of_making(total, seconds)
+                    makings = math.ceil(total / size) - 1
+                    tell(makings * seconds + total * sum(lane.seconds for lane in lanes))
                 wanted = min(size, total - done)
+                stack.callback(times.add, lanes)
                 take_turns(lanes, wanted, rng, end=end)
                 times.cut |= len(lanes[0].blocks) < wanted and time.monotonic() > end
-                times.add(lanes)
             done += size
-        return times
 
     def speed(self, times: Times, name: str, null: NullControl | None) -> Speed:
         """Return what the times of a version say. On a GPU, CPU time says nothing and is left
         out."""
         if not times.pairs(name):
-            return Speed(Verdict.NOT_MEASURED, why=str(times.why_lost(name) or "no pair was timed"))
+            why = INTERRUPTED if times.interrupted else "no pair was timed"
+            return Speed(Verdict.NOT_MEASURED, why=str(times.why_lost(name) or why))
         remedy = "raise --budget" if times.cut else "raise --pairs"
+        remedy = "it was interrupted" if times.interrupted else remedy
         alone = times.device == "cpu" and self.options.threads == 1
         return times.speed(name, self.options, null, cpu_time=alone, remedy=remedy)
 

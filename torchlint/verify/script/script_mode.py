@@ -52,6 +52,7 @@ from torchlint.verify.script.verdicts import (
     undecided,
     unreached,
 )
+from torchlint.verify.session.facts import WarmFacts
 from torchlint.verify.session.site import site_in
 from torchlint.verify.session.times import Times
 from torchlint.verify.statistics import levels
@@ -111,6 +112,12 @@ class Early:
             )
             if site.host.cores >= MANY_CORES and wanted != "virtual-cuda":
                 self.runner.warm.start(range(_first_launches(options)))
+            warm = self.runner.warm
+            cold = bool(warm.why_cold)
+            self.facts = stack.enter_context(
+                WarmFacts(options.python, lambda end: warm.zygote(0, end), cold=cold)
+            )
+            """Answers for the interpreter; see `doctor.ready`."""
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Early:
@@ -241,7 +248,7 @@ class _Verification:
         if more:
             self._settle(more)
             self.variants = [*variants[:-1], *more, variants[-1]]
-            self._judge([variants[0], *more], base, self._runs([variants[0], *more], base.course))
+            self._compare([variants[0], *more], base)
             if self._timing and (self.options.ablation != "auto" or self._moved(variants)):
                 self._time([*variants[:2], *more], base)
         if self.request.proving:
@@ -271,6 +278,10 @@ class _Verification:
             min(self.together, self._room(max(self.checked.peak, self.base.peak), 1)),
             lambda name: self.tick(f"comparing results and traffic: {name}"),
         )
+
+    def _compare(self, variants: Sequence[Variant], base: Reference) -> None:
+        """Run versions, and compare their results and traffic with the original, the first."""
+        self._judge(variants, base, self._runs(variants, base.course))
 
     def _room(self, peak: int, least: int) -> int:
         """Return how many processes of such a peak of memory can be there at once."""
@@ -324,7 +335,7 @@ class _Verification:
             self.say(f"plan: {len(units)} fixes are proved alone; now together")
             self._settle(whole)
             self.variants = [*variants, *whole]
-            self._judge([variants[0], *whole], base, self._runs([variants[0], *whole], base.course))
+            self._compare([variants[0], *whole], base)
             self._time([*variants[:2], *whole], base)
 
     def _grounds(self, timed: Times) -> Grounds:
@@ -574,13 +585,6 @@ class _Verification:
         }
         return [single(unit) for unit in self.request.units if unit.id in wanted]
 
-    def _cut(self, cut: str) -> tuple[str, ...]:
-        """Say that more would have been known with more time."""
-        if cut == "interrupted":
-            return (f"interrupted after {self.watch.spent:.0f} s: this is what was known by then",)
-        spent = f"the {self.options.budget:g} s of --budget were spent"
-        return (f"{spent}: this is what was known by then",) if cut else ()
-
     def _written(self, checked: Reference) -> tuple[str, ...]:
         """Name what the program wrote outside its copy where nothing refuses that."""
         paths = () if self.site.landlock else checked.writes
@@ -626,7 +630,7 @@ class _Verification:
             interactions=interactions(variants, timed),
             blocked_writes=base.writes if self.site.landlock else (),
             warnings=(
-                *self._cut(cut),
+                *self.watch.words(cut),
                 *self.notes,
                 *base.warnings,
                 *self._unpredicted(counts),

@@ -90,7 +90,6 @@ def _speed(
         remedy="give the program more steps (--epochs), or verify more time (--budget)",
         exercised=_exercised(variant, base),
         adjusted_p=adjusted,
-        sampled=True,
     )
     lost = timed.why_lost(name)
     if lost is None or (speed.ratio is not None and lost.kind == "done"):

@@ -16,6 +16,7 @@ from torchlint.verify.session.wire import ProgramError
 from torchlint.verify.variants import NULL, ORIGINAL
 
 NO_TIME = "no time was left for it (--budget)"
+INTERRUPTED = "interrupted before that"
 
 Pair = tuple[Block, Block]
 """The same round's block of the original and of the variant."""
@@ -34,6 +35,7 @@ class Times:
         level: the error that the last look may spend.
         left_out: why a version was not timed, in words.
         cut: whether there was no time for all that was planned.
+        interrupted: whether an interrupt came before all that was planned.
         remade: whether each of `launches` is a making, so that ratios are those of makings.
         device, device_name: what the programs used, as far as they say.
     """
@@ -47,9 +49,15 @@ class Times:
     level: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     cut: bool = False
+    interrupted: bool = False
     remade: bool = False
     device: str = ""
     device_name: str | None = None
+
+    @property
+    def ended(self) -> str:
+        """Why there is no more, as `Report.cut` says it."""
+        return "interrupted" if self.interrupted else "spent" if self.cut else ""
 
     def add(self, lanes: Sequence[Lane]) -> None:
         """Take one launch; the first lane is the original."""
@@ -136,16 +144,15 @@ class Times:
         remedy: str,
         exercised: bool | None = None,
         adjusted_p: float | None = None,
-        sampled: bool = False,
     ) -> Speed:
         """Return what the times of a version say; the other arguments are those of
         `statistics.verdict`.
 
         Args:
             cpu_time: whether the program works on the CPU, so that its CPU time says something.
-            sampled: whether launches are samples, of which a verdict needs several.
         """
         ratio, cpu = self.ratio(name), self.ratio(name, "cpu") if cpu_time else None
+        events = self.ratio(name, "events")
         launches = [_ratio(launch, "wall") for launch in self.launches.get(name, [])]
         verdict, why = statistics.verdict(
             ratio,
@@ -154,16 +161,22 @@ class Times:
             null=null,
             adjusted_p=adjusted_p,
             cpu=cpu if options.threads == 1 else None,
+            events=events,
             launches=[
                 each for each in launches if each is not None and each.n >= statistics.LAUNCH_PAIRS
             ],
-            samples=self.samples(name) if sampled or self.remade else None,
+            samples=self.samples(name),
             level=self.level.get(name, statistics.ALPHA),
             remedy=remedy,
         )
-        cpu_ratio = cpu.estimate if cpu is not None else None
         return Speed(
-            verdict, ratio, self.milliseconds(name, 0), self.milliseconds(name, 1), cpu_ratio, why
+            verdict,
+            ratio,
+            self.milliseconds(name, 0),
+            self.milliseconds(name, 1),
+            None if cpu is None else cpu.estimate,
+            why,
+            None if events is None else events.estimate,
         )
 
     def why_lost(self, name: str) -> ProgramError | None:

@@ -20,11 +20,12 @@ from torchlint.verify.session.wire import ProgramError
 @dataclass(frozen=True, slots=True)
 class Block:
     """One measured block of one version, per step or call: nanoseconds of wall time, CPU time,
-    waiting for data."""
+    waiting for data, and between events of CUDA (0 where that is not asked)."""
 
     wall: float
     cpu: float
     wait: float = 0.0
+    events: float = 0.0
 
 
 class Lane(ABC):
