@@ -365,7 +365,7 @@ class TestNothingToVerify:
         ran = lab.verify(".", "--", "train.py")
         first, *reasons = ran.err.splitlines()
         assert ran.code == 0
-        assert first == "torchlint: no fixes to verify in ."
+        assert first == "torchlint: no safe fixes to verify in .; with --unsafe-fixes: 1"
         assert len(reasons) == 3
         assert any(line.startswith("  broken.py:1: not analysed: ") for line in reasons)
         assert any(line.startswith("  latin.py:1: not analysed: ") for line in reasons)

@@ -858,7 +858,7 @@ REFUSED = {
         "def f(x: torch.Tensor, n: int):\n    pass\n",
         "f",
         None,
-        r'f needs inputs for x, n: --inputs "x=randn\(64, 512\), n=10"',
+        r'f needs inputs for x, n: --inputs "x=randn\(64, 512\), n=10", or --inputs FILE.py:FUNC',
     ),
     "too many inputs": (
         "def f(x):\n    pass\n",

@@ -155,6 +155,11 @@ def test_nothing_to_gain_is_said() -> None:
     assert said.startswith("Predicted for a GPU: no fewer waits or bytes a step. On this CPU")
 
 
+def test_sizes_that_look_the_same_are_no_gain() -> None:
+    counts = Counts("virtual-cuda", 6, (4.0, 3.0), (21_004.0, 21_004.0), (4.0, 0.0), (0.0, 0.0))
+    assert sentences._saved(counts, "step") == "4 -> 3 waits a step"
+
+
 def test_the_headline_names_the_gpu() -> None:
     assert sentences.headline(reports.CUDA).startswith(
         "On NVIDIA H200 (torch 2.13.0): 1 of 3 fixes is faster"

@@ -50,7 +50,7 @@ from torchlint.verify.script import (
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.course import Course, tried
 from torchlint.verify.script.pacing import ENDING_SECONDS, TURN_SECONDS, Pace
-from torchlint.verify.script.reference import Reference
+from torchlint.verify.script.reference import Explored, Reference
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.runs import NOTHING, Home, Runner, RunRecord, compared_runs, record_in
 from torchlint.verify.script.time_pass import capacity
@@ -680,7 +680,26 @@ def base_of(ran: bool | None = True) -> Reference:
         (),
         (),
         Course(20, False, {}),
+        "20 steps",
     )
+
+
+def test_what_did_not_run_is_told_of_the_run_that_looked_for_it() -> None:
+    """It went on for longer than those that are compared, in search of a place."""
+
+    class Compares:
+        command = Command(("train.py",), ("train.py",), 0)
+
+        def compare(self, first: RunRecord, others: Sequence[object]) -> list[Comparison]:
+            return [comparison(SAME_RAW, (9, 9)) for _ in others]
+
+    home = Home(ORIGINAL, Path("/nowhere"), Path("/nowhere"))
+    looked = replace(run_record(ticks=17, steps=17), steps=17)
+    shorter = run_record(ticks=9, steps=9, results="r")
+    explored = Explored(looked, Course(20, True, {}, until=9), {}, home)
+    runs = explored.runs(home)
+    base = explored.compared(Compares(), runs, [shorter] * len(runs))  # type: ignore[arg-type]
+    assert (base.course.extent, base.watched) == ("9 steps", "17 steps")
 
 
 def checked(status: Status = Status.OK, error: str = "") -> Checked:

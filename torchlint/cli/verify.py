@@ -32,7 +32,7 @@ from torchlint.report.summary import undone
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, read
 from torchlint.verify.errors import OriginalFailedError
-from torchlint.verify.fixes import FixUnit, offered
+from torchlint.verify.fixes import UNSAFE, FixUnit, offered
 from torchlint.verify.model import Report, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.proof import held
@@ -250,8 +250,10 @@ def _fixes(found: Scope, given: Given, *, proving: bool = False) -> _Fixes | Non
     skipped = (*offer.skipped, *left_out)
     if offer.units:
         return _Fixes(offer.units, documents, skipped)
-    where = " ".join(given["targets"]) or os.curdir
-    complain(f"torchlint: no fixes to verify in {visible(where)}")
+    where = visible(" ".join(given["targets"]) or os.curdir)
+    more = sum(reason.endswith(UNSAFE) for reason in skipped)
+    safe, hint = ("safe ", f"; with --unsafe-fixes: {more}") if more else ("", "")
+    complain(f"torchlint: no {safe}fixes to verify in {where}{hint}")
     complain("".join(f"  {visible(reason)}\n" for reason in skipped[:20]))
     if len(skipped) > 20:
         complain(f"  and {len(skipped) - 20} more")

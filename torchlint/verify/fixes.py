@@ -25,6 +25,7 @@ from torchlint.verify.model import Expected
 BUNDLES: tuple[frozenset[str], ...] = (frozenset({"TL103", "TL202"}),)
 """Fixes that need each other: a copy is asynchronous only from pinned memory."""
 OVERLAPS = "overlaps with another fix"
+UNSAFE = "unsafe (--unsafe-fixes verifies it)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def _unusable(finding: Finding, unsafe: bool) -> str:
     if fix.safety is Safety.SUGGESTION or not fix.edits:
         return "a suggestion, which is never applied"
     if fix.safety is Safety.UNSAFE and not unsafe:
-        return "unsafe (--unsafe-fixes verifies it)"
+        return UNSAFE
     return ""
 
 

@@ -216,7 +216,8 @@ class Function:
             example = ", ".join(f"{p.name}={_example(p)}" for p in needed)
             names = ", ".join(p.name for p in needed)
             raise RefusedError(
-                f'{self.settings["name"]} needs inputs for {names}: --inputs "{example}"'
+                f'{self.settings["name"]} needs inputs for {names}: --inputs "{example}", or '
+                "--inputs FILE.py:FUNCTION that returns them"
             )
         return (), {}
 

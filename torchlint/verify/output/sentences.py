@@ -335,7 +335,8 @@ def _saved(counts: Counts, unit: str) -> str:
             counts.h2d_bytes[0] + counts.d2h_bytes[0],
             counts.h2d_bytes[1] + counts.d2h_bytes[1],
         )
-        parts += [f"{words.sizes(pair, '->')} copied"] if pair[0] != pair[1] else []
+        if words.size(pair[0]) != words.size(pair[1]):  # as it is shown
+            parts.append(f"{words.sizes(pair, '->')} copied")
     return f"{' and '.join(parts)} a {unit}" if parts else ""
 
 

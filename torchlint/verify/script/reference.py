@@ -41,6 +41,7 @@ class Reference:
         writes: paths outside its copy that it wanted to write.
         warnings: what the reader must know.
         course: what part of the program every run of a comparison goes through.
+        watched: how far the run went that showed which places ran, in words.
     """
 
     record: RunRecord
@@ -50,6 +51,7 @@ class Reference:
     writes: tuple[str, ...]
     warnings: tuple[str, ...]
     course: Course
+    watched: str
 
     def reached(self, units: Sequence[FixUnit]) -> list[FixUnit]:
         """Return the units that are worth comparing: all but those that are known not to run."""
@@ -95,6 +97,7 @@ class Explored:
             self.watched.writes(),
             course.notes,
             course,
+            course.extent,
         )
 
     def runs(self, home: Home) -> list[Run]:
@@ -133,6 +136,7 @@ class Explored:
             self.watched.writes(),
             (*warnings, *course.notes),
             course,
+            self.course.gone(self.watched.record).extent,
         )
 
 

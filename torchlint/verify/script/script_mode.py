@@ -373,7 +373,7 @@ class _Verification:
         if reached < every:
             self.say(
                 f"plan: {every - reached} of {every} fixes change lines that did not run in "
-                f"{base.course.extent}"
+                f"{base.watched}"
             )
         if reached:
             self.say(
@@ -604,7 +604,7 @@ class _Verification:
         diffs = {v.name: diff([v.unit], request.documents) for v in variants if v.unit is not None}
         idle = [unit for unit in request.units if base.exercised.get(unit.id) is False]
         found = (
-            *unreached(idle, request.documents, base.course.extent),
+            *unreached(idle, request.documents, base.watched),
             *results(variants, base, self.checked, timed, counts, diffs, request.options),
         )
         return Report(
