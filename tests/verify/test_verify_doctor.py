@@ -564,3 +564,12 @@ def test_this_machine_has_all_facts(tmp_path: Path) -> None:
     assert found.can_freeze
     assert found.folder == str(tmp_path)
     assert found.landlock >= 0
+
+
+def test_an_interpreter_that_nobody_listened_to_leaves_no_pipe() -> None:
+    with interpreter.Asked(sys.executable) as asked:
+        process = asked._process
+        assert process is not None
+        assert process.stdout is not None
+        process.wait()
+    assert process.stdout.closed

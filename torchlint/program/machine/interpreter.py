@@ -80,8 +80,11 @@ class Asked:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            _end(self._process)
+        process = self._process
+        if process is not None and process.poll() is None:
+            _end(process)
+        elif process is not None and process.stdout is not None:
+            process.stdout.close()
 
     def answer(self, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
         """See `Answers`."""
