@@ -192,7 +192,10 @@ def run(
                 tick,
                 request.root,
                 watch.end,
-                lambda seconds: say(f"plan: times them now; the answer in about {seconds:.0f} s"),
+                lambda seconds: say(
+                    "plan: times them now; the answer in about "
+                    f"{max(0.0, min(seconds, watch.left)):.0f} s"
+                ),
             )
             outcomes = calls.compare(copies)
             machine, plan = live.machine(calls.times), live.plan()
