@@ -1,5 +1,5 @@
 """What may run although no code shows it: whatever a package offers to others. A private function
-is none of it."""
+is none of it, nor is what nothing uses in a program."""
 
 from __future__ import annotations
 
@@ -34,6 +34,23 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
             if not said(module.text) and module.outside.others_say(said, near=False) is False:
                 return name
     return None
+
+
+@question(
+    yes="it stands in `{answer}`, which nothing that runs in this program uses",
+    no="the program may use the function",
+    ground=True,
+)
+def unused(module: Module, node: cst.CSTNode) -> str | None:
+    """Return the name of the outermost function or class around a node where nothing that runs in
+    the program of its file says it, and no text may name it; None where something may use it.
+
+    A library, whose callers are elsewhere, is no program, and neither is a file that stands alone.
+    """
+    around = (node, *module.ancestors(node))
+    outer = [each for each in around if isinstance(each, (cst.FunctionDef, cst.ClassDef))][-1:]
+    name = outer[0].name.value if outer else ""
+    return name if outer and module.outside.uses(name) is False else None
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))

@@ -19,7 +19,7 @@ from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.entry_points import uncalled
+from torchlint.semantic.time.entry_points import uncalled, unused
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch.spelling import MODEL, called
@@ -103,7 +103,8 @@ class Heat:
         why: the evidence.
         loop: the hot loop in its own function, if the heat comes from one.
         untrained: whether it is an evaluation's only because ``self.training`` is false there.
-        optional: whether it takes an option that is off by default to run that often.
+        optional: whether it takes an option that is off by default to run that often, or somebody
+            who uses what nothing uses here.
     """
 
     grade: Grade
@@ -194,6 +195,7 @@ class HeatMap:
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
         option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
+        unused: Callable[[cst.CSTNode], str | None],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -201,6 +203,7 @@ class HeatMap:
         self.guards = guards
         self.called_elsewhere = called_elsewhere
         self.option_left_off = option_left_off
+        self.unused = unused
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
@@ -248,6 +251,9 @@ class HeatMap:
             if option is not None:
                 why = Why("only where an option that is off by default is on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
+        if found.hot and not found.optional and (name := self.unused(node)) is not None:
+            why = Why(f"only where somebody uses `{name}`, which nothing does here", node)
+            found = replace(found, why=(why, *found.why), optional=True)
         return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int) -> Heat:
@@ -704,6 +710,7 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: called_elsewhere(module, function),
         ),
         lambda node, until: option_left_off(module, node, until),
+        lambda node: unused(module, node),
     )
 
 
