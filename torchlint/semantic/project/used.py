@@ -45,7 +45,7 @@ _PLAIN_BASES = ("torch.", "builtins.", "object", "abc.", "typing.", "enum.")
 """Bases by which nothing makes an object of a class that nobody names."""
 _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", "output_fn"))
 """Functions that something else than Python code calls."""
-_NO_MODULES = frozenset(("setup", "conftest", "hubconf"))
+_OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
 _COMMENTED = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = re.compile(r"[.:](\w+)\Z")
@@ -130,7 +130,7 @@ class Said:
                 self.exported |= {end[1]} if end is not None else set()
             case ast.Assign(targets=[ast.Name("__all__")], value=ast.List() | ast.Tuple() as names):
                 self.exported |= {
-                    each.value for each in names.elts if isinstance(each, ast.Constant)
+                    str(each.value) for each in names.elts if isinstance(each, ast.Constant)
                 }
 
     def _call(self, node: ast.Call, around: str) -> None:
@@ -221,7 +221,7 @@ class Used:
     def _runs(self, path: str) -> bool:
         """Say whether a file is part of a program, and no library: the project holds a file that
         does something, outside of the file's package, and that imports this."""
-        if stem_of(path) in _NO_MODULES:
+        if stem_of(path) in _OF_TOOLS:
             return False
         top = self._search.top(path)
         inside = path[len(top) + 1 :].split(os.sep)
@@ -241,7 +241,7 @@ class Used:
         return (
             text is not None
             and path.endswith(".py")
-            and stem_of(path) not in _NO_MODULES
+            and stem_of(path) not in _OF_TOOLS
             and speaks_for(path[root:].replace(os.sep, "/")) == ""
             and _PROGRAM.search(text) is not None
             and re.search(rf"^[ \t]*(from|import)[ \t]+{package}\b", text, re.MULTILINE) is not None
@@ -256,9 +256,8 @@ class Used:
             some = [(each, text) for each, text in texts if _BY_TEXT.search(text)]
             few = sum(len(text) for _, text in some) < _PARSED
             found = [self._taken_by(each) for each, _ in some] if few else [None]
-            self._by_text[program] = (
-                frozenset().union(*found) if None not in found else None  # type: ignore[arg-type]
-            )
+            known = [each for each in found if each is not None]
+            self._by_text[program] = frozenset().union(*known) if len(known) == len(found) else None
         return self._by_text[program]
 
     def _taken_by(self, path: str) -> set[str] | None:
