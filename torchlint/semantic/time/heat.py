@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import fnmatch
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,9 @@ _COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
 _STEP_ROLE = re.compile(
     r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
 )
+
+_NO_USE = re.compile(r"^[ \t]*(#|import\b|from\b[^(\n]*$).*$", re.MULTILINE)
+"""Lines that use no name."""
 
 _NAMES = (_LOSS_NAME, _BATCH_STEP, _MODULE_METHOD, _TENSOR_METHOD, _STEP_ROLE)
 """Names that say how often a function runs where its callers do not."""
@@ -155,10 +159,12 @@ class CalledElsewhere:
     Args:
         maybe: whether one of them may call it; cheap.
         heat: how often they do.
+        once: whether they do, each time where it runs once, and use it in no other way.
     """
 
     maybe: Callable[[cst.FunctionDef], bool]
     heat: Callable[[cst.FunctionDef], Heat]
+    once: Callable[[cst.FunctionDef], bool]
 
 
 COLD = Heat(Grade.COLD)
@@ -486,15 +492,16 @@ class HeatMap:
         )
 
     def _all_in_view(self, function: cst.FunctionDef) -> bool:
-        """Say whether all uses of a function are calls in this file."""
+        """Say whether all uses of a function are calls in this file, or in another one where they
+        run once."""
         called = {site.func for site in self.flow.sites(function)}
         return (
-            bool(called)
-            and not self.called_elsewhere.maybe(function)
+            not self.called_elsewhere.maybe(function)
             and all(
                 use is function.name or use in called or self.tree.parents[use] in called
                 for use in self.tree.named(function.name.value)
             )
+            and (bool(called) or self.called_elsewhere.once(function))
         )
 
     def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
@@ -717,6 +724,7 @@ def heat_map(module: Module) -> HeatMap:
         CalledElsewhere(
             lambda function: module.outside.may_run_often(name_outside(module, function)),
             lambda function: called_elsewhere(module, function),
+            lambda function: once_elsewhere(module, function),
         ),
         lambda node, until: option_left_off(module, node, until),
         lambda node: unused(module, node),
@@ -731,6 +739,25 @@ def called_elsewhere(module: Module, function: cst.FunctionDef) -> Heat:
     if found is None:
         return COLD
     return Heat(found.grade, tuple(Why(link.text, function, link) for link in found.why))
+
+
+@question(ground=True)
+def once_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether other files of the project call a function, each call runs once, and none of them
+    hands it on."""
+    calls = module.outside.calls(name_outside(module, function))
+    if not calls or not all(call.once for call in calls):
+        return False
+    handed_on = functools.partial(_handed_on, function.name.value)
+    return module.outside.others_say(handed_on, near=False) is False
+
+
+def _handed_on(name: str, text: str) -> bool:
+    """Say whether a file says a name elsewhere than in an import, a definition, a call or a
+    comment."""
+    if name not in text:
+        return False
+    return re.search(rf"\b{name}\b(?!\s*\()", _NO_USE.sub("", text)) is not None
 
 
 @question(ground=True, remember=False)
