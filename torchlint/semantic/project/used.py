@@ -39,7 +39,9 @@ _VALUES = re.compile(
     r"(self|cls|args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I
 )
 """Names of what is no module, whatever its attributes are."""
-_PROGRAM = re.compile(r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(", re.MULTILINE)
+_PROGRAM = re.compile(
+    r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
+)
 """What does something where the file itself is run."""
 _PLAIN_BASES = ("torch.", "builtins.", "object", "abc.", "typing.", "enum.")
 """Bases by which nothing makes an object of a class that nobody names."""
@@ -134,8 +136,8 @@ class Said:
                 }
 
     def _call(self, node: ast.Call, around: str) -> None:
-        name = _dotted(node.func).rpartition(".")[2]
-        plain = isinstance(node.func, ast.Name)
+        func, plain = node.func, isinstance(node.func, ast.Name)
+        name = func.attr if isinstance(func, ast.Attribute) else _dotted(func)
         self.loose = self.loose or name in _MODULES
         if name in _OWN and (plain or name == "Fire"):
             own = not (node.args and (name == "vars" or isinstance(node.args[0], ast.Constant)))
@@ -191,7 +193,7 @@ class Used:
         self._program = program
         self._said: dict[str, Said | None] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
-        self._of_programs: dict[str, bool] = {}
+        self._programs: dict[str, bool] = {}
 
     def used(self, path: str, name: str) -> bool:
         """Say whether a definition of a file is used, or may be; False is certain as far as names
@@ -220,31 +222,39 @@ class Used:
 
     def _runs(self, path: str) -> bool:
         """Say whether a file is part of a program, and no library: the project holds a file that
-        does something, outside of the file's package, and that imports this."""
-        if stem_of(path) in _OF_TOOLS:
-            return False
+        does something, in no package, and that imports a package beside the file's own."""
         top = self._search.top(path)
-        inside = path[len(top) + 1 :].split(os.sep)
-        package = inside[0] if len(inside) > 1 else ""
-        key = os.path.join(top, package)
-        if key not in self._of_programs:
-            self._of_programs[key] = any(
-                self._does_something(other, package)
-                for other in self._every
-                if not package or not other.startswith(key + os.sep)
-            )
-        return self._of_programs[key]
+        if top not in self._programs:
+            self._programs[top] = not self._search.in_package(top) and self._holds_program(top)
+        return self._programs[top] and stem_of(path) not in _OF_TOOLS
 
-    def _does_something(self, path: str, package: str) -> bool:
-        root = len(self._search.root) + 1
-        text = self._read(path)
+    def _holds_program(self, top: str) -> bool:
+        """Say whether the project holds a program for the packages in a folder, or, where there are
+        none, any program."""
+        packages = {
+            path[len(top) + 1 :].split(os.sep)[0]
+            for path in self._every
+            if path.startswith(top + os.sep)
+            and path.count(os.sep) > top.count(os.sep) + 1
+            and self._search.top(path) == top
+        }
+        names = "|".join(map(re.escape, packages)) if packages else r"\w+"
+        imports = re.compile(
+            rf"^[ \t]*(from|import)[ \t]+({names})\b|[\"']({names})\.", re.MULTILINE
+        )
+        return any(
+            imports.search(self._read(path) or "") is not None
+            for path in self._every
+            if self._does_something(path)
+        )
+
+    def _does_something(self, path: str) -> bool:
         return (
-            text is not None
-            and path.endswith(".py")
+            path.endswith(".py")
+            and not self._search.in_package(path)
             and stem_of(path) not in _OF_TOOLS
-            and speaks_for(path[root:].replace(os.sep, "/")) == ""
-            and _PROGRAM.search(text) is not None
-            and re.search(rf"^[ \t]*(from|import)[ \t]+{package}\b", text, re.MULTILINE) is not None
+            and speaks_for(path[len(self._search.root) + 1 :].replace(os.sep, "/")) == ""
+            and _PROGRAM.search(self._read(path) or "") is not None
         )
 
     def _taken(self, path: str) -> frozenset[str] | None:
