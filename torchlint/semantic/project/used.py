@@ -74,7 +74,9 @@ class Said:
         """By the name that an import statement binds what it stands for."""
         self.stars: list[str] = []
         self.exported: set[str] = set()
-        """Names in ``__all__``, and at the end of texts with dots."""
+        """Names in ``__all__``."""
+        self.texts: defaultdict[str, set[str]] = defaultdict(set)
+        """By the name at their end texts with dots."""
         self.kept: set[str] = set()
         """Outermost definitions that other than Python code may call, and decorated ones."""
         self.free = False
@@ -128,8 +130,8 @@ class Said:
                 self.attributes[name].add((_dotted(value), around))
                 self._by_key.add(names)
             case ast.Constant(value=str(text)):
-                end = _NAME_AT_END.search(text)
-                self.exported |= {end[1]} if end is not None else set()
+                if end := _NAME_AT_END.search(text):
+                    self.texts[end[1]].add(text)
             case ast.Assign(targets=[ast.Name("__all__")], value=ast.List() | ast.Tuple() as names):
                 self.exported |= {
                     str(each.value) for each in names.elts if isinstance(each, ast.Constant)
@@ -291,7 +293,7 @@ class Used:
 
     def _says(self, path: str) -> Said | None:
         if path not in self._said:
-            tree = parsed(self._read(path) or "")
+            tree = parsed(self._read(path) or "") if path.endswith(".py") else None
             self._said[path] = Said(tree) if tree is not None else None
         return self._said[path]
 
@@ -301,7 +303,7 @@ class Used:
         size = 0
         for other in self._every:
             text = self._read(other) or ""
-            if name not in text:
+            if name not in text and other not in taken:
                 continue
             size += len(text)
             said = self._says(other)
@@ -332,13 +334,15 @@ class Used:
                 for dotted in said.imports.get(first, ())
             ):
                 users.add(around)
-        if said.stars and name in said.names:
+        if said.stars and (taken or name in said.names):
             found = self._find.starred(path, said.stars, [name])
             near = found is None and any(
                 each.rpartition(".")[2] == stem_of(target.path) for each in said.stars
             )
-            users |= said.names[name] if near or _is(found, target) else set()
-        return users
+            if near or _is(found, target):
+                users |= {""} if taken else said.names[name]
+        module = re.compile(rf"\b{re.escape(stem_of(target.path))}\b")
+        return users | ({""} if any(map(module.search, said.texts.get(name, ()))) else set())
 
     def _leads(self, path: str, dotted: str, target: Definition) -> bool:
         """Say whether a dotted name of a file stands for a definition, or may: the name of its

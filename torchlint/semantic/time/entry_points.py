@@ -3,7 +3,9 @@ is none of it, nor is what nothing uses in a program."""
 
 from __future__ import annotations
 
+import fnmatch
 import functools
+import itertools
 import re
 
 import libcst as cst
@@ -46,11 +48,16 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
     the program of its file says it, and no text may name it; None where something may use it.
 
     A library, whose callers are elsewhere, is no program, and neither is a file that stands alone.
+    What ``assume-hot`` names is used.
     """
     around = (node, *module.ancestors(node))
-    outer = [each for each in around if isinstance(each, (cst.FunctionDef, cst.ClassDef))][-1:]
-    name = outer[0].name.value if outer else ""
-    return name if outer and module.outside.uses(name) is False else None
+    names = [
+        each.name.value for each in around if isinstance(each, (cst.FunctionDef, cst.ClassDef))
+    ]
+    assumed = any(
+        fnmatch.fnmatchcase(*each) for each in itertools.product(names, module.assume_hot)
+    )
+    return names[-1] if names and not assumed and module.outside.uses(names[-1]) is False else None
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
