@@ -47,7 +47,7 @@ def uses(
         "from nets import *\nprint(globals())\n",
         "from hydra.utils import instantiate\nimport nets\nprint(instantiate)\n",
         "import importlib, sys\nprint(importlib.import_module(sys.argv[1]).Net)\n",
-        "import sys, importlib\nm = importlib.import_module('nets')\nprint(getattr(m, sys.argv[1]))\n",
+        "import sys, importlib as i\nm = i.import_module('nets')\nprint(getattr(m, sys.argv[1]))\n",
         "def f():\n    return nets.Net\nimport nets\nprint(f())\n",
         "import nets\nprint('nets:Net')\n",
         "import sys\nsys.path.append('x')\nfrom elsewhere.nets import Net\nprint(Net)\n",
