@@ -33,8 +33,15 @@ _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 _ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
 """Functions that may take any name of a module that they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
-_WORDS = (*_FREE, *_MODULES, *_OWN, *_ALL_OF, "__dict__", "modules")
-_BY_TEXT = Wording(re.compile(rf"\b({'|'.join(_WORDS)})\b"), _WORDS)
+_CALLED = sorted(_OWN | _ALL_OF)
+_SAID = (*sorted(_FREE | _MODULES), "__dict__", "sys.modules")
+_BY_TEXT = Wording(
+    re.compile(
+        rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
+        rf"|(?<![.\w])(?!getattr\([\w.]+,\s*[\"'])({'|'.join(_CALLED)})\("
+    ),
+    (*_SAID, *_CALLED),
+)
 _VALUES = re.compile(
     r"(self|cls|args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I
 )
