@@ -43,7 +43,7 @@ from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.entry_points import uncalled
+from torchlint.semantic.time.entry_points import uncalled, unused
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
@@ -386,9 +386,11 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 
 def _graded(module: Module, hit: Hit, severity: Severity) -> Severity:
     """Return the severity of a hit: what costs only where somebody turns on an option that is off
-    by default is a hint."""
+    by default, or uses what nothing uses here, is a hint."""
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
-    optional = severity is Severity.WARNING and heat_of(module, node).optional
+    optional = severity is Severity.WARNING and (
+        heat_of(module, node).optional or unused(module, node) is not None
+    )
     return Severity.INFO if optional else severity
 
 

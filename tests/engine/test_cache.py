@@ -780,6 +780,8 @@ def of_callers(project: Project) -> None:
 
 
 JSON = (".", "--output-format", "json")
+BY_PROGRAM = ["heart.py", "new.py", "train.py"]
+"""Where a file makes a program of the project, what nothing uses there is an info."""
 
 
 def same(project: Project) -> Done:
@@ -797,8 +799,9 @@ def same(project: Project) -> Done:
         ("far.py", FAR + "\n\n    def other(x):\n        return x.item()\n", ["far.py"]),
         ("deep/tool.py", FAR + "\n\n    def tell(x):\n        print(x, 1)\n", ["tool.py"]),
         ("new.py", FAR, ["new.py"]),
-        ("far.py", "import torch\nfrom heart import total\ntotal(1)\n", ["far.py", "heart.py"]),
-        ("new.py", "import torch\nfrom heart import total\ntotal(1)\n", ["heart.py", "new.py"]),
+        ("far.py", "import torch\nfrom heart import total\nx = total(1)\n", ["far.py", "heart.py"]),
+        ("new.py", "import torch\nfrom heart import total\nx = total(1)\n", ["heart.py", "new.py"]),
+        ("new.py", "import torch\nfrom heart import total\ntotal(1)\n", BY_PROGRAM),
         ("new.py", "import heart\n", ["new.py"]),
         ("train.py", TRAIN.format(inside="total(loss)  # a word"), ["heart.py", "train.py"]),
         ("train.py", TRAIN.format(inside="pass"), ["heart.py", "train.py"]),
@@ -832,11 +835,11 @@ def test_another_files_accelerator_counts_by_what_it_says(project: Project) -> N
     project.write("moved.py", TRAIN.replace(".cuda()", "").format(inside="print(loss.item())"))
     project.write("sets.py", "import torch\nimport moved\n")
     assert "moved.py" not in same(project).out
-    project.write("sets.py", "import torch\nimport moved\ntorch.ones(1).cuda()\n")
+    project.write("sets.py", "import torch\nimport moved\nx = torch.ones(1).cuda()\n")
     done = same(project)
     assert sorted(done.analysed) == ["moved.py", "sets.py"]
     assert "moved.py" in done.out
-    project.write("sets.py", "import torch\nimport moved\ntorch.ones(2).cuda()\n")
+    project.write("sets.py", "import torch\nimport moved\nx = torch.ones(2).cuda()\n")
     assert same(project).analysed == ["sets.py"]
 
 

@@ -202,15 +202,26 @@ class Flags:
         found: set[cst.Call] = set()
         params = (*function.params.params, *function.params.kwonly_params)
         for param in (each for each in params if each.name.value in flags):
-            _, bindings = self.names.bindings(param.name.value, function.body)
             flag = self._flag(function, param, flags[param.name.value])
-            if flag is not None and len(bindings) == 1:
+            if flag is not None:
                 found |= {
                     call
                     for call in self.flow.sites(function)[:_MANY]
                     if self._gives_seldom(call, flag)
                 }
         return found
+
+    def handed(
+        self, call: cst.Call, function: cst.FunctionDef, flags: dict[str, bool]
+    ) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        """Yield what a call gives for parameters of a function, each with the truth that it has in
+        `flags`."""
+        params = (*function.params.params, *function.params.kwonly_params)
+        for param in (each for each in params if each.name.value in flags):
+            flag = self._flag(function, param, flags[param.name.value])
+            given = _argument(call, flag) if flag is not None else None
+            if given is not None and not any(arg.star for arg in call.args):
+                yield given, flags[param.name.value]
 
     def _parameter(self, param: cst.Param, needed: bool, same: str | None = None) -> bool:
         """Say whether a parameter is what is needed only now and then by its default and by all

@@ -4,7 +4,7 @@ flags."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import libcst as cst
@@ -49,6 +49,11 @@ _SIZES = frozenset(("numel", "nelement", "size"))
 _FEW_DIGITS = 2
 """``if step > 99: break`` leaves a few steps, ``if step > 100000: break`` a training; a step every
 50 rounds is a step, one every 500 is an event."""
+
+
+Demands = frozenset[tuple[str, bool]]
+"""The truth that parameters of a function have to have, by name."""
+NO_DEMANDS: Demands = frozenset()
 
 
 class Condition(NamedTuple):
@@ -446,12 +451,40 @@ class Guards:
         false: in an evaluation."""
         return self.condition(node, None, _says_untrained)
 
-    def spared_calls(self, node: cst.CSTNode, function: cst.FunctionDef) -> frozenset[cst.Call]:
-        """Return the calls of a function in the file that come to a node in it only now and then,
-        as of a flag that they pass."""
+    def demands(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:
+        """Return what the tests around a node demand of the parameters of its function."""
         tests = self.tests(node, function)
-        flags = dict(each for test, needed in tests for each in self._flags(test, needed))
-        return frozenset(self.flags.spared(function, flags)) if flags else frozenset()
+        return self._of_parameters(
+            function, (each for test, needed in tests for each in self._flags(test, needed))
+        )
+
+    def spared_calls(self, function: cst.FunctionDef, demands: Demands) -> frozenset[cst.Call]:
+        """Return the calls of a function in the file that give one of its parameters what is
+        demanded of it only now and then."""
+        return frozenset(self.flags.spared(function, dict(demands))) if demands else frozenset()
+
+    def handed_on(self, call: cst.Call, function: cst.FunctionDef, demands: Demands) -> Demands:
+        """Return what a call of a function, of whose parameters something is demanded, demands of
+        those of its own function, which it hands on."""
+        caller = self.tree.function(call) if demands else None
+        if not isinstance(caller, cst.FunctionDef):
+            return NO_DEMANDS
+        given = self.flags.handed(call, function, dict(demands))
+        return self._of_parameters(
+            caller, (each for value, needed in given for each in self._flags(value, needed))
+        )
+
+    def _of_parameters(
+        self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool]]
+    ) -> Demands:
+        """Return the flags that are parameters of a function, which gives them no other value."""
+        params = (*function.params.params, *function.params.kwonly_params)
+        names = {param.name.value for param in params}
+        return frozenset(
+            (name, needed)
+            for name, needed in flags
+            if name in names and len(self.names.bindings(name, function.body)[1]) == 1
+        )
 
     def _not_finite(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ import libcst as cst
 
 from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.source.python import parsed
 
 _WHOLE = re.compile(
     r"(^|_)(cuda|gpus?|device|distributed|ddp|dp|parallel|world_size|rank|amp|fp16|bf16|half"
@@ -88,9 +91,53 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
     return (
         bool(values)
         and all(_is_off(_default(module, each), wanted) for each in own)
+        and not any(_given_by_place(module, cls, each, wanted) for each in handed)
         and all(_stays_off(module, each, wanted, declared=True) for each in {name, *handed})
         and all(_stays_off(module, each, wanted, declared=False) for each in options)
     )
+
+
+def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -> bool:
+    """Say whether somebody makes an object of a class, or of one derived from it, with another
+    value for a parameter than one that is off, which stands at the parameter's place."""
+    init = own_method(module, cls, "__init__")
+    params = [each.name.value for each in init.params.params] if init is not None else []
+    if name not in params:
+        return False
+    words = (cls.name.value, str(params.index(name) - 1), name, wanted)
+    turned = functools.partial(_turned_on_by_place, *words)
+    return turned(module.text) or module.outside.others_say(turned, near=False) is not False
+
+
+def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str) -> bool:
+    if cls not in text or _TESTED.search(text) is not None:
+        return False
+    tree = parsed(text)
+    for args in _making(cls, tree) if tree is not None else ():
+        before = args[: int(place) + 1]
+        if any(isinstance(each, ast.Starred) for each in before):
+            return True
+        value = ast.unparse(before[-1]) if len(before) > int(place) else ""
+        if value and not _is_off(value, wanted) and not _same(name, value):
+            return True
+    return False
+
+
+def _making(cls: str, tree: ast.Module) -> Iterator[list[ast.expr]]:
+    """Yield the arguments with which objects of a class are made, also by what is derived from
+    it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+                if name == cls:
+                    yield args
+            case ast.ClassDef(bases=bases) if any(
+                ast.unparse(base).rpartition(".")[2] == cls for base in bases
+            ):
+                for call in ast.walk(node):
+                    match call:
+                        case ast.Call(func=ast.Attribute(value=of, attr="__init__"), args=args):
+                            yield args[isinstance(of, (ast.Name, ast.Attribute)) :]
 
 
 def _default(module: Module, value: cst.BaseExpression) -> str:

@@ -189,7 +189,7 @@ class _Reader:
         )
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for local, dotted in _bound(node):
+        for local, dotted in bound(node):
             if local:
                 self.imports.setdefault(local, set()).add(dotted)
             else:
@@ -233,7 +233,7 @@ def _callee(func: ast.expr) -> tuple[str, str | None]:
     return func.attr, ".".join([at.id, *reversed(parts)]) if plain else None  # type: ignore[attr-defined]
 
 
-def _bound(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+def bound(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
     """Yield the names that an import binds with what they stand for; no name for a star."""
     if isinstance(node, ast.Import):
         for item in node.names:

@@ -151,6 +151,11 @@ class Outside:
             )
         return self.project.reaches(path, text, path, name) or self.project.reached(path, name)
 
+    def uses(self, name: str) -> bool | None:
+        """Say whether the program uses a function or class of this file that stands in no other
+        one, or may use it; None where that is not known."""
+        return self.project.uses(self.path, name) if self.project is not None else None
+
     def others_say(
         self, test: Callable[[str], bool], *, near: bool, by_place: bool = False
     ) -> bool | None:

@@ -10,6 +10,7 @@ analysed without looking any further; so no answer depends on which question cam
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import re
 from collections import OrderedDict
@@ -56,6 +57,7 @@ from torchlint.semantic.project.reach import (
     stem_of,
 )
 from torchlint.semantic.project.search import LIBRARIES, Search
+from torchlint.semantic.project.used import Used
 from torchlint.semantic.project.vocabulary import Vocabulary, imported_words
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
@@ -149,6 +151,7 @@ class Project:
         self._ways: dict[Definition, list[Step]] = {}
         self._frequent: dict[Step, bool] = {}
         self._vocabulary: list[Vocabulary] = []
+        self._used: list[Used] = []
         self._asides: dict[str, str | None] = {}
         self._aside: list[Project] = []
         self._beyond = Trail()
@@ -387,6 +390,21 @@ class Project:
             tree = parsed(text)
             known = self._reaches[path] = text, reach(tree) if tree is not None else None
         return known[1]
+
+    def uses(self, path: str, name: str) -> bool | None:
+        """Say whether the program uses a function or class that stands in no other one, in the file
+        `path`, or may use it; None for a project of too many files."""
+        found: bool | None = self.ask(("used", path, name))
+        return found
+
+    def _is_used(self, path: str, name: str) -> bool | None:
+        every = self._every()
+        if every is None:
+            return None
+        if not self._used:
+            program = functools.partial(self._program, every=every)
+            self._used.append(Used(self.search, self, self._text, every, program))
+        return self._used[0].used(path, name)
 
     # -- callers -----------------------------------------------------------------------------------
 
@@ -896,6 +914,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "often": Project._may_run_often,
     "reached": Project._any_reaches,
     "says": Project._says,
+    "used": Project._is_used,
 }
 """What is asked about all files, by kind; each is given the file that it is about and the rest of
 the question."""

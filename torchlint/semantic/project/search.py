@@ -125,6 +125,11 @@ class Search:
         folder = os.path.dirname(path)
         return self._top(folder) != folder
 
+    def top(self, path: str) -> str:
+        """Return the folder that holds the outermost package of a file; its own folder where it
+        lies in none."""
+        return self._top(os.path.dirname(path))
+
     def _top(self, folder: str) -> str:
         """Return the folder that holds the outermost package of `folder`; the folder itself where
         it is no package."""

@@ -1,9 +1,11 @@
 """What may run although no code shows it: whatever a package offers to others. A private function
-is none of it."""
+is none of it, nor is what nothing uses in a program."""
 
 from __future__ import annotations
 
+import fnmatch
 import functools
+import itertools
 import re
 
 import libcst as cst
@@ -34,6 +36,28 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
             if not said(module.text) and module.outside.others_say(said, near=False) is False:
                 return name
     return None
+
+
+@question(
+    yes="it stands in `{answer}`, which nothing that runs in this program uses",
+    no="the program may use the function",
+    ground=True,
+)
+def unused(module: Module, node: cst.CSTNode) -> str | None:
+    """Return the name of the outermost function or class around a node where nothing that runs in
+    the program of its file says it, and no text may name it; None where something may use it.
+
+    A library, whose callers are elsewhere, is no program, and neither is a file that stands alone.
+    What ``assume-hot`` names is used.
+    """
+    around = (node, *module.ancestors(node))
+    names = [
+        each.name.value for each in around if isinstance(each, (cst.FunctionDef, cst.ClassDef))
+    ]
+    assumed = any(
+        fnmatch.fnmatchcase(*each) for each in itertools.product(names, module.assume_hot)
+    )
+    return names[-1] if names and not assumed and module.outside.uses(names[-1]) is False else None
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))

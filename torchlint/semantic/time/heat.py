@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import fnmatch
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +13,14 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.guards import Guards, guards
+from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.options import option_left_off
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.entry_points import uncalled
+from torchlint.semantic.time.entry_points import uncalled, unused
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch.spelling import MODEL, called
@@ -53,6 +54,9 @@ _COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
 _STEP_ROLE = re.compile(
     r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
 )
+
+_NO_USE = re.compile(r"^[ \t]*(#|import\b|from\b[^(\n]*$).*$", re.MULTILINE)
+"""Lines that use no name."""
 
 _NAMES = (_LOSS_NAME, _BATCH_STEP, _MODULE_METHOD, _TENSOR_METHOD, _STEP_ROLE)
 """Names that say how often a function runs where its callers do not."""
@@ -103,7 +107,8 @@ class Heat:
         why: the evidence.
         loop: the hot loop in its own function, if the heat comes from one.
         untrained: whether it is an evaluation's only because ``self.training`` is false there.
-        optional: whether it takes an option that is off by default to run that often.
+        optional: whether it takes an option that is off by default to run that often, or somebody
+            who uses what nothing uses here.
     """
 
     grade: Grade
@@ -154,10 +159,12 @@ class CalledElsewhere:
     Args:
         maybe: whether one of them may call it; cheap.
         heat: how often they do.
+        once: whether they do, each time where it runs once, and use it in no other way.
     """
 
     maybe: Callable[[cst.FunctionDef], bool]
     heat: Callable[[cst.FunctionDef], Heat]
+    once: Callable[[cst.FunctionDef], bool]
 
 
 COLD = Heat(Grade.COLD)
@@ -172,8 +179,6 @@ _DECIDING = (
 """What may run another number of times than what lies in it."""
 _DEPTH = 4
 """Calls up which heat is looked for."""
-Calls = frozenset[cst.Call]
-_NONE: Calls = frozenset()
 
 
 class HeatMap:
@@ -194,6 +199,7 @@ class HeatMap:
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
         option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
+        unused: Callable[[cst.CSTNode], str | None],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -201,6 +207,7 @@ class HeatMap:
         self.guards = guards
         self.called_elsewhere = called_elsewhere
         self.option_left_off = option_left_off
+        self.unused = unused
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
@@ -208,8 +215,8 @@ class HeatMap:
         self.runs_model = runs_model
         self.uncalled = uncalled
         self.callers_outside = callers_outside
-        self._functions: dict[tuple[cst.CSTNode, int, Calls], Heat] = {}
-        self._from_elsewhere: dict[tuple[cst.CSTNode, Calls], Heat] = {}
+        self._functions: dict[tuple[cst.CSTNode, int, Demands], Heat] = {}
+        self._from_elsewhere: dict[tuple[cst.CSTNode, Demands], Heat] = {}
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
         self._places: dict[cst.CSTNode, cst.CSTNode] = {}
@@ -237,8 +244,10 @@ class HeatMap:
 
         return self.tree.climbed(node, self._places, largest)
 
-    def _heat(self, node: cst.CSTNode, depth: int) -> Heat:
-        found = self._in_any_mode(node, depth)
+    def _heat(self, node: cst.CSTNode, depth: int, handed: Demands = NO_DEMANDS) -> Heat:
+        """Return how often `node` runs; a call, as often as parameters that it hands on are what
+        `handed` demands."""
+        found = self._in_any_mode(node, depth, handed)
         test = self.guards.untrained(node) if found.step else None
         if test is not None:
             why = Why("only where `self.training` is false: for every evaluation batch", test)
@@ -248,9 +257,12 @@ class HeatMap:
             if option is not None:
                 why = Why("only where an option that is off by default is on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
+        if found.hot and not found.optional and (name := self.unused(node)) is not None:
+            why = Why(f"only where somebody uses `{name}`, which nothing does here", node)
+            found = replace(found, why=(why, *found.why), optional=True)
         return found
 
-    def _in_any_mode(self, node: cst.CSTNode, depth: int) -> Heat:
+    def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:
         function = self.scopes.tree.function(node)
         if function is not None and self.flow.shadowed(function):
             return COLD
@@ -269,8 +281,8 @@ class HeatMap:
         found = COLD
         if function is not None and not self.guards.throttled(node, function):
             found = self.function_heat(function, depth)
-            if found.hot and (spared := self.guards.spared_calls(node, function)):
-                found = self.function_heat(function, depth, spared)
+            if found.hot and (demands := handed | self.guards.demands(node, function)):
+                found = self.function_heat(function, depth, demands)
             if found.hot:
                 found = replace(found, why=(*self._always_due(node, function), *found.why))
         if epoch is not None and found.grade <= Grade.EPOCH:
@@ -363,22 +375,22 @@ class HeatMap:
         )
 
     def function_heat(
-        self, function: cst.FunctionDef, depth: int = _DEPTH, spared: Calls = _NONE
+        self, function: cst.FunctionDef, depth: int = _DEPTH, demands: Demands = NO_DEMANDS
     ) -> Heat:
-        """Return how often a function's body runs, by its role and by who calls it, `spared` calls
-        apart."""
-        found = self._in_file(function, depth, spared)
+        """Return how often a function's body runs, by its role and by who calls it, those calls
+        apart that give its parameters what is demanded now and then only."""
+        found = self._in_file(function, depth, demands)
         if depth < _DEPTH or self._pending or found.grade >= Grade.SAMPLE:
             return found
-        key = function, spared
+        key = function, demands
         if key not in self._from_elsewhere:
-            self._from_elsewhere[key] = self._called_elsewhere(function, spared)
+            self._from_elsewhere[key] = self._called_elsewhere(function, demands)
         return max((found, self._from_elsewhere[key]), key=lambda heat: heat.order)
 
-    def _called_elsewhere(self, function: cst.FunctionDef, spared: Calls) -> Heat:
+    def _called_elsewhere(self, function: cst.FunctionDef, demands: Demands) -> Heat:
         """Return how often other files run a function, also through its callers in this one."""
         best = COLD
-        for entrance, way in self._ways_to(function, spared).items():
+        for entrance, way in self._ways_to(function, demands).items():
             found = self.called_elsewhere.heat(entrance)
             if found.grade > best.grade:
                 best = Heat(found.grade, (*way, *found.why))
@@ -392,24 +404,29 @@ class HeatMap:
         first = node if isinstance(node, cst.FunctionDef) else self.tree.function(node)
         if first is None or (first is not node and self.guards.throttled(node, first)):
             return {}
-        return self._ways_to(first, self.guards.spared_calls(node, first))
+        return self._ways_to(first, self.guards.demands(node, first))
 
     def _ways_to(
-        self, first: cst.FunctionDef, spared: Calls
+        self, first: cst.FunctionDef, demands: Demands
     ) -> dict[cst.FunctionDef, tuple[Why, ...]]:
         found: dict[cst.FunctionDef, tuple[Why, ...]] = {first: ()}
+        demanded = {first: demands}
         level = [first]
         for _ in range(_DEPTH):
             above: list[cst.FunctionDef] = []
             for function in level:
+                spared = self.guards.spared_calls(function, demanded[function])
                 for site in self.flow.sites(function):
                     caller = self.tree.function(site)
-                    if caller is None or caller in found or site in spared:
+                    if caller is None or site in spared or self._rarely(site, caller):
                         continue
-                    if self._rarely(site, caller):
+                    handed = self.guards.handed_on(site, function, demanded[function])
+                    if caller in found and demanded[caller] <= handed:
                         continue
+                    # What two calls come to is demanded of both.
+                    demanded[caller] = demanded.get(caller, handed) & handed
                     called = Why(f"{function.name.value}() is called", site)
-                    found[caller] = (*found[function], called)
+                    found.setdefault(caller, (*found[function], called))
                     above.append(caller)
             level = above
         return found
@@ -417,17 +434,20 @@ class HeatMap:
     def _rarely(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
         return self.guards.error_path(site) or self.guards.throttled(site, caller)
 
-    def _in_file(self, function: cst.FunctionDef, depth: int, spared: Calls = _NONE) -> Heat:
+    def _in_file(
+        self, function: cst.FunctionDef, depth: int, demands: Demands = NO_DEMANDS
+    ) -> Heat:
         """Return how often a function's body runs by its role and by who calls it in this file."""
-        key = function, depth, spared
+        key = function, depth, demands
         if key not in self._functions:
             self._functions[key] = COLD  # A recursive call adds nothing to a function's heat.
             self._pending += 1
-            self._functions[key] = self._function_heat(function, depth, spared)
+            self._functions[key] = self._function_heat(function, depth, demands)
             self._pending -= 1
         return self._functions[key]
 
-    def _function_heat(self, function: cst.FunctionDef, depth: int, spared: Calls) -> Heat:
+    def _function_heat(self, function: cst.FunctionDef, depth: int, demands: Demands) -> Heat:
+        spared = self.guards.spared_calls(function, demands)
         best = self._role(function)
         alone = best.hot and self._by_itself_alone(function)
         if alone and (self._called_seldom(function) or (spared and self._all_in_view(function))):
@@ -441,7 +461,8 @@ class HeatMap:
                 continue
             if site in spared:
                 continue
-            found = self.heat(site, depth - 1)
+            handed = self.guards.handed_on(site, function, demands)
+            found = self._heat(site, depth - 1, handed) if handed else self.heat(site, depth - 1)
             if found.order > best.order:
                 called = Why(f"{function.name.value}() is called", site)
                 best = replace(found, why=(called, *found.why), loop=None)
@@ -471,15 +492,16 @@ class HeatMap:
         )
 
     def _all_in_view(self, function: cst.FunctionDef) -> bool:
-        """Say whether all uses of a function are calls in this file."""
+        """Say whether all uses of a function are calls in this file, or in another one where they
+        run once."""
         called = {site.func for site in self.flow.sites(function)}
         return (
-            bool(called)
-            and not self.called_elsewhere.maybe(function)
+            not self.called_elsewhere.maybe(function)
             and all(
                 use is function.name or use in called or self.tree.parents[use] in called
                 for use in self.tree.named(function.name.value)
             )
+            and (bool(called) or self.called_elsewhere.once(function))
         )
 
     def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
@@ -702,8 +724,10 @@ def heat_map(module: Module) -> HeatMap:
         CalledElsewhere(
             lambda function: module.outside.may_run_often(name_outside(module, function)),
             lambda function: called_elsewhere(module, function),
+            lambda function: once_elsewhere(module, function),
         ),
         lambda node, until: option_left_off(module, node, until),
+        lambda node: unused(module, node),
     )
 
 
@@ -715,6 +739,25 @@ def called_elsewhere(module: Module, function: cst.FunctionDef) -> Heat:
     if found is None:
         return COLD
     return Heat(found.grade, tuple(Why(link.text, function, link) for link in found.why))
+
+
+@question(ground=True)
+def once_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether other files of the project call a function, each call runs once, and none of them
+    hands it on."""
+    calls = module.outside.calls(name_outside(module, function))
+    if not calls or not all(call.once for call in calls):
+        return False
+    handed_on = functools.partial(_handed_on, function.name.value)
+    return module.outside.others_say(handed_on, near=False) is False
+
+
+def _handed_on(name: str, text: str) -> bool:
+    """Say whether a file says a name elsewhere than in an import, a definition, a call or a
+    comment."""
+    if name not in text:
+        return False
+    return re.search(rf"\b{name}\b(?!\s*\()", _NO_USE.sub("", text)) is not None
 
 
 @question(ground=True, remember=False)

@@ -1,0 +1,118 @@
+"""Whether a program uses a function or class of one of its files: what counts as a use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checking import job
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
+from torchlint.semantic.project.project import Project
+
+NET = "class Net:\n    pass\n"
+RUN = "import nets\nprint(nets)\n"
+IMPORTING = "import lib\nprint(lib)\n"
+
+
+def uses(
+    root: Path, files: dict[str, str], path: str = "nets.py", name: str = "Net"
+) -> bool | None:
+    """Return the answer for a project of these files."""
+    for each, text in files.items():
+        (root / each).parent.mkdir(parents=True, exist_ok=True)
+        (root / each).write_text(text, encoding="utf-8")
+
+    def read(file: str) -> str | None:
+        return Path(file).read_text(encoding="utf-8") if Path(file).is_file() else None
+
+    project = Project(str(root), read, lambda *_: None)
+    return project.uses(str(root.resolve() / path), name)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "from nets import Net\nprint(Net())\n",
+        "from nets import Net as It\nprint(It)\n",
+        "import nets as n\nprint(n.Net)\n",
+        "from nets import *\nprint(Net())\n",
+        "from nets import Net\n__all__ = ['Net']\nprint()\n",
+        "import nets\nprint(getattr(nets, 'Net'))\n",
+        "import nets, sys\nprint(getattr(nets, sys.argv[1]))\n",
+        "import nets, sys\nprint(nets.__dict__[sys.argv[1]], vars(nets))\n",
+        "import nets\nprint(nets.__dict__['Net'])\n",
+        "from nets import *\nprint(eval('Ne' + 't'))\n",
+        "from nets import *\nprint(globals())\n",
+        "from hydra.utils import instantiate\nimport nets\nprint(instantiate)\n",
+        "import importlib, sys\nprint(importlib.import_module(sys.argv[1]).Net)\n",
+        "import sys, importlib as i\nm = i.import_module('nets')\nprint(getattr(m, sys.argv[1]))\n",
+        "def f():\n    return nets.Net\nimport nets\nprint(f())\n",
+        "import nets\nprint('nets:Net')\n",
+        "import sys\nsys.path.append('x')\nfrom elsewhere.nets import Net\nprint(Net)\n",
+        "import nets\nprint nets.Net\n",
+    ],
+)
+def test_a_use(run: str, tmp_path: Path) -> None:
+    assert uses(tmp_path, {"nets.py": NET, "run.py": run})
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN,
+        "from nets import Net\nprint()\n",
+        "import nets\n# print(nets.Net)\nprint()\n",
+        '"""Runs nets.Net."""\nimport nets\nprint(nets)\n',
+        "import nets\nNet = 2\nprint(2)\n",
+        "import nets, other\nprint(other.Net, nets)\n",
+        "import nets\nprint(lambda model: model.Net)\n",
+        "from other import Net\nprint(Net)\n",
+        "import nets\ndef f():\n    return g(nets.Net)\ndef g(x):\n    return f()\nprint()\n",
+        "import nets\nargs = nets.options()\nprint(getattr(args, nets.KEY))\n",
+        "import nets, torch\nprint(getattr(torch.optim, nets.KEY))\n",
+    ],
+)
+def test_no_use(run: str, tmp_path: Path) -> None:
+    other = "class Net:\n    pass\n"
+    assert uses(tmp_path, {"nets.py": NET, "other.py": other, "run.py": run}) is False
+
+
+@pytest.mark.parametrize(
+    ("nets", "files", "used"),
+    [
+        (NET, {}, True),
+        (NET, {"examples/run.py": IMPORTING}, True),
+        (NET, {"run.py": IMPORTING}, False),
+        (NET, {"run.py": IMPORTING, "lib/__init__.py": "from .nets import Net"}, True),
+        (f"__all__ = ['Net']\n{NET}", {"run.py": IMPORTING}, True),
+        (f"@add\n{NET}", {"run.py": IMPORTING}, True),
+        ("from x import B\nclass Net(B):\n    pass\n", {"run.py": IMPORTING}, True),
+        ("from torch import nn\nclass Net(nn.Module):\n    pass\n", {"run.py": IMPORTING}, False),
+        (NET, {"run.py": IMPORTING, "look.ipynb": '{"x": "lib.nets.Net()"}'}, True),
+    ],
+)
+def test_packages(nets: str, files: dict[str, str], used: bool, tmp_path: Path) -> None:
+    package = {"lib/__init__.py": "", "lib/nets.py": nets}
+    assert uses(tmp_path, {**package, **files}, "lib/nets.py") is used
+
+
+def test_what_assume_hot_names_is_used(tmp_path: Path) -> None:
+    text = """
+import torch
+from torch import nn
+
+def hook_of_a_framework(model, x):
+    return model(x.cuda()).mean().item()
+
+net = nn.Linear(8, 3).cuda()
+for x in [torch.ones(4, 8)]:
+    print(net(x.cuda()))
+"""
+    (tmp_path / "run.py").write_text(text, encoding="utf-8")
+    for assumed, wanted in ((("hook_*",), "warning"), ((), None)):
+        forget()
+        found = analyse_job(job(text, name="run.py", root=str(tmp_path), assume_hot=assumed))
+        graded = {each.severity.value for each in found.findings if each.code == "TL101"}
+        assert graded == ({wanted} if wanted else set())

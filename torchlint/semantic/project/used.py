@@ -1,0 +1,367 @@
+"""Which definitions of a program it uses: those to which code at the level of a module comes, over
+any number of definitions, by the names that code says. Comments and docstrings say nothing."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from torchlint.semantic.code.wording import Wording
+from torchlint.semantic.elsewhere import Definition, Lineage
+from torchlint.semantic.project.calls import bound, speaks_for
+from torchlint.semantic.project.index import CLASS
+from torchlint.semantic.project.reach import stem_of
+from torchlint.semantic.project.search import Search
+from torchlint.source.python import parsed
+
+_FREE = frozenset(
+    (
+        "locate resolve_name import_string instantiate instantiate_from_config get_obj_from_str"
+        " LightningCLI jsonargparse spec_from_file_location SourceFileLoader run_path run_module"
+        " exec_module __subclasses__ __init_subclass__"
+    ).split()
+)
+"""Names of what finds functions and classes of any file by a text, or by what they are."""
+_MODULES = frozenset(("import_module", "__import__"))
+"""Functions that give modules."""
+_OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
+"""Functions that may take any name of the file that calls them."""
+_ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
+"""Functions that may take any name of a module that they are given."""
+_BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
+_CALLED = sorted(_OWN | _ALL_OF)
+_SAID = (*sorted(_FREE | _MODULES), "__dict__", "sys.modules")
+_BY_TEXT = Wording(
+    re.compile(
+        rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
+        rf"|(?<![.\w])(?!getattr\([\w.]+,\s*[\"'])({'|'.join(_CALLED)})\("
+    ),
+    (*_SAID, *_CALLED),
+)
+_VALUES = re.compile(
+    r"(self|cls|args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I
+)
+"""Names of what is no module, whatever its attributes are."""
+_PROGRAM = re.compile(
+    r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
+)
+"""What does something where the file itself is run."""
+_PLAIN_BASES = ("torch.", "builtins.", "object", "abc.", "typing.", "enum.")
+"""Bases by which nothing makes an object of a class that nobody names."""
+_KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", "output_fn"))
+"""Functions that something else than Python code calls."""
+_OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
+"""Files whose definitions tools look for."""
+_COMMENTED = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_NAME_AT_END = re.compile(r"[.:](\w+)\Z")
+_MOST = 100
+"""Definitions that are looked at for one question; behind that the answer is yes."""
+_PARSED = 4_000_000
+"""Characters of source that are parsed for one question; behind that the answer is yes."""
+
+
+class Said:
+    """What the code of one file says. What is around a node is the outermost definition around it,
+    empty for the module's own level.
+
+    Args:
+        tree: the file.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.names: defaultdict[str, set[str]] = defaultdict(set)
+        """Names that are read, with what is around."""
+        self.attributes: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        """By attribute the dotted receivers, each with what is around."""
+        self.imports: defaultdict[str, set[str]] = defaultdict(set)
+        """By the name that an import statement binds what it stands for."""
+        self.stars: list[str] = []
+        self.exported: set[str] = set()
+        """Names in ``__all__``."""
+        self.texts: defaultdict[str, set[str]] = defaultdict(set)
+        """By the name at their end texts with dots."""
+        self.kept: set[str] = set()
+        """Outermost definitions that other than Python code may call, and decorated ones."""
+        self.free = False
+        """Whether definitions of any file may be found by a text."""
+        self.loose = False
+        """Whether names may stand for modules that no import statement binds to them."""
+        self.taken: set[str] = set()
+        """Dotted names of what may be a module of which any name is taken; a dot for the file."""
+        self._by_key: set[ast.AST] = set()
+        todo: list[tuple[ast.AST, str]] = [(tree, "")]
+        while todo:
+            node, around = todo.pop()
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                if not around and (node.decorator_list or node.name in _KEPT):
+                    self.kept.add(node.name)
+                around = around or node.name
+                self.free = self.free or node.name in _FREE
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                self._import(node)
+            elif isinstance(node, ast.Call):
+                self._call(node, around)
+            else:
+                self._note(node, around)
+            if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+                todo += [(each, around) for each in ast.iter_child_nodes(node)]
+        spoken = {*self.names, *self.attributes, *self.imports}
+        self.free = self.free or not _FREE.isdisjoint(spoken)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for local, dotted in bound(node):
+            if local:
+                self.imports[local].add(dotted)
+            else:
+                self.stars.append(dotted)
+
+    def _note(self, node: ast.AST, around: str) -> None:
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                self.names[name].add(around)
+            case ast.Attribute(value=value, attr=name):
+                receiver = _dotted(value)
+                self.attributes[name].add((receiver, around))
+                if name == "__dict__" and node not in self._by_key:
+                    self.taken.add(receiver)
+                elif (receiver, name) == ("sys", "modules"):
+                    self.taken.add(".")
+            case ast.Subscript(
+                value=ast.Attribute(value=value, attr="__dict__") as names,
+                slice=ast.Constant(value=str(name)),
+            ):
+                self.attributes[name].add((_dotted(value), around))
+                self._by_key.add(names)
+            case ast.Constant(value=str(text)):
+                if end := _NAME_AT_END.search(text):
+                    self.texts[end[1]].add(text)
+            case ast.Assign(targets=[ast.Name("__all__")], value=ast.List() | ast.Tuple() as names):
+                self.exported |= {
+                    str(each.value) for each in names.elts if isinstance(each, ast.Constant)
+                }
+
+    def _call(self, node: ast.Call, around: str) -> None:
+        func, plain = node.func, isinstance(node.func, ast.Name)
+        name = func.attr if isinstance(func, ast.Attribute) else _dotted(func)
+        self.loose = self.loose or name in _MODULES
+        if name in _OWN and (plain or name == "Fire"):
+            own = not (node.args and (name == "vars" or isinstance(node.args[0], ast.Constant)))
+            self.taken |= {"."} if own and (name != "locals" or not around) else set()
+        last = node.args[-1 if name == "__getattribute__" else 1 :][:1]
+        if name in _BY_NAME and last and isinstance(last[0], ast.Constant):
+            receiver = node.args[0] if plain else None
+            self.attributes[str(last[0].value)].add((_dotted(receiver), around))
+        elif name in _ALL_OF and node.args:
+            self.taken.add(_dotted(node.args[0]))
+
+
+def _dotted(node: ast.AST | None) -> str:
+    """Return a dotted name as it is written, `?` for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else "?"
+
+
+class Names(Protocol):
+    """What names of a project's files stand for; see `torchlint.semantic.project.project`."""
+
+    def find(self, importer: str, dotted: str) -> Definition | str | None: ...
+    def starred(self, path: str, stars: list[str], parts: list[str]) -> Definition | str | None: ...
+    def lineage(self, definition: Definition) -> Lineage: ...
+
+
+class Used:
+    """Says of the outermost definitions of a project's files whether it uses them.
+
+    Args:
+        search: finds its files.
+        names: what names stand for.
+        read: gives the text of a file.
+        every: all files.
+        program: gives the files that may run in one process with one.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        names: Names,
+        read: Callable[[str], str | None],
+        every: tuple[str, ...],
+        program: Callable[[str], frozenset[str]],
+    ) -> None:
+        self._search = search
+        self._find = names
+        self._read = read
+        self._every = every
+        self._program = program
+        self._said: dict[str, Said | None] = {}
+        self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
+        self._programs: dict[str, bool] = {}
+
+    def used(self, path: str, name: str) -> bool:
+        """Say whether a definition of a file is used, or may be; False is certain as far as names
+        are."""
+        taken = self._taken(path)
+        seen, todo = {(path, name)}, [(path, name)]
+        while todo:
+            at = todo.pop()
+            if taken is None or len(seen) > _MOST or at[0] in taken or self._is_kept(*at):
+                return True
+            for user in self._users(*at, taken):
+                if not user[1]:
+                    return True
+                if user not in seen:
+                    seen.add(user)
+                    todo.append(user)
+        return False
+
+    def _is_kept(self, path: str, name: str) -> bool:
+        """Say whether a definition may be used though no code of the program says its name."""
+        said = self._says(path)
+        if said is None or name in said.kept or name in said.exported:
+            return True
+        bases = self._find.lineage(Definition(path, name, CLASS)).outside
+        return not all(base.startswith(_PLAIN_BASES) for base in bases) or not self._runs(path)
+
+    def _runs(self, path: str) -> bool:
+        """Say whether a file is part of a program, and no library: the project holds a file that
+        does something, in no package, and that imports a package beside the file's own."""
+        top = self._search.top(path)
+        if top not in self._programs:
+            self._programs[top] = not self._search.in_package(top) and self._holds_program(top)
+        return self._programs[top] and stem_of(path) not in _OF_TOOLS
+
+    def _holds_program(self, top: str) -> bool:
+        """Say whether the project holds a program for the packages in a folder, or, where there are
+        none, any program."""
+        packages = {
+            path[len(top) + 1 :].split(os.sep)[0]
+            for path in self._every
+            if path.startswith(top + os.sep)
+            and path.count(os.sep) > top.count(os.sep) + 1
+            and self._search.top(path) == top
+        }
+        names = "|".join(map(re.escape, packages)) if packages else r"\w+"
+        imports = re.compile(
+            rf"^[ \t]*(from|import)[ \t]+({names})\b|[\"']({names})\.", re.MULTILINE
+        )
+        return any(
+            imports.search(self._read(path) or "") is not None
+            for path in self._every
+            if self._does_something(path)
+        )
+
+    def _does_something(self, path: str) -> bool:
+        return (
+            path.endswith(".py")
+            and not self._search.in_package(path)
+            and stem_of(path) not in _OF_TOOLS
+            and speaks_for(path[len(self._search.root) + 1 :].replace(os.sep, "/")) == ""
+            and _PROGRAM.search(self._read(path) or "") is not None
+        )
+
+    def _taken(self, path: str) -> frozenset[str] | None:
+        """Return the files of which the program of a file may take any name; None where it may take
+        those of any file."""
+        program = self._program(path)
+        if program not in self._by_text:
+            texts = [(each, self._read(each) or "") for each in program]
+            some = [(each, text) for each, text in texts if _BY_TEXT.search(text)]
+            few = sum(len(text) for _, text in some) < _PARSED
+            found = [self._taken_by(each) for each, _ in some] if few else [None]
+            known = [each for each in found if each is not None]
+            self._by_text[program] = frozenset().union(*known) if len(known) == len(found) else None
+        return self._by_text[program]
+
+    def _taken_by(self, path: str) -> set[str] | None:
+        said = self._says(path)
+        if said is None:
+            return set() if path.endswith(".ipynb") else None
+        if said.free:
+            return None
+        found: set[str] = set()
+        for dotted in said.taken:
+            first, _, rest = dotted.partition(".")
+            whole = [f"{each}.{rest}" if rest else each for each in said.imports.get(first, ())]
+            if dotted == ".":
+                found.add(path)
+            elif not whole and said.loose and not _VALUES.match(dotted):
+                return None
+            for each in whole:
+                module = self._find.find(path, each)
+                found |= {module.path} if isinstance(module, Definition) else set()
+        return found
+
+    def _says(self, path: str) -> Said | None:
+        if path not in self._said:
+            tree = parsed(self._read(path) or "") if path.endswith(".py") else None
+            self._said[path] = Said(tree) if tree is not None else None
+        return self._said[path]
+
+    def _users(self, path: str, name: str, taken: frozenset[str]) -> Iterator[tuple[str, str]]:
+        """Yield what uses a definition: a file with the outermost definition in it, empty for its
+        own level; `taken` are the files of which any name may be taken."""
+        size = 0
+        for other in self._every:
+            text = self._read(other) or ""
+            if name not in text and other not in taken:
+                continue
+            size += len(text)
+            said = self._says(other)
+            if size > _PARSED:
+                yield other, ""
+            elif said is None:
+                if re.search(rf"\b{name}\b", _COMMENTED.sub("", text)):
+                    yield other, ""
+            else:
+                users = self._users_in(other, said, Definition(path, name, ""), other in taken)
+                yield from ((other, user) for user in users)
+
+    def _users_in(self, path: str, said: Said, target: Definition, taken: bool) -> set[str]:
+        name = target.name
+        if path == target.path:
+            return said.names.get(name, set()) - {name}
+        users: set[str] = set()
+        for local, dotted in said.imports.items():
+            if any(self._leads(path, each, target) for each in dotted):
+                exported = taken or path.endswith("__init__.py") or local in said.exported
+                users |= {""} if exported else said.names.get(local, set())
+        for receiver, around in said.attributes.get(name, ()):
+            first, _, rest = receiver.partition(".")
+            whole = f"{rest}.{name}" if rest else name
+            unknown = said.loose and first not in said.imports
+            if unknown or any(
+                self._leads(path, f"{dotted}.{whole}", target)
+                for dotted in said.imports.get(first, ())
+            ):
+                users.add(around)
+        if said.stars and (taken or name in said.names):
+            found = self._find.starred(path, said.stars, [name])
+            near = found is None and any(
+                each.rpartition(".")[2] == stem_of(target.path) for each in said.stars
+            )
+            if near or _is(found, target):
+                users |= {""} if taken else said.names[name]
+        module = re.compile(rf"\b{re.escape(stem_of(target.path))}\b")
+        return users | ({""} if any(map(module.search, said.texts.get(name, ()))) else set())
+
+    def _leads(self, path: str, dotted: str, target: Definition) -> bool:
+        """Say whether a dotted name of a file stands for a definition, or may: the name of its
+        module is the same, and leads to no other one."""
+        before, _, last = dotted.rpartition(".")
+        if last != target.name:
+            return False
+        found = self._find.find(path, dotted)
+        if isinstance(found, Definition):
+            return _is(found, target)
+        return found is None or before.rpartition(".")[2] == stem_of(target.path)
+
+
+def _is(found: Definition | str | None, target: Definition) -> bool:
+    return isinstance(found, Definition) and (found.path, found.name) == (target.path, target.name)
