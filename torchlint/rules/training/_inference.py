@@ -194,17 +194,19 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
 
 
 @question(
-    yes="another file that calls a method of its name switches autograd off",
+    yes="another file that calls a method of its name switches autograd off, or decides about it",
     no="no other file that calls a method of its name switches autograd off",
 )
 def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bool:
     """Say whether a place is in a network's own method of which no call is known but those that try
     it out where the file is run itself, as objects of several classes have it, and another file
-    that calls it by name switches autograd off; or in what only such methods call."""
+    that calls it by name switches autograd off, or, where it is tried out, calls it at all; or in
+    what only such methods call."""
     home = module.function(node)
     if home is None:
         return False
-    sites = [(module, s) for s in call_sites(module, home) if not in_main_guard(module, s)]
+    own = call_sites(module, home)
+    sites = [(module, site) for site in own if not in_main_guard(module, site)]
     sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
     if sites:
         return depth > 0 and all(
@@ -214,11 +216,19 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
     cls = module.class_of(home)
     if cls is None or not is_network(module, cls):
         return False
-    return said_somewhere(module, partial(_calls_without_graph, home.name.value))
+    name = home.name.value
+    tried = bool(own) and not _evaluates_itself(module, home)
+    if tried and module.outside.others_say(partial(_calls, name), near=False) is True:
+        return True
+    return said_somewhere(module, partial(_calls_without_graph, name))
+
+
+def _calls(method: str, text: str) -> bool:
+    return f".{method}(" in text
 
 
 def _calls_without_graph(method: str, text: str) -> bool:
-    return f".{method}(" in text and _GRAPHLESS.search(text) is not None
+    return _calls(method, text) and _GRAPHLESS.search(text) is not None
 
 
 @question(
