@@ -62,6 +62,32 @@ def test_a_move_behind_a_device_flag_is_one(flag: str) -> None:
     assert value_of(f"{head}x = x.cuda() if {flag} else x\n    probe(x)").device == ACCEL
 
 
+@pytest.mark.parametrize(
+    ("flag", "device"),
+    [
+        ("use_cuda", CPU),
+        ("not args.no_cuda", CPU),
+        ("y.is_cuda and use_cuda", CPU),
+        ("device.type != 'cpu'", CPU),
+        ("device.type == 'cuda'", CPU),
+        ("gpu is not None", CPU),
+        ("gpu >= 0", CPU),
+        ("not use_cuda", CUDA),
+        ("args.cpu", CUDA),
+        ("device.type == 'cpu'", CUDA),
+        ("gpu is None", CUDA),
+        ("gpu < 0", CUDA),
+    ],
+)
+def test_a_copy_to_the_host_behind_a_device_flag(flag: str, device: str) -> None:
+    head = "def f(y, gpu, device, use_cuda, args):\n    x = torch.ones(3).cuda()\n    "
+    after = [
+        value_of(f"{head}if {flag}:\n        x = x.cpu()\n    probe(x)").device,
+        value_of(f"{head}x = x.cpu() if {flag} else x\n    probe(x)").device,
+    ]
+    assert [CUDA if each == ACCEL else each for each in after] == [device] * 2
+
+
 @pytest.mark.parametrize("test", ["i > 5", "use_cuda and i > 5", "x.dim() == 2", "debug"])
 def test_any_other_test_leaves_it_open(test: str) -> None:
     head = "def f(x, i, use_cuda, debug):\n    x = torch.ones(3)\n    "

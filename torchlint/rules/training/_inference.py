@@ -15,6 +15,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
@@ -24,6 +25,8 @@ from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates, switches_off
 from torchlint.semantic.values.classes import is_network
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import CPU
 
 EVALUATION = re.compile(
     r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
@@ -76,6 +79,26 @@ def only_evaluated(module: Module, function: cst.CSTNode, depth: int = 4) -> boo
 
 def _evaluates_itself(module: Module, function: cst.FunctionDef) -> bool:
     return evaluates_by_name(function) or calls_eval(module, function)
+
+
+@question(
+    yes="`{0}` takes what was copied to the host, and only its name says that it runs a model",
+    no="`{0}` is not known to be something that works on the host",
+)
+def works_on_host(module: Module, node: cst.Call) -> bool:
+    """Say whether a call hands what was copied from the device to something that only its name
+    calls a model, ``decoder(logits.cpu())``: a beam search, which records no graph."""
+    model = inferred(module, node.func)
+    if model.node is not None or model.name is not None:
+        return False
+    for arg in node.args:
+        made = definitions_of(module, arg.value) if isinstance(arg.value, cst.Name) else []
+        values = [arg.value, *(each.value for each in made if isinstance(each, cst.Assign))]
+        if inferred(module, arg.value).device == CPU and any(
+            isinstance(each, cst.Call) and host_copy(module, each) is not None for each in values
+        ):
+            return True
+    return False
 
 
 @question(
@@ -171,17 +194,19 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
 
 
 @question(
-    yes="another file that calls a method of its name switches autograd off",
+    yes="another file that calls a method of its name switches autograd off, or decides about it",
     no="no other file that calls a method of its name switches autograd off",
 )
 def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bool:
     """Say whether a place is in a network's own method of which no call is known but those that try
     it out where the file is run itself, as objects of several classes have it, and another file
-    that calls it by name switches autograd off; or in what only such methods call."""
+    that calls it by name switches autograd off, or, where it is tried out, calls it at all; or in
+    what only such methods call."""
     home = module.function(node)
     if home is None:
         return False
-    sites = [(module, s) for s in call_sites(module, home) if not in_main_guard(module, s)]
+    own = call_sites(module, home)
+    sites = [(module, site) for site in own if not in_main_guard(module, site)]
     sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
     if sites:
         return depth > 0 and all(
@@ -191,11 +216,19 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
     cls = module.class_of(home)
     if cls is None or not is_network(module, cls):
         return False
-    return said_somewhere(module, partial(_calls_without_graph, home.name.value))
+    name = home.name.value
+    tried = bool(own) and not _evaluates_itself(module, home)
+    if tried and module.outside.others_say(partial(_calls, name), near=False) is True:
+        return True
+    return said_somewhere(module, partial(_calls_without_graph, name))
+
+
+def _calls(method: str, text: str) -> bool:
+    return f".{method}(" in text
 
 
 def _calls_without_graph(method: str, text: str) -> bool:
-    return f".{method}(" in text and _GRAPHLESS.search(text) is not None
+    return _calls(method, text) and _GRAPHLESS.search(text) is not None
 
 
 @question(

@@ -148,7 +148,13 @@ from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
-from torchlint.semantic.data.loaders import feeding_loaders, makes_loader, nobody_pins, pins_memory
+from torchlint.semantic.data.loaders import (
+    brought_by_framework,
+    feeding_loaders,
+    makes_loader,
+    nobody_pins,
+    pins_memory,
+)
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.heat import Grade, heat_of
@@ -208,6 +214,8 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = _blocking(module, node)
     if transfer is None or not said_somewhere(module, _speaks_of_a_loader):
+        return
+    if brought_by_framework(module, node):
         return
     loaders = [(module, loader) for loader in feeding_loaders(module, node)]
     loaders = list(dict.fromkeys(loaders or loaders_behind(module, transfer.source)))

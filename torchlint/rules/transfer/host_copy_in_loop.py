@@ -154,7 +154,7 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
-from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
+from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values.inferred import inferred
@@ -187,6 +187,10 @@ BY_PARTS = (
 WORKED_ON = (
     "`{expr}` waits for the GPU every step, as other code than torch's takes the copy; do what "
     "torch can on the device, or copy the values of many turns at once."
+)
+SIZED = (
+    "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
+    "on all elements with a mask, or take the values from where they are on the host already."
 )
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device, and copy what "
@@ -236,14 +240,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = parts_fix(module, copy) if by_parts else count_fix(module, copy)
     fix = fix or _fix(module, copy, whole)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
+    sized = fix is None and sizes(module, node)
+    spared = forced or batchwise or guessed or sized or _elements(module, copy)
+    other = SIZED if sized else None if _looped(module, node) else NO_LOOP
     yield Hit(
         node,
         {"expr": module.shown(node)},
         fix=fix,
-        severity=Severity.INFO
-        if forced or batchwise or guessed or _elements(module, copy)
-        else None,
-        message=_message(graph, by_parts, forced) or (None if _looped(module, node) else NO_LOOP),
+        severity=Severity.INFO if spared else None,
+        message=_message(graph, by_parts, forced) or other,
         cause=wait_for(module, copy.tensor),
     )
 

@@ -125,6 +125,8 @@ from torchlint.semantic.values.place import on_device
 
 _REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
 _FEW = 8
+_WITH_STEP = 3
+"""How many arguments a ``range`` with a step has."""
 _NESTED = (
     "Nested Python loops over tensor elements launch kernels for every pair; broadcast, or "
     "use torch.cdist or bmm."
@@ -326,13 +328,22 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     for goes in goes_over(module, node):
         counts = _ranged(module, goes.iterated)
         sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
-        if isinstance(goes.target, cst.Name) and sized:
+        in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)
+        if isinstance(goes.target, cst.Name) and sized and not in_parts:
             yield goes.target
     match node.target, node.iter:
         case cst.Tuple(elements=[cst.Element(value=cst.Name() as index), _]), cst.Call(
             func=cst.Name() as func, args=[cst.Arg(value=things), *_]
         ) if module.name(func) == "builtins.enumerate" and inferred(module, things).tensor:
             yield index
+
+
+def _starts_slices(module: Module, node: _Loop) -> bool:
+    """Say whether slices begin at a loop's number: with a step between the numbers they are parts
+    of many elements, ``x[start:end]``."""
+    bound = {name.value for name in _bound(module, node)}
+    lowers = (part.lower for part in module.within(_body(module, node), cst.Slice))
+    return any(isinstance(lower, cst.Name) and lower.value in bound for lower in lowers)
 
 
 def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:

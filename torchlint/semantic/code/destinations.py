@@ -33,7 +33,7 @@ _PARTS = (
     cst.GeneratorExp,
 )
 _TESTS = (cst.If, cst.While, cst.IfExp)
-_NAMES = 3
+_NAMES = 4
 """Further names that a value may be given."""
 
 Place = cst.Call | cst.If | cst.While | cst.IfExp | cst.Return | cst.Assign

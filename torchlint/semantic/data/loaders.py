@@ -3,14 +3,16 @@ they are made."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.bindings import sole_definition, top_level
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
     from torchlint.semantic.code.calls import Arguments
 
 _DEPTH = 3
+_BRINGS = Wording(
+    re.compile(
+        r"ccelerator\.prepare(?:_data_loader)?\((?:[^()]|\([^()]*\))*?(?:oader|_dl\b|\*\w)"
+        r"|\.setup_dataloaders\(|\bprepare_data_loader\("
+    ),
+    ("ccelerator.prepare", "setup_dataloaders(", "prepare_data_loader("),
+)
+"""What makes of a loader one that brings its batches to the device: Accelerate, Fabric, Ray."""
 
 
 def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.Call]:
@@ -301,6 +311,31 @@ def _speaks_of_pinning(text: str) -> bool:
 def nobody_pins(module: Module) -> bool:
     """Say whether the project has loaders, and no file of it speaks of pinned memory."""
     return said_somewhere(module, _loads) and not said_somewhere(module, _speaks_of_pinning)
+
+
+def _brings_batches(text: str) -> bool:
+    return _BRINGS.search(text) is not None and "device_placement=False" not in text
+
+
+@question(
+    yes="the project hands loaders to a framework that brings their batches to the device",
+    no="no framework brings the batch to the device, or the loop goes over a loader as it was made",
+)
+def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a framework may have brought the batch at hand to the device, as it does of the
+    loaders that it prepares (accelerate.Accelerator: "device_placement (bool, defaults to True)")
+    in any file of the project; not where a loop goes over what made the loader itself."""
+    others = module.outside.others_say(_brings_batches, near=False)
+    if others is not True and not _brings_batches(module.text):
+        return False
+    return not any(
+        isinstance(goes.iterated, cst.Name)
+        and isinstance(made := sole_definition(module, goes.iterated), cst.Call)
+        and makes_loader(module, made)
+        for loop in module.loops(node)
+        if isinstance(loop, cst.For)
+        for goes in goes_over(module, loop)
+    )
 
 
 @question(

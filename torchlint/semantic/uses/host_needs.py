@@ -8,11 +8,12 @@ import re
 import libcst as cst
 
 from torchlint.semantic.code.destinations import arrivals, destinations
-from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.values.inferred import inferred
@@ -89,17 +90,30 @@ def decides(module: Module, node: cst.CSTNode) -> bool:
     )
 
 
-def _tests_in_turn(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
+def _tests_in_turn(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cst.CSTNode]:
     """Return the tests of a value in the turn of the loop that reads it, not behind the loop and
-    not at intervals."""
-    loops = set(module.loops(node))
-    return [
-        place
-        for place in destinations(module, node)
-        if isinstance(place, (cst.If, cst.While, cst.IfExp))
-        and loops <= {place, *module.loops(place)}
-        and not throttled(module, place)
-    ]
+    not at intervals; where a function gives it back, those of all its callers."""
+    loops, found = set(module.loops(node)), []
+    for place in destinations(module, node):
+        if not loops <= {place, *module.loops(place)}:
+            continue
+        if isinstance(place, cst.Return) and depth:
+            found += _tests_of_callers(module, place, depth - 1)
+        elif isinstance(place, (cst.If, cst.While, cst.IfExp)) and not throttled(module, place):
+            found.append(place)
+    return found
+
+
+def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst.CSTNode]:
+    """Return the tests of what a function gives back, where each of its calls is in this file and
+    leads to one."""
+    function = module.function(place)
+    if function is None or isinstance(place.value, (cst.Tuple, cst.List, cst.Dict)):
+        return []
+    sites = call_sites(module, function)
+    tests = [_tests_in_turn(module, site, depth) for site in sites]
+    outside = callers_outside(module, function)
+    return [each for its in tests for each in its] if all(tests) and not outside else []
 
 
 @question(

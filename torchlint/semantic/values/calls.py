@@ -208,7 +208,7 @@ class Calls(Functions):
             (a.device for a in operands if a.device in (CUDA, ACCEL)), None
         )
         if device is None:
-            device = CPU if operands and all(a.device == CPU for a in operands) else ACCEL
+            device = CPU if operands and operands[0].device == CPU else ACCEL
         graph = self.graph(node)
         forward = (
             self.values.scopes.method(module.node, "forward")

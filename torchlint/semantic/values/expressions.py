@@ -13,7 +13,7 @@ from torchlint.semantic.torch import dtypes, libraries
 from torchlint.semantic.values import plain
 from torchlint.semantic.values.narrowing import narrowed, told
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
-from torchlint.semantic.values.tensor_types import device_flag, tensor_type
+from torchlint.semantic.values.tensor_types import chosen, tensor_type
 from torchlint.semantic.values.value import (
     BOOL,
     CPU,
@@ -30,7 +30,6 @@ from torchlint.semantic.values.value import (
     join,
     join_all,
     mix,
-    moved_or_not,
     perhaps,
 )
 
@@ -213,9 +212,7 @@ class Expressions(Parts):
             for one, other in ((body, orelse), (orelse, body)):
                 if one.name is not None and _is_device_or_else(one.name, other.name):
                     return one  # ``"cuda" if torch.cuda.is_available() else "cpu"``
-        if body.device != orelse.device and device_flag(node.test):
-            return moved_or_not(body, orelse)
-        return join(body, orelse)
+        return chosen(node.test, body, orelse)
 
     def narrow(self, test: cst.BaseExpression, outcome: bool) -> Narrowed:
         """Take for what a test of types or of devices says what it speaks of; return what that was,

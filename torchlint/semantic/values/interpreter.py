@@ -13,7 +13,7 @@ from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
 from torchlint.semantic.values.parts import literal_key
 from torchlint.semantic.values.steps import Met, Step
-from torchlint.semantic.values.tensor_types import device_flag
+from torchlint.semantic.values.tensor_types import chosen
 from torchlint.semantic.values.value import (
     CPU,
     NONE,
@@ -23,7 +23,6 @@ from torchlint.semantic.values.value import (
     join,
     join_all,
     mix,
-    moved_or_not,
 )
 
 if TYPE_CHECKING:
@@ -344,15 +343,11 @@ def _join_env(a: Env, b: Env, test: cst.BaseExpression | None = None) -> Env:
             if found is not None:
                 # Bound on one path only: a use that runs at all sees this value.
                 out[name] = found
+        elif left is right or test is None:
+            out[name] = join(left, right)
         else:
-            out[name] = left if left is right else _join_two(left, right, test)
+            out[name] = chosen(test, left, right)
     return out
-
-
-def _join_two(a: Value, b: Value, test: cst.BaseExpression | None) -> Value:
-    if test is not None and a.device != b.device and device_flag(test):
-        return moved_or_not(a, b)
-    return join(a, b)
 
 
 _STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {

@@ -3,6 +3,7 @@ flags that choose between them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -10,7 +11,11 @@ import libcst as cst
 
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.torch.spelling import DEVICE_FLAG, called
-from torchlint.semantic.values.value import CPU, CUDA, Value
+from torchlint.semantic.values.value import CPU, CUDA, Value, join, moved_or_not
+
+_AGAINST = re.compile(r"(^|_)(no|not|cpu|disable\w*|without)(_|$)", re.IGNORECASE)
+"""What a word of a device flag says that speaks against a GPU: ``no_cuda``, ``args.cpu``."""
+_BELOW = (cst.Equal, cst.Is, cst.LessThan, cst.LessThanEqual)
 
 
 @cache
@@ -51,6 +56,32 @@ def device_flag(test: cst.BaseExpression) -> bool:
     """Say whether a test asks for nothing but the device that the program runs on: ``use_cuda``,
     ``x.is_cuda and torch.cuda.is_available()``."""
     return all(any(called(word, DEVICE_FLAG) for word in _words(part)) for part in _parts(test))
+
+
+@cache
+def holds_on_gpu(test: cst.BaseExpression) -> bool:
+    """Say whether a test that asks for the device alone is true where the program runs on a GPU,
+    ``use_cuda``, ``device.type != "cpu"``, or else where it does not."""
+    match test:
+        case cst.BooleanOperation(left=left, right=right):
+            return holds_on_gpu(left) and holds_on_gpu(right)
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return not holds_on_gpu(inner)
+    against = any(_AGAINST.search(word) for word in _words(test))
+    match test:
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(op, other)]):
+            number = isinstance(other, (cst.Integer, cst.UnaryOperation))
+            if number or (isinstance(other, cst.Name) and other.value == "None"):
+                return against == isinstance(op, _BELOW)  # ``gpu is None``, ``gpu < 0``
+            return against == isinstance(op, cst.NotEqual)
+    return not against
+
+
+def chosen(test: cst.BaseExpression, a: Value, b: Value) -> Value:
+    """Return what is known of a value that is `a` where a test holds, and `b` where it does not."""
+    if a.device == b.device or not device_flag(test):
+        return join(a, b)
+    return moved_or_not(a, b) if holds_on_gpu(test) else moved_or_not(b, a)
 
 
 def _parts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

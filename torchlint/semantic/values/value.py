@@ -148,13 +148,14 @@ def join(a: Value, b: Value) -> Value:
     )
 
 
-def moved_or_not(a: Value, b: Value) -> Value:
+def moved_or_not(there: Value, here: Value) -> Value:
     """Return what is known of a value that a flag of the program moves to the device, or leaves: it
-    is on the program's device."""
-    found = join(a, b)
-    devices = {a.device, b.device}
+    is on the program's device; on the host, where what a GPU holds (`there`) is copied to it, and
+    what is not on a GPU is left as it is (`here`)."""
+    found = join(there, here)
+    devices = {there.device, here.device}
     moved = devices & {CUDA, ACCEL} and found.device is None and found.kind in _MOVED
-    return found.but(device=ACCEL) if moved else found
+    return found.but(device=CPU if there.device == CPU else ACCEL) if moved else found
 
 
 def _accumulated(a: Value, b: Value) -> Value:
