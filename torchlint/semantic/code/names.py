@@ -40,7 +40,7 @@ class Binding:
     dotted: str = ""
 
 
-_MOST_PARTS = 100
+_MOST_PARTS = 50
 """No name of a program has more; each part of a generated one would be read along the whole
 chain."""
 
