@@ -101,8 +101,10 @@ def test_the_first_commands_find_and_repair(tmp_path: Path) -> None:
     codes = []
     install, *lines = blocks("console")[0].splitlines()
     assert install.startswith("$ python -m pip install .")
+    home = "$ cd path/to/your/project && "
+    assert lines[0].startswith(home)  # the files of the clone are not the reader's
     for line in lines:
-        words = shlex.split(line.removeprefix("$ "))
+        words = shlex.split(line.removeprefix(home).removeprefix("$ "))
         assert words[0] == "torchlint"
         done = subprocess.run(
             [sys.executable, "-m", *words],
@@ -114,6 +116,18 @@ def test_the_first_commands_find_and_repair(tmp_path: Path) -> None:
         codes.append(done.returncode)
     assert codes == [1, 0]
     assert "loss.item()" not in (tmp_path / "train.py").read_text(encoding="utf-8")
+
+
+def test_the_clone_leaves_out_its_fixtures_unless_they_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert run(["check", "--show-files", "."]) == 0
+    files = capsys.readouterr().out.splitlines()
+    assert "torchlint/cli/main.py" in files
+    assert not [file for file in files if file.startswith("fixtures/")]
+    assert run(["check", "--show-files", "fixtures/demo/train.py"]) == 0
+    assert capsys.readouterr().out == "fixtures/demo/train.py\n"
 
 
 def test_the_test_command_is_what_ci_runs() -> None:

@@ -52,6 +52,10 @@ NOTEBOOK = json.dumps(
             "--explain: n.ipynb:2: name a line of a cell, as in 'train.ipynb:cell 3:5'",
         ),
         (
+            ("n.ipynb:cell:3:1",),
+            "--explain: n.ipynb:cell:3:1: name a line of a cell, as in 'train.ipynb:cell 3:5'",
+        ),
+        (
             ("n.ipynb:cell 0:1",),
             "--explain: n.ipynb:cell 0:1: cells, lines and columns are counted from 1",
         ),
@@ -206,7 +210,7 @@ def test_a_selected_rule_is_told_of_where_it_has_nothing_to_say(cli, source: Sou
 def test_a_line_of_a_notebook(cli) -> None:
     cli.write("n.ipynb", NOTEBOOK)
     done = cli(
-        "check", "n.ipynb:cell 3:1", "n.ipynb:cell 3:1:7", "n.ipynb:cell 2:2", "--explain", code=2
+        "check", "n.ipynb:cell3:1", "n.ipynb:cell 3:1:7", "n.ipynb:cell 2:2", "--explain", code=2
     )
     assert done.stdout.startswith("n.ipynb:cell 3:1: torch.slow()\n\n  TL101 slow: flagged")
     assert "\nn.ipynb:cell 3:1:7: torch.slow()\n" in done.stdout

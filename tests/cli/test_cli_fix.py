@@ -281,6 +281,7 @@ def test_what_check_counts_is_what_fix_counts(ours) -> None:
         (("--output-format", "json"), "--output-format json: fix writes a patch and no report"),
         (("--output-format", "sarif:x"), "--output-format sarif:x: fix writes a patch"),
         (("--apply", "-o", "x"), "--output-file: with --apply no patch is printed"),
+        (("--apply", "--diff"), "--diff and --apply cannot be used together"),
     ],
 )
 def test_what_fix_cannot_write_is_refused(
@@ -290,6 +291,17 @@ def test_what_fix_cannot_write_is_refused(
     done = cli("fix", *arguments, code=2)
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
+    assert path.read_text() == source("slow")
+
+
+def test_help_lists_no_option_that_is_refused(cli) -> None:
+    assert "--output-format" not in cli("fix", "--help", code=0).stdout
+    assert "--output-format" in cli("check", "--help", code=0).stdout
+
+
+def test_diff_is_what_fix_shows_anyway(cli, source: Source) -> None:
+    path = cli.write("a.py", source("slow"))
+    assert cli("fix", "--diff", code=1).stdout == cli("fix", code=1).stdout
     assert path.read_text() == source("slow")
 
 

@@ -175,12 +175,23 @@ def test_wants_color(
         (("chek", "."), "there is no command 'chek'; did you mean 'torchlint check'?"),
         (("a.py",), "there is no command 'a.py'; to check it, write 'torchlint check a.py'"),
         (("nothing",), "there is no command 'nothing'; see 'torchlint --help'"),
-        (("check", "--select", "tl101"), "unknown rule 'tl101'; did you mean 'TL101'?"),
-        (("check", "--select", "tl1"), "unknown rule 'tl1'; did you mean 'TL1'?"),
-        (("rule", "tl102"), "unknown rule 'tl102'; did you mean 'TL102'?"),
         (
-            ("check", "--select", "TL101", "TL102"),
-            "TL102 is a rule, and no file: join rules by commas, as in --select TL101,TL102",
+            ("explain", "a.py:1"),
+            "there is no command 'explain'; write 'torchlint check --explain a.py:1'",
+        ),
+        (("rule", "TL1000"), "unknown rule 'TL1000'; 'torchlint rules' lists all"),
+        (
+            ("check", "--select", "TL103", "TL102", "tl101", "a.py"),
+            "TL102 is a rule, and no file: join rules by commas, as in --select TL103,TL102,tl101",
+        ),
+        (("check", "--ignore", "TL1", "TL102"), "commas, as in --ignore TL1,TL102"),
+        (
+            ("check", "TL102"),
+            "TL102 is a rule, and no file: name rules in an option, as in --select TL102",
+        ),
+        (
+            ("check", "a.py:1"),
+            "there is no file a.py:1; did you mean `torchlint check --explain a.py:1`?",
         ),
         (
             ("verify", ".", "main.py", "--epochs", "3"),
@@ -198,6 +209,35 @@ def test_mistakes_are_said_in_one_line(cli, arguments: tuple[str, ...], words: s
     done = cli(*arguments, code=2)
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("capitals", "small"), [("TL101", "tl101"), ("TL1", "tl1"), ("ALL", "all"), ("slow", "SLOW")]
+)
+def test_rules_are_named_in_capitals_or_small_letters(cli, capitals: str, small: str) -> None:
+    cli.write("a.py", "import torch\ntorch.slow()\n")
+    cli.write("b.py", "import torch\n")
+    wanted = cli("check", "a.py", "--select", capitals, code=1).stdout
+    assert "TL101" in wanted
+    assert cli("check", "a.py", "--select", small, code=1).stdout == wanted
+    cli.write("torchlint.toml", f"select = ['{small}']\n[severity]\n'{small}' = 'error'\n")
+    assert "1 error" in cli("check", "a.py", code=1).stdout
+    assert cli("rule", small, code=0).stdout == cli("rule", capitals, code=0).stdout
+
+
+def test_a_page_is_named_in_small_letters(cli) -> None:
+    for code in ("tl101", "tl001"):
+        assert f"{code.upper()}.html" in cli("docs", code, code=0).stdout
+
+
+def test_a_run_without_a_rule_says_so(cli) -> None:
+    cli.write("a.py", "import torch\ntorch.slow()\n")
+    for _ in range(2):  # the second time from the cache
+        done = cli("check", "--ignore", "ALL", code=0)
+        assert done.stderr == "torchlint: warning: no rule is on: all are ignored\n"
+    assert cli("check", "--ignore", "ALL", "--quiet", code=0).stderr == ""
+    assert cli("check", "--ignore", "TL", "--extend-select", "TL102", code=0).stderr == ""
+    assert "no rule is on" in cli("fix", "--ignore", "ALL", code=0).stderr
 
 
 def test_a_file_may_be_named_like_a_rule(cli) -> None:

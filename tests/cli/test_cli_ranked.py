@@ -55,6 +55,13 @@ def test_options_of_the_default_format_go_with_no_other(
     assert "cannot be used together" in crowded("check", *arguments, code=2).stderr
 
 
+def test_other_formats_list_infos_with_and_without_the_option(crowded: Cli) -> None:
+    bare = crowded("check", "--output-format", "concise", code=1).stdout
+    assert "TL103" in bare
+    shown = crowded("check", "--show-infos", "--output-format", "concise", code=1)
+    assert (shown.stdout, shown.stderr) == (bare, "")
+
+
 def test_a_cached_run_knows_the_width(crowded: Cli) -> None:
     """The words of the last run are those for its terminal, not for another one."""
     os.utime(crowded.cwd / "a.py", (1e9, 1e9))

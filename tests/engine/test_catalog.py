@@ -306,6 +306,7 @@ def test_a_name_is_given_once(write: Write) -> None:
 def test_rules_are_ordered_and_found(four: Catalog) -> None:
     assert [info.code for info in four.rules] == ["TL102", "TL103", "TL113", "TL201"]
     assert four.find("TL113") is four.find("third")
+    assert four.find("tl113") is four.find("THIRD") is four.find("third")
     assert four.find("TL1") is None
 
 
@@ -317,6 +318,9 @@ def test_rules_are_ordered_and_found(four: Catalog) -> None:
         (["TL0"], {"TL001"}),
         (["TL"], {"TL001", "TL102", "TL103", "TL113", "TL201"}),
         (["ALL"], {"TL001", "TL102", "TL103", "TL113", "TL201"}),
+        (["tl10", "Slow-Loader"], {"TL102", "TL103", "TL201"}),
+        (["tl102"], {"TL102"}),
+        (["all"], {"TL001", "TL102", "TL103", "TL113", "TL201"}),
         ([], set()),
     ],
 )
@@ -328,9 +332,10 @@ def test_selectors(four: Catalog, selectors: list[str], codes: set[str]) -> None
     ("selector", "reason"),
     [
         ("TL112", "did you mean 'TL"),
-        ("tl102", "did you mean 'TL102'"),
+        ("tl112", "did you mean 'TL"),
+        ("TL1000", "unknown rule 'TL1000'; 'torchlint rules' lists all"),
         ("slow-loadr", "did you mean 'slow-loader'"),
-        ("all", "did you mean 'ALL'"),
+        ("al", "did you mean 'ALL'"),
         ("T", "unknown rule 'T'"),
         ("", "unknown rule ''"),
         ("1", "unknown rule '1'"),

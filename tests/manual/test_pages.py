@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -97,6 +99,17 @@ def test_page_for_the_terminal() -> None:
     assert text.startswith("host-read (TL101)\n\nwarning · on by default")
     assert "BAD\n\nText.\n\n    for x in y:\n        pass\n\nFIX SAFETY\n" in text
     assert "```" not in text
+
+
+def test_prose_for_the_terminal_is_broken_where_a_line_is_too_long() -> None:
+    long, code = " ".join(["a word"] * 20), "x" * 120
+    text = f"Short.\nLines.\n\n{long}\nmore\n\n- {long}\n- b\n\n```python\n{code}\n```"
+    sections = {**HOST_READ.sections, "Why": text}
+    shown = pages.page_text(dataclasses.replace(HOST_READ, message=long, sections=sections))
+    assert [line for line in shown.split("\n") if len(line) > pages.WIDTH] == [f"    {code}"]
+    assert "Short.\nLines.\n\na word a word" in shown
+    assert " ".join(shown.split()).count(long) == 3
+    assert re.search(r"\n- a word .*\n  \w+ .*\n- b\n\n    x", shown)
 
 
 def test_readme_table() -> None:
@@ -213,7 +226,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(rule_command, arguments)
 
 
-@pytest.mark.parametrize("asked", ["TL101", "host-read"])
+@pytest.mark.parametrize("asked", ["TL101", "host-read", "tl101", "Host-Read"])
 def test_rule_shows_a_page(asked: str) -> None:
     result = run(asked)
     assert (result.exit_code, result.output) == (0, pages.page_text(HOST_READ))
@@ -231,10 +244,18 @@ def test_all_rules() -> None:
     assert [rule["code"] for rule in shown] == ["TL101", "TL201"]
 
 
-@pytest.mark.parametrize("code", ENGINE_CODES)
+def test_a_prefix_lists_the_rules_that_it_stands_for() -> None:
+    line = "TL101  host-read  warning  on  safe, unsafe  Read a | b.\n"
+    assert (run("tl1").exit_code, run("TL1").output) == (0, line)
+    assert len(run("TL").output.splitlines()) == len(run("all").output.splitlines()) == 2
+    shown = json.loads(run("TL1", "--output-format", "json").output)
+    assert [(rule["code"], "sections" in rule) for rule in shown] == [("TL101", True)]
+
+
+@pytest.mark.parametrize("code", [*ENGINE_CODES, "tl001", "Unreadable"])
 def test_the_engines_own_codes_are_explained(code: str) -> None:
     assert run(code).exit_code == 0
-    assert json.loads(run(code, "--output-format", "json").output)["code"] == code
+    assert json.loads(run(code, "--output-format", "json").output)["code"].lower() == code.lower()
 
 
 @pytest.mark.parametrize(
@@ -243,7 +264,8 @@ def test_the_engines_own_codes_are_explained(code: str) -> None:
         ((), "name one rule"),
         (("TL101", "--all"), "name one rule"),
         (("TL110",), "unknown rule 'TL110'; did you mean 'TL101'?"),
-        (("TL1",), "'TL1' stands for several rules"),
+        (("TL1000",), "unknown rule 'TL1000'; 'torchlint rules' lists all"),
+        (("TL00",), "'TL00' stands for TL001"),
         (("",), "unknown rule ''"),
     ],
 )

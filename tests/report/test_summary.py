@@ -107,6 +107,7 @@ def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs
         "faster on a GPU\n"
         " 1\tTL001\t[*] unused-suppression  engine    1 safe fix\n"
         "By family: 11 engine, 5 transfer.\n"
+        "[*] all fixable, [-] some, [ ] none (safe fixes; more with `--unsafe-fixes`).\n"
     )
     assert json.loads(counts.render_json(make_run(*found), COSTS))[1] == {
         "code": "TL102",

@@ -137,8 +137,8 @@ def test_only_python_cells_of_python_notebooks_count() -> None:
             "nbformat 3",
         ),
         (raw("a", nbformat=5), "has nbformat 5, which is newer"),
-        (raw("a", nbformat="4"), "is not a notebook that names its nbformat"),
-        ({"cells": []}, "is not a notebook that names its nbformat"),
+        (raw("a", nbformat="4"), "is no notebook: its nbformat is no number"),
+        ({"cells": []}, "is no notebook: its nbformat is missing"),
         (raw(), "has no cells"),
         ({"metadata": {}, "nbformat": 4}, "has no cells"),
         (

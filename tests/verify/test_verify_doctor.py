@@ -191,7 +191,10 @@ def test_old_python_is_told_its_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("torch", "problem"),
     [
-        ("raise ModuleNotFoundError('none', name='torch')", "no torch in {}; use --python"),
+        (
+            "raise ModuleNotFoundError('none', name='torch')",
+            "no torch in {0}; use --python, or {0} -m pip install torch",
+        ),
         (
             "import a_module_that_is_missing",
             (

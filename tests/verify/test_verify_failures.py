@@ -399,7 +399,10 @@ class TestEnvironment:
         lab.write(train="raise SystemExit('it ran')\n")
         python = str(venv / "bin" / "python")
         ran = lab.verify(".", "--python", python, "--", "train.py")
-        assert (ran.code, ran.message) == (4, f"no torch in {python}; use --python")
+        assert (ran.code, ran.message) == (
+            4,
+            f"no torch in {python}; use --python, or {python} -m pip install torch",
+        )
 
     @pytest.mark.parametrize(
         ("python", "message"),

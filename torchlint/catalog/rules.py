@@ -36,8 +36,9 @@ class Catalog:
     """All known rules, and what selectors mean among them.
 
     A *selector* is a code, a prefix of codes that holds all their letters (``TL``, ``TL1``), a
-    rule's name, or ``ALL``. The engine's own `UNUSED_SUPPRESSION` can be selected and ignored like
-    a rule, and is on by default. `problems` are the rules of plugins that are left out.
+    rule's name, or ``ALL``, in capitals or small letters. The engine's own `UNUSED_SUPPRESSION`
+    can be selected and ignored like a rule, and is on by default. `problems` are the rules of
+    plugins that are left out.
     """
 
     __slots__ = ("_by_code", "_by_name", "_enabled", "problems", "rules")
@@ -62,8 +63,14 @@ class Catalog:
                 table[key] = info
 
     def find(self, code_or_name: str) -> RuleInfo | None:
-        """Return the rule of this code or name, or None."""
-        return self._by_code.get(code_or_name) or self._by_name.get(code_or_name)
+        """Return the rule of this code or name, in capitals or small letters, or None."""
+        word = self._spelled(code_or_name)
+        return self._by_code.get(word) or self._by_name.get(word)
+
+    def _spelled(self, selector: str) -> str:
+        """Return a selector as it stands here: names in small letters, all else in capitals."""
+        named = next((word for word in (selector, selector.lower()) if word in self._by_name), "")
+        return named or selector.upper()
 
     @property
     def codes(self) -> frozenset[str]:
@@ -89,7 +96,7 @@ class Catalog:
             codes = self._meaning(selector)
             # A plugin whose rules cannot be read must not stop the others: that it is left out is
             # reported.
-            if not codes and (not self.problems or selector.startswith("TL")):
+            if not codes and (not self.problems or selector.upper().startswith("TL")):
                 raise error(f"{where}: unknown rule {selector[:40]!r}{self._hint(selector)}")
             found |= codes
         return frozenset(found)
@@ -135,16 +142,18 @@ class Catalog:
     def strength(self, selector: str) -> int:
         """Return how specific a selector is: 0 for ``ALL``, a prefix's length, a code's length for
         a name."""
+        selector = self._spelled(selector)
         if selector == "ALL":
             return 0
         info = self._by_name.get(selector)
         return len(info.code if info else selector)
 
     def stands_for(self, selector: str) -> bool:
-        """Say whether a word is a selector, be it written in small letters."""
-        return bool(self._meaning(selector) or self._meaning(selector.upper()))
+        """Say whether a word is a selector."""
+        return bool(self._meaning(selector))
 
     def _meaning(self, selector: str) -> frozenset[str]:
+        selector = self._spelled(selector)
         if selector == "ALL":
             return self.codes
         if selector in self._by_name:
@@ -161,12 +170,10 @@ class Catalog:
     def _hint(self, selector: str) -> str:
         import difflib
 
-        known = (*self.codes, *self._by_name, "ALL")
-        selector = selector[:40]
-        if self._meaning(selector.upper()):
-            return f"; did you mean {selector.upper()!r}?"
-        near = difflib.get_close_matches(selector, known, 1)
-        near = near or difflib.get_close_matches(selector.upper(), known, 1)
+        word = selector[:40]
+        # Of five characters one may be wrong: any two codes have three in common.
+        near = difflib.get_close_matches(word.upper(), (*self.codes, "ALL"), 1, 0.8)
+        near = near or difflib.get_close_matches(word.lower(), self._by_name, 1)
         return f"; did you mean {near[0]!r}?" if near else "; 'torchlint rules' lists all"
 
 

@@ -66,7 +66,7 @@ def checked(given: Given) -> int:
     if given["show_settings"] or given["show_files"]:
         return show.shown(filters.scope, given)
     _check_reports(whole, given)
-    show.announce(filters.scope, given, filters.nothing())
+    show.announce(filters.scope, catalog, given, filters.nothing())
     if given["diff"]:
         from torchlint.cli.fix import preview
 
@@ -85,7 +85,7 @@ def checked(given: Given) -> int:
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
     if cache is not None:
-        _store(filters, cache, given, (out, err, code))
+        _store(filters, catalog, cache, given, (out, err, code))
     emit(out)
     complain(err)
     return code
@@ -97,13 +97,12 @@ def _check_reports(found: Scope, given: Given) -> None:
         refuse_reports(given, "check --diff")
     check_destinations(given, {target.found.path for target in found.targets})
     printed = found.settings.output_format
-    for option, asked in (
-        ("--show-source", given["show_source"] is not None),
-        ("--show-infos", given["show_infos"]),
-    ):
-        if asked and (printed != "ranked" or given["statistics"]):
-            other = "--statistics" if given["statistics"] else f"--output-format {printed}"
-            raise UsageError(f"{option} and {other} cannot be used together")
+    source = given["show_source"] is not None
+    if given["statistics"] and (source or given["show_infos"]):
+        option = "--show-source" if source else "--show-infos"
+        raise UsageError(f"{option} and --statistics cannot be used together")
+    if source and printed != "ranked":  # all other formats list infos, with --show-infos or not
+        raise UsageError(f"--show-source and --output-format {printed} cannot be used together")
     formats = _formats(found, given)
     if given["report_suppressed"] and "sarif" not in formats:
         raise UsageError(
@@ -143,13 +142,16 @@ def _cache(catalog: Catalog, given: Given) -> Cache | None:
     return Cache(catalog, named=given["cache_dir"] is not None)
 
 
-def _store(filters: Filters, cache: Cache, given: Given, outcome: Outcome) -> None:
+def _store(
+    filters: Filters, catalog: Catalog, cache: Cache, given: Given, outcome: Outcome
+) -> None:
     """Store what a run says for a run that finds all as it is now; say once where that cannot
     be."""
     arguments = click.get_current_context().obj
     if cache.warning and not given["quiet"]:
         complain(f"torchlint: warning: {visible(cache.warning)}")
-    if filters.scope.refused():  # which is said before anything is looked up
+    # What is said before anything is looked up has to be said again.
+    if filters.scope.refused() or filters.scope.lacks_rules(catalog):
         return
     whole = (
         given["output_file"] is None

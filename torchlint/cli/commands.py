@@ -68,6 +68,8 @@ class _Commands(click.Group):
             hint = f"did you mean 'torchlint {near[0]}'?" if near else "see 'torchlint --help'"
             if not near and os.path.exists(name):
                 hint = f"to check it, write 'torchlint check {name}'"
+            if name == "explain":
+                hint = f"write '{' '.join(['torchlint check --explain', *args[1:]])}'"
             raise click.UsageError(f"there is no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)
 

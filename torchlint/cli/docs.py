@@ -10,6 +10,7 @@ from torchlint.base.errors import UsageError
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli.output import complain, emit
 from torchlint.cli.rule import left_out
+from torchlint.manual.engine_codes import engine_code
 from torchlint.report.kit.words import visible_path
 
 
@@ -29,8 +30,8 @@ def docs_command(code_or_name: str | None, opens: bool) -> int:
     name = INDEX
     if code_or_name is not None:
         info = catalog.find(code_or_name)
-        name = info.code if info is not None else code_or_name
-        if name not in pages or name == INDEX:
+        name = (info.code if info is not None else engine_code(code_or_name)) or ""
+        if not name:
             catalog.resolve((code_or_name,), "docs", UsageError)
             raise UsageError(
                 f"docs: {code_or_name!r} stands for several rules; 'torchlint rules' lists them"

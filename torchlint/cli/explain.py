@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -15,7 +14,7 @@ from torchlint.base.span import LineIndex
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import complain, emit
-from torchlint.cli.scope import Scope, Target, read_target, scope
+from torchlint.cli.scope import PLACE, Scope, Target, read_target, scope
 from torchlint.cli.terminal import is_terminal
 from torchlint.engine.job import Job
 from torchlint.explain.explainer import Explainer
@@ -28,9 +27,6 @@ from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.globs import matches
 
-_PLACE = re.compile(
-    r"(?P<path>.+?):(?:cell (?P<cell>\d{1,9}):)?(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?"
-)
 _EXAMPLE = "name a line, as in train.py:88"
 _IN_NOTEBOOK = "name a line of a cell, as in 'train.ipynb:cell 3:5'"
 
@@ -69,10 +65,12 @@ def _places(given: Given) -> dict[str, tuple[Place, ...]]:
         raise UsageError(f"--explain: {_EXAMPLE}")
     places: dict[str, tuple[Place, ...]] = {}
     for argument in given["paths"]:
-        match = None if os.path.exists(argument) else _PLACE.fullmatch(argument)
+        match = None if os.path.exists(argument) else PLACE.fullmatch(argument)
         if match is None:
             example = _IN_NOTEBOOK if ".ipynb" in argument.lower() else _EXAMPLE
             raise UsageError(f"--explain: {argument}: {example}")
+        if ".ipynb:" in match["path"].lower() and not os.path.exists(match["path"]):
+            raise UsageError(f"--explain: {argument}: {_IN_NOTEBOOK}")
         if os.path.isdir(match["path"]):
             raise UsageError(f"--explain: {argument}: {match['path']} is a directory; {_EXAMPLE}")
         row, column, cell = (

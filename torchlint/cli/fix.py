@@ -12,7 +12,7 @@ from torchlint.base.errors import UsageError
 from torchlint.base.finding import FileReport, NoteKind
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import show
-from torchlint.cli.destinations import check_destinations, refuse_reports
+from torchlint.cli.destinations import AskedType, check_destinations, refuse_reports
 from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.patches import patch_bytes
@@ -42,6 +42,7 @@ class _Fix(click.Command):
 @click.command("fix", cls=_Fix)
 @common_options
 @click.option("--apply", is_flag=True, help="Write the fixes instead of showing them.")
+@click.option("--diff", is_flag=True, help="Show the fixes, as without --apply.")
 @click.option(
     "--proven",
     is_flag=True,
@@ -64,6 +65,8 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
     written, 1 if something could not be. Either way 1 for unreadable files, 2 for wrong usage or a
     file that torchlint itself failed on.
     """
+    if given["diff"] and given["apply"]:
+        raise UsageError("--diff and --apply cannot be used together")
     if given["proven"]:
         from torchlint.cli.verify import verify_command
 
@@ -80,8 +83,13 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
     if given["apply"] and given["output_file"] is not None:
         raise UsageError("--output-file: with --apply no patch is printed that it could hold")
     check_destinations(given, {target.found.path for target in found.targets})
-    show.announce(found, given)
+    show.announce(found, catalog, given)
     return _apply(found, catalog, given) if given["apply"] else preview(found, catalog, given)
+
+
+for _option in fix_command.params:
+    if isinstance(_option, click.Option) and isinstance(_option.type, AskedType):
+        _option.hidden = True  # it is refused: `refuse_reports` says where reports are made
 
 
 def _apply(found: Scope, catalog: Catalog, given: Given) -> int:

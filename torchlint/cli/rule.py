@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import click
 
 from torchlint.base.errors import UsageError
+from torchlint.catalog.rule_file import OURS
 from torchlint.catalog.rules import Catalog, RuleInfo, load_catalog
 from torchlint.cli.options import complete_rules
 from torchlint.cli.output import complain
-from torchlint.manual.engine_codes import ENGINE_PAGES
+from torchlint.manual.engine_codes import ENGINE_PAGES, engine_code
 from torchlint.manual.pages import page_text, sections
+from torchlint.report.kit.terminal import aligned
 from torchlint.report.kit.words import visible, visible_path
 
 
@@ -43,6 +46,26 @@ def _with_manual(info: RuleInfo) -> dict[str, object]:
     return {**as_json(info), "sections": dict(sections(info))}
 
 
+def _print_manuals(rules: Iterable[RuleInfo]) -> None:
+    click.echo(json.dumps([_with_manual(info) for info in rules], indent=2))
+
+
+def rules_text(rules: Iterable[RuleInfo]) -> str:
+    """Return a table of rules, a line each; empty without rules."""
+    rows = [
+        (
+            info.code,
+            info.name,
+            info.severity,
+            "on" if info.default else "off",
+            ", ".join(safety.value for safety in info.fixes) or "-",
+            visible(info.title if info.package == OURS else f"{info.title} [{info.package}]"),
+        )
+        for info in rules
+    ]
+    return "".join(f"{line}\n" for line in aligned(rows))
+
+
 @click.command("rule")
 @click.argument("code_or_name", metavar="CODE|NAME", required=False, shell_complete=complete_rules)
 @click.option("--all", "all_rules", is_flag=True, help="Show every rule.")
@@ -57,7 +80,10 @@ def _with_manual(info: RuleInfo) -> dict[str, object]:
 def rule_command(
     code_or_name: str | None, all_rules: bool, new: str | None, output_format: str
 ) -> None:
-    """Explain a rule: why it matters, bad and good code, when it is silent, how safe its fix is."""
+    """Explain a rule: why it matters, bad and good code, when it is silent, how safe its fix is.
+
+    Of a prefix of several codes, such as TL1, it lists the rules.
+    """
     if new is not None and not all_rules and code_or_name is None:
         from torchlint.cli.new_rule import create
 
@@ -70,26 +96,35 @@ def rule_command(
     catalog = load_catalog()
     if all_rules:
         if output_format == "json":
-            click.echo(json.dumps([_with_manual(info) for info in catalog.rules], indent=2))
+            _print_manuals(catalog.rules)
         else:
             click.echo("\n\n".join(page_text(info) for info in catalog.rules), nl=False)
         return
     asked = code_or_name or ""
     info = catalog.find(asked)
-    if info is None and asked in ENGINE_PAGES:
-        text = ENGINE_PAGES[asked]
+    code = engine_code(asked)
+    if info is None and code is not None:
+        text = ENGINE_PAGES[code]
         click.echo(
-            json.dumps({"code": asked, "title": text.strip()}, indent=2)
+            json.dumps({"code": code, "title": text.strip()}, indent=2)
             if output_format == "json"
             else text
         )
         return
     if info is None:
         # Raises unless it is a prefix, or could be a rule that is left out.
-        if not catalog.resolve((asked,), "rule", UsageError):
+        codes = catalog.resolve((asked,), "rule", UsageError)
+        if not codes:
             problem = catalog.problems[0]
             raise UsageError(f"rule: unknown rule {asked!r}; {problem.path}: {problem.message}")
-        raise UsageError(f"rule: {asked!r} stands for several rules; 'torchlint rules' lists them")
+        some = [info for info in catalog.rules if info.code in codes]
+        if not some:
+            raise UsageError(f"rule: {asked!r} stands for {', '.join(sorted(codes))}")
+        if output_format == "json":
+            _print_manuals(some)
+        else:
+            click.echo(rules_text(some), nl=False)
+        return
     if output_format == "json":
         click.echo(json.dumps(_with_manual(info), indent=2))
     else:

@@ -6,11 +6,8 @@ import json
 
 import click
 
-from torchlint.catalog.rule_file import OURS
-from torchlint.catalog.rules import Catalog, load_catalog
-from torchlint.cli.rule import as_json, left_out
-from torchlint.report.kit.terminal import aligned
-from torchlint.report.kit.words import visible
+from torchlint.catalog.rules import load_catalog
+from torchlint.cli.rule import as_json, left_out, rules_text
 
 
 @click.command("rules")
@@ -26,21 +23,5 @@ def rules_command(output_format: str) -> int:
     if output_format == "json":
         click.echo(json.dumps([as_json(info) for info in catalog.rules], indent=2))
     else:
-        click.echo(rules_text(catalog), nl=False)
+        click.echo(rules_text(catalog.rules), nl=False)
     return left_out(catalog)
-
-
-def rules_text(catalog: Catalog) -> str:
-    """Return the table of all rules, a line each; empty without rules."""
-    rows = [
-        (
-            info.code,
-            info.name,
-            info.severity,
-            "on" if info.default else "off",
-            ", ".join(safety.value for safety in info.fixes) or "-",
-            visible(info.title if info.package == OURS else f"{info.title} [{info.package}]"),
-        )
-        for info in catalog.rules
-    ]
-    return "".join(f"{line}\n" for line in aligned(rows))

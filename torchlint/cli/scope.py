@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +14,10 @@ from functools import lru_cache
 from torchlint.base.errors import ConfigError, TooLargeError, UsageError
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, overrides
+from torchlint.settings import values
 from torchlint.settings.dependencies import Declared
 from torchlint.settings.files import find_config
-from torchlint.settings.keys import Settings
+from torchlint.settings.keys import FIELDS, KEYS, Settings
 from torchlint.settings.load import (
     discover_options,
     find_root,
@@ -28,6 +31,10 @@ from torchlint.source.globs import matches
 from torchlint.source.paths import folder_under, lies_in
 
 STDIN = "-"
+PLACE = re.compile(
+    r"(?P<path>.+?):(?:cell ?(?P<cell>\d{1,9}):)?(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?"
+)
+"""A file with a line, and maybe a column; of a notebook with a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,13 @@ class Scope:
             *(os.path.realpath(each) for each in self.named if os.path.isdir(each)),
         }
         return any(path.startswith(os.path.join(place, "")) for place in places)
+
+    def lacks_rules(self, catalog: Catalog) -> bool:
+        """Say whether there are files, and the settings of all of them switch every rule off."""
+        every = {target.settings for target in self.targets}
+        return bool(every) and not any(
+            catalog.enabled(each.select, each.ignore, each.extend_select) for each in every
+        )
 
     def refused(self) -> tuple[str, ...]:
         """Return what configurations ask for that only the user may, a line each."""
@@ -243,7 +257,8 @@ def scope(
     for settings, group in groups.items():
         discovery = discover(group, discover_options(settings))
         skipped.update(discovery.skipped)
-        _refuse_selectors(discovery.skipped, catalog)
+        _refuse_selectors(discovery.skipped, catalog, given)
+        _refuse_places(discovery.skipped)
         folders.update(discovery.folders)
         marks.update(discovery.marks)
         for found in discovery.files:
@@ -261,17 +276,47 @@ def scope(
     )
 
 
-def _refuse_selectors(skipped: Sequence[Skipped], catalog: Catalog) -> None:
+def _absent(skipped: Sequence[Skipped]) -> list[str]:
+    """Return the named paths that do not exist."""
+    return [
+        skip.filename
+        for skip in skipped
+        if skip.kind is SkipKind.ERROR and not os.path.lexists(skip.filename)
+    ]
+
+
+def _refuse_selectors(skipped: Sequence[Skipped], catalog: Catalog, given: Given) -> None:
     """Refuse paths that are rules, and no files: words behind the first of ``--select``.
 
     Raises:
         UsageError: there is one.
     """
-    for skip in skipped:
-        name = skip.filename
-        if skip.kind is SkipKind.ERROR and not os.path.lexists(name) and catalog.stands_for(name):
+    absent = _absent(skipped)
+    names = [name for name in given["paths"] if name in absent and catalog.stands_for(name)]
+    if not names:
+        return
+    options = [key for key, row in KEYS.items() if row.check in (values.rules, values.selection)]
+    asked = [(key, typed) for key in options if (typed := given.get(FIELDS[key]))]
+    if len(asked) == 1:
+        [(key, typed)] = asked
+        how = f"join rules by commas, as in --{key} {','.join((*typed, *names))}"
+    else:
+        how = f"name rules in an option, as in --{options[-1]} {','.join(names)}"
+    raise UsageError(f"{names[0]} is a rule, and no file: {how}")
+
+
+def _refuse_places(skipped: Sequence[Skipped]) -> None:
+    """Refuse paths that do not exist and are a file with a line: ``--explain`` takes those.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for name in _absent(skipped):
+        place = PLACE.fullmatch(name)
+        if place is not None and os.path.isfile(place["path"]):
             raise UsageError(
-                f"{name} is a rule, and no file: join rules by commas, as in --select TL101,{name}"
+                f"there is no file {name}; did you mean `torchlint check --explain "
+                f"{shlex.quote(name)}`?"
             )
 
 

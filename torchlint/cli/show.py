@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given
 from torchlint.cli.output import complain, emit
 from torchlint.cli.scope import Scope
@@ -23,12 +24,13 @@ def shown(found: Scope, given: Given) -> int:
     return 1 if any(skip.kind is SkipKind.ERROR for skip in found.skipped) else 0
 
 
-def announce(found: Scope, given: Given, nothing: str = "") -> None:
+def announce(found: Scope, catalog: Catalog, given: Given, nothing: str = "") -> None:
     """Say on standard error what a run is about where the user asked, and always when there is
     nothing to do.
 
     Args:
         found: the files.
+        catalog: the rules.
         given: the parameters of the command.
         nothing: why there are none, where there could be.
     """
@@ -38,6 +40,8 @@ def announce(found: Scope, given: Given, nothing: str = "") -> None:
         complain(_left_out(found, SkipKind.EXCLUDED))
     if not given["quiet"]:
         complain("".join(f"torchlint: warning: {visible(words)}\n" for words in found.refused()))
+        if found.lacks_rules(catalog):
+            complain("torchlint: warning: no rule is on: all are ignored")
     if not found.targets and not any(skip.kind is SkipKind.ERROR for skip in found.skipped):
         complain(f"torchlint: {nothing or 'no Python files found'}")
 

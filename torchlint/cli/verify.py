@@ -59,9 +59,12 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     Your code is run in copies; your files are written with --apply alone. It may use the network,
     which is not blocked.
 
+    It needs torch: pip install torch, or --python for the interpreter that has it. Unsafe fixes
+    are left out unless --unsafe-fixes, --apply or --patch is given.
+
     --apply writes the fixes, safe or unsafe, that the program proves: results as promised, not
     slower, and speed, waits, transfers or memory better. The program with all of them must hold
-    too, else nothing is written.
+    too, else nothing is written. With --no-unsafe-fixes only safe ones are tried.
 
     Exit code: 0 nothing in --fail-on, 1 a verdict in --fail-on or a fix that could not be written,
     2 wrong usage, 3 the program itself fails, 4 no torch or no such device, 5 nothing was proved

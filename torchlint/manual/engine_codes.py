@@ -23,3 +23,8 @@ ENGINE_PAGES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Code → page text, ending with a newline."""
+
+
+def engine_code(word: str) -> str | None:
+    """Return the engine's own code that a word is, in capitals or small letters, or None."""
+    return next((code for code in ENGINE_PAGES if code.lower() == word.lower()), None)

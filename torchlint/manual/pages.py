@@ -12,10 +12,13 @@ from torchlint.base.finding import Safety
 from torchlint.catalog.manual import HEADINGS
 from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.manual.measurements import read, read_costs, read_weights
+from torchlint.report.kit.terminal import wrapped
 
 MEASURED = Path(__file__).parent / "measured.json"
 """Rule code → what was measured, with machine and versions; written by ``torchlint verify rules``,
 not by hand."""
+WIDTH = 100
+"""Columns of a page in a terminal."""
 NOT_MEASURED = "Not measured here."
 _FIX_WORDS = {
     Safety.SAFE: "safe fix",
@@ -91,9 +94,10 @@ def page(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) 
 
 
 def page_text(info: RuleInfo) -> str:
-    """Return a rule's page for a terminal: no markup, code indented by four blanks; ends with a
-    newline."""
-    parts = [f"{info.name} ({info.code})", meta_line(info), info.title, f"Message: {info.message}"]
+    """Return a rule's page for a terminal: no markup, code indented by four blanks, prose in lines
+    of at most `WIDTH`; ends with a newline."""
+    message = "\n".join(wrapped(f"Message: {info.message}", WIDTH))
+    parts = [f"{info.name} ({info.code})", meta_line(info), info.title, message]
     for heading, text in sections(info):
         parts += [heading.upper(), _without_fences(text)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -101,13 +105,27 @@ def page_text(info: RuleInfo) -> str:
 
 def _without_fences(markdown: str) -> str:
     lines: list[str] = []
+    prose: list[str] = []
     inside = False
-    for line in markdown.split("\n"):
+    for line in (*markdown.split("\n"), ""):
+        if inside or not line or line.startswith(("```", "- ")):
+            lines += _filled(prose)
+            prose = []
         if line.startswith("```"):
             inside = not inside
+        elif inside or not line:
+            lines.append(textwrap.indent(line, "    "))
         else:
-            lines.append(textwrap.indent(line, "    ") if inside else line)
-    return "\n".join(lines)
+            prose.append(line)
+    return "\n".join(lines[:-1])
+
+
+def _filled(lines: list[str]) -> list[str]:
+    """Return a paragraph, or a point of a list, broken anew where a line of it is too long."""
+    if all(len(line) <= WIDTH for line in lines):
+        return lines
+    hang = "  " if lines[0].startswith("- ") else ""
+    return wrapped(" ".join(map(str.strip, lines)), WIDTH, hang=hang)
 
 
 def readme_table(catalog: Catalog) -> str:

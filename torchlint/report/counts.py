@@ -14,6 +14,7 @@ from torchlint.report.kit.terminal import CYAN, aligned, paint
 from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.text import SEVERITY
 
+_MARKS = "[*] all fixable, [-] some, [ ] none"
 Costs = Mapping[str, str]
 """What was measured of each rule's example, in a few words by code."""
 
@@ -42,7 +43,7 @@ def render(run: RunReport, costs: Costs) -> str:
     """Return a table: count, code, ``[*]`` all fixable or ``[-]`` some or ``[ ]`` none, name,
     family, fixes, cost.
 
-    A last line counts the findings of each family.
+    Below, a line counts the findings of each family, and one says what the marks mean.
     """
     counts = counted(run)
     if not counts:
@@ -61,8 +62,10 @@ def render(run: RunReport, costs: Costs) -> str:
         code = paint(f"{count.first.code:<{letters}}", SEVERITY[count.first.severity], run.color)
         lines.append(f"{count.total:>{digits}}\t{code}\t{paint(mark, CYAN, run.color)} {told}\n")
         families[row[1]] += count.total
+    kind = "all fixes" if run.unsafe_fixes else "safe fixes; more with `--unsafe-fixes`"
     return "".join(lines) + (
         f"By family: {', '.join(f'{number} {word}' for word, number in families.most_common())}.\n"
+        f"{_MARKS} ({kind}).\n"
     )
 
 

@@ -246,7 +246,7 @@ def _foreign(scan: _Scan) -> str:
     span = scan.fields.get("nbformat")
     version = scan.text[span.start : span.end] if span else ""
     if not version.isdecimal():
-        return "is not a notebook that names its nbformat"
+        return f"is no notebook: its nbformat is {'no number' if span else 'missing'}"
     if int(version[:9]) < _FORMAT:
         return (
             f"has nbformat {version}; `jupyter nbconvert --to notebook` makes it {_FORMAT}, "

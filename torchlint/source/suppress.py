@@ -65,9 +65,8 @@ class _Codes:
             return ""
         import difflib
 
-        close = difflib.get_close_matches(word.upper(), self.known, 1) or difflib.get_close_matches(
-            word.lower(), self.by_name, 1
-        )
+        close = difflib.get_close_matches(word.upper(), self.known, 1, 0.8)
+        close = close or difflib.get_close_matches(word.lower(), self.by_name, 1)
         return close[0] if close else ""
 
 

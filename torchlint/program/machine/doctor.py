@@ -143,7 +143,7 @@ def _unfit(python: str, about: Mapping[str, Any], facts: Mapping[str, Any]) -> s
     if _version(about["python"]) < OLDEST_PYTHON:
         return f"{shown} is Python {visible(about['python'])}; verify needs 3.10 or newer"
     if facts.get("missing"):
-        return f"no torch in {shown}; use --python"
+        return f"no torch in {shown}; use --python, or {shown} -m pip install torch"
     if facts["error"]:
         return f"torch in {shown} cannot be imported: {visible(_first_line(facts['error']))}"
     if _version(facts["torch"]) < OLDEST_TORCH:
