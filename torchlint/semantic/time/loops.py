@@ -99,7 +99,7 @@ class Loops:
         assert isinstance(loop, (cst.For, cst.While))
         if self.updates.steps(loop):
             passes = not self._over_batches(loop) and self.trains(loop.body, on_data=True)
-            return LoopKind.EPOCH if passes else LoopKind.TRAIN
+            return LoopKind.EPOCH if passes or self._steps_once_more(loop) else LoopKind.TRAIN
         inner = [n for n in self.tree.within(loop.body, cst.For, cst.While) if n is not loop]
         calls = list(self.updates.calls_in(loop))
         callees = [callee for call in calls for callee in self.flow.callees(call)]
@@ -114,6 +114,14 @@ class Loops:
         ):
             return LoopKind.EVAL
         return LoopKind.OTHER
+
+    def _steps_once_more(self, loop: cst.For | cst.While) -> bool:
+        """Say whether a loop over epochs makes an optimizer step for what was left over behind the
+        loop that makes backward passes and steps of its own."""
+        if any(_is_backward(step) for step in self.updates.steps(loop)):
+            return False
+        inner = (self.updates.steps(n) for n in self.tree.within(loop.body, cst.For, cst.While))
+        return any({_is_backward(step) for step in steps} == {True, False} for steps in inner)
 
     def _moves(self, loop: cst.For) -> bool:
         """Say whether a loop without autograd brings what it goes over to a device: whatever runs
@@ -179,6 +187,10 @@ class Loops:
             and (value := self.values.value(func.value)).kind == "module"
             and value.name != "loss"
         )
+
+
+def _is_backward(step: cst.Call) -> bool:
+    return isinstance(step.func, cst.Attribute) and step.func.attr.value == "backward"
 
 
 @question(ground=True)
