@@ -591,3 +591,55 @@ def test_what_fixes_write_is_laid_out_as_a_formatter_would(
     code, text = case
     done = fixed(text, "unsafe", codes=frozenset((code,)), name="src/train.py", line_length=88)
     assert words in (done.after or text)
+
+
+ADAPTS = """\
+import torch
+
+
+def adapt(decoder, z, rows, steps):
+    z = torch.nn.Parameter(z.detach().clone())
+    optimizer = torch.optim.Adam([z], lr=0.01)
+    for _ in range(steps):
+        loss = (decoder(z) - rows).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return z.detach()
+
+
+def shift(decoder, z, rows, steps):
+    return z + rows.mean() * steps
+"""
+EVALUATES = """\
+import torch
+
+from adapting import {name}
+
+
+def evaluate(decoder, loader, z, steps):
+    decoder.eval()
+    total = 0.0
+    for x, y in loader:
+        z = {name}(decoder, z, x.cuda(), steps)
+        total += (decoder(z) - y.cuda()).abs().mean().item()
+    return total / len(loader)
+
+
+if __name__ == "__main__":
+    net = torch.nn.Linear(4, 4).cuda()
+    print(evaluate(net, [], torch.zeros(1, 4), 3))
+"""
+
+
+@pytest.mark.parametrize("name", ["adapt", "shift"])
+def test_an_evaluation_that_back_propagates_in_another_file_keeps_autograd(
+    tmp_path: Path, name: str
+) -> None:
+    text = EVALUATES.format(name=name)
+    (tmp_path / "adapting.py").write_text(ADAPTS, encoding="utf-8")
+    (tmp_path / "train.py").write_text(text, encoding="utf-8")
+    forget()
+    done = job(text, name="train.py", root=str(tmp_path), codes=frozenset(("TL501",)), fix="unsafe")
+    after = analyse_job(done).after or text
+    assert ("@torch.no_grad()\ndef evaluate" in after) is (name == "shift")

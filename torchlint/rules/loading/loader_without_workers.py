@@ -327,12 +327,14 @@ def _keeps_open(module: Module, dataset: cst.BaseExpression) -> bool:
     if found is None:
         return False
     where, method = found
-    return any(
-        isinstance(assign.value, cst.Call)
-        and _HANDLES.match(where.name(assign.value.func) or "")
-        and where.source_of(assign.targets[0].target).startswith("self.")
-        for assign in where.within(method, cst.Assign)
-    )
+    for assign in where.within(method, cst.Assign):
+        kept = where.source_of(assign.targets[0].target)
+        if isinstance(assign.value, cst.Call) and kept.startswith("self."):
+            name = where.name(assign.value.func) or ""
+            # An archive of NumPy's stays open, and knows its files; an array does neither.
+            if _HANDLES.match(name) or (name == "numpy.load" and f"{kept}.files" in where.text):
+                return True
+    return False
 
 
 def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:

@@ -144,6 +144,7 @@ from torchlint.semantic.uses.graph_use import (
     graph_fate,
     handed_on,
     keeps_what_it_computes,
+    made_frozen,
     may_train_itself,
     records_nothing,
     runs_module_method,
@@ -235,7 +236,8 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     ):
         return False
     off = is_frozen(module, node.func) or volatile(module, node)
-    off = off or still_by_project(module, node.func) or switched_off_elsewhere(module, node)
+    off = off or made_frozen(module, node.func) or still_by_project(module, node.func)
+    off = off or switched_off_elsewhere(module, node)
     return not (off or any(proves_no_grad(module, place) for place in around))
 
 

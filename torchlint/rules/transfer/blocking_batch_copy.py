@@ -382,8 +382,11 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
             given.update(n.value for n in module.within(loop.target, cst.Name))
     if source.value in given:
         return function is None or not _moved_by_callers(module, function, source.value)
+    around = module.loops(source)
     for write in writes_of(module, function or module.root, source.value):
         made = module.small_statement(write)
+        if around and made is not None and not module.is_within(made, around[-1]):
+            continue  # What is there before the loop begins is no batch of it.
         match (
             made.value
             if isinstance(made, cst.Assign) and not module.is_within(source, made)

@@ -4,6 +4,7 @@ failed imports), and those that the project does not promise."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -44,17 +45,48 @@ def version_guarded(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` is one branch of code for several versions of a library.
 
     That is behind a test of a version (``TORCH_2_4``, ``version.parse(...)``, ``hasattr``), also
-    through a name assigned once, or in a handler that catches what a missing feature raises.
+    through a name assigned once, in a handler that catches what a missing feature raises, or where
+    one comes to after such a branch has not returned.
     """
-    code = module.root.code_for_node
-    for test, _ in conditions_around(module, node, module.root):
-        names = list(module.within(test, cst.Name))
-        meanings = [d for n in names if (d := sole_definition(module, n)) is not None]
-        if any(_VERSION.search(code(part)) for part in (test, *meanings)):
-            return True
-    for above in module.ancestors(node):
-        if isinstance(above, cst.ExceptHandler) and (
-            above.type is None or _FALLBACK.search(code(above.type))
-        ):
-            return True
-    return False
+    tests = (test for test, _ in conditions_around(module, node, module.root))
+    return (
+        any(_asks_version(module, test) for test in tests)
+        or any(
+            isinstance(above, cst.ExceptHandler) and _catches_missing(module, above)
+            for above in module.ancestors(node)
+        )
+        or any(_returns_newer(module, each) for each in _earlier(module, node))
+    )
+
+
+def _asks_version(module: Module, test: cst.BaseExpression) -> bool:
+    code, names = module.root.code_for_node, list(module.within(test, cst.Name))
+    meanings = [d for n in names if (d := sole_definition(module, n)) is not None]
+    return any(_VERSION.search(code(part)) for part in (test, *meanings))
+
+
+def _catches_missing(module: Module, handler: cst.ExceptHandler) -> bool:
+    caught = handler.type
+    return caught is None or _FALLBACK.search(module.root.code_for_node(caught)) is not None
+
+
+def _earlier(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the statements in front of a node's own, in its block."""
+    line = module.statement(node)
+    block = module.parent(line)
+    for each in block.body if isinstance(block, cst.IndentedBlock) else ():
+        if each is line:
+            return
+        yield each
+
+
+def _returns_newer(module: Module, line: cst.CSTNode) -> bool:
+    """Say whether a statement returns what a newer version of a library has."""
+    match line:
+        case cst.If(test=test):
+            asks = _asks_version(module, test)
+        case cst.Try(handlers=handlers):
+            asks = any(_catches_missing(module, each) for each in handlers)
+        case _:
+            return False
+    return asks and any(True for _ in module.within(line, cst.Return))

@@ -8,7 +8,7 @@ import re
 import libcst as cst
 
 from torchlint.semantic.code.bindings import binds_globally
-from torchlint.semantic.code.flow import call_sites, callees_of, writes_of
+from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, uses_of
 from torchlint.semantic.code.updates import is_step
@@ -20,6 +20,7 @@ from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, ob
 from torchlint.semantic.uses.observers import minds_warnings, sees_variables
 from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.relatives import functions
 
 _NEEDS = ops.having("wants-graph")
 _CUTS = ops.having("cuts")
@@ -31,8 +32,8 @@ _FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE
 
 @question(yes="the code asks for gradients", no="the code asks for no gradients")
 def differentiates(module: Module, place: cst.CSTNode) -> bool:
-    """Say whether code inside `place`, or a function of this file that it calls, asks autograd for
-    something: a backward pass, a gradient, a hook."""
+    """Say whether code inside `place`, or a function that it calls, asks autograd for something: a
+    backward pass, a gradient, a hook."""
     return _differentiates(module, place, _CALLEES)
 
 
@@ -41,9 +42,9 @@ def _differentiates(module: Module, place: cst.CSTNode, depth: int) -> bool:
     return _asks(module, place) or (
         depth > 0
         and any(
-            isinstance(callee, cst.FunctionDef) and _differentiates(module, callee.body, depth - 1)
+            isinstance(callee, cst.FunctionDef) and _differentiates(where, callee.body, depth - 1)
             for call in module.within(place, cst.Call)
-            for callee in callees_of(module, call)
+            for where, callee in functions(module, call)
         )
     )
 

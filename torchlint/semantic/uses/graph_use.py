@@ -33,6 +33,10 @@ from torchlint.semantic.values.inferred import classes_behind, inferred, is_mode
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
+_ALL_OFF = re.compile(
+    r"for (\w+) in self\.parameters\(\):\s+\1\.requires_grad = (requires_grad|False)\b"
+)
+_OFF_BY_DEFAULT = re.compile(r"\brequires_grad(: bool)?\s*=\s*False\s*[,)]")
 _CUTS = ops.having("cuts")
 _WANTS = ops.having("wants-graph")
 _WHOLE = ops.INT_METHODS | ops.BOOL_METHODS
@@ -759,6 +763,21 @@ def _silent(module: Module, cls: cst.ClassDef) -> bool:
     ]
     return any(isinstance(module.parent(node), cst.Call) for node in used) and all(
         off(node) is True for node in used
+    )
+
+
+@question(
+    yes="the class makes all of its parameters without gradients",
+    no="the class leaves parameters trainable",
+)
+def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether the class of a model switches off the gradients of all of its parameters, also by
+    an argument that is False by default, as the networks that compute a metric do."""
+    codes = [where.root.code_for_node(cls) for where, cls in _classes(module, model)]
+    return bool(codes) and all(
+        (found := _ALL_OFF.search(code)) is not None
+        and (found[2] == "False" or _OFF_BY_DEFAULT.search(code) is not None)
+        for code in codes
     )
 
 
