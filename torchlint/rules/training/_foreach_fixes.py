@@ -583,7 +583,8 @@ def _taken(module: Module, *names: str) -> bool:
 
 def _suggested(text: str, several: bool) -> Iterator[str]:
     root = re.split(r"\[", text.replace(".detach()", ""), maxsplit=1)
-    last = [part for part in root[0].split(".") if part not in _ALIASES][-1]
+    parts = root[0].split(".")
+    last = ([part for part in parts if part not in _ALIASES] or parts)[-1]
     if re.search(r"\.grad\b", text):
         if not several:
             yield "grads"
