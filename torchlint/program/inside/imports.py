@@ -79,13 +79,16 @@ def leaked(original: str, copy: str) -> dict[str, str]:
 
 
 def module_files() -> Iterator[tuple[str, str]]:
-    """Yield each imported module's name, and its file as `os.path.realpath` gives it.
+    """Yield the name of each imported module that has a file, and that, as `os.path.realpath`
+    gives it.
 
     There are thousands, in hundreds of folders: each folder is resolved once.
     """
     folders: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
         folder, base = os.path.split(getattr(module, "__file__", None) or "")
+        if not base:
+            continue  # It is built in.
         if folder not in folders:
             folders[folder] = os.path.realpath(folder)
         path = os.path.join(folders[folder], base)

@@ -9,7 +9,7 @@ from functools import partial
 import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import name_outside
@@ -26,6 +26,7 @@ from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates, switches_off
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.relatives import functions
 from torchlint.semantic.values.value import CPU
 
 EVALUATION = re.compile(
@@ -241,10 +242,10 @@ def may_run_backward(module: Module, node: cst.Call) -> bool:
     home = module.function(node) or module.root
     calls = list(module.within(home, cst.Call))
     steps = [each for each in calls if is_step(module, each)]
-    if not steps or any(not _of_optimizer(each) for each in steps) or callees_of(module, node):
+    if not steps or any(not _of_optimizer(each) for each in steps) or functions(module, node):
         return False
     return not any(
-        differentiates(module, callee) for each in calls for callee in callees_of(module, each)
+        differentiates(where, callee) for each in calls for where, callee in functions(module, each)
     )
 
 

@@ -263,7 +263,9 @@ def _moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpressi
     while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
         tensor = tensor.func.value  # ``self.rows.detach()``
     match module.parent(whole):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as target)]):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name("self")) as target)]
+        ):
             return target.deep_equals(tensor) and all(
                 (isinstance(value, cst.Call) and host_copy(module, value) is not None)
                 or not heat_of(module, value).hot

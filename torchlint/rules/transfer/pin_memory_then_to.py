@@ -93,7 +93,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
 
-_PINS = re.compile(r"(^|_)pin(ned|s)?(_|$)")
+_PINS = re.compile(r"^_*pin(_|$)")
 _STREAMS = ops.dotted("on-stream")
 _FAILS = (
     "A `pin_memory` of the object's own is no longer called, and without a GPU another "

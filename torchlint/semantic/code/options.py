@@ -101,7 +101,8 @@ def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -
     """Say whether somebody makes an object of a class, or of one derived from it, with another
     value for a parameter than one that is off, which stands at the parameter's place."""
     init = own_method(module, cls, "__init__")
-    params = [each.name.value for each in init.params.params] if init is not None else []
+    listed = (*init.params.posonly_params, *init.params.params) if init is not None else ()
+    params = [each.name.value for each in listed]
     if name not in params:
         return False
     words = (cls.name.value, str(params.index(name) - 1), name, wanted)
@@ -113,7 +114,9 @@ def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str)
     if cls not in text or _TESTED.search(text) is not None:
         return False
     tree = parsed(text)
-    for args in _making(cls, tree) if tree is not None else ():
+    if tree is None or text.startswith("{"):  # What is no plain Python may give anything.
+        return f"{cls}(" in text
+    for args in _making(cls, tree):
         before = args[: int(place) + 1]
         if any(isinstance(each, ast.Starred) for each in before):
             return True

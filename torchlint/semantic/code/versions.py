@@ -21,6 +21,7 @@ _VERSION = re.compile(
 """Words of a test: ``TORCH_2_4``, ``_TORCH_GREATER_EQUAL_2_4``, ``torch_at_least("2.4")``."""
 _FALLBACK = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeError|Exception)\b")
 
+_MISSING = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeError)\b")
 _NEEDS = "It needs torch {}.{} or newer, and nothing in the project says which torch it has."
 
 
@@ -83,10 +84,11 @@ def _earlier(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 def _returns_newer(module: Module, line: cst.CSTNode) -> bool:
     """Say whether a statement returns what a newer version of a library has."""
     match line:
-        case cst.If(test=test):
+        case cst.If(test=test, body=body):
             asks = _asks_version(module, test)
-        case cst.Try(handlers=handlers):
-            asks = any(_catches_missing(module, each) for each in handlers)
+        case cst.Try(body=body, handlers=handlers):
+            caught = (each.type for each in handlers if each.type is not None)
+            asks = any(_MISSING.search(module.root.code_for_node(each)) for each in caught)
         case _:
             return False
-    return asks and any(True for _ in module.within(line, cst.Return))
+    return asks and any(True for _ in module.within(body, cst.Return))

@@ -324,18 +324,24 @@ def _brings_batches(text: str) -> bool:
 def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a framework may have brought the batch at hand to the device, as it does of the
     loaders that it prepares (accelerate.Accelerator: "device_placement (bool, defaults to True)")
-    in any file of the project; not where a loop goes over what made the loader itself."""
+    in any file of the project; not where a loop goes over what made the loader itself, or over what
+    a function gives that prepares nothing."""
     others = module.outside.others_say(_brings_batches, near=False)
     if others is not True and not _brings_batches(module.text):
         return False
     return not any(
         isinstance(goes.iterated, cst.Name)
         and isinstance(made := sole_definition(module, goes.iterated), cst.Call)
-        and makes_loader(module, made)
+        and (makes_loader(module, made) or _makes_unprepared(module, made))
         for loop in module.loops(node)
         if isinstance(loop, cst.For)
         for goes in goes_over(module, loop)
     )
+
+
+def _makes_unprepared(module: Module, made: cst.Call) -> bool:
+    behind = relatives.functions(module, made)
+    return bool(behind) and not any("prepare" in where.source_of(each) for where, each in behind)
 
 
 @question(

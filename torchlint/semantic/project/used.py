@@ -8,6 +8,8 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from torchlint.semantic.code.wording import Wording
@@ -50,7 +52,7 @@ _PROGRAM = re.compile(
     r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
 )
 """What does something where the file itself is run."""
-_PLAIN_BASES = ("torch.", "builtins.", "object", "abc.", "typing.", "enum.")
+_PLAIN_BASES = ("torch.", "builtins.", "abc.", "typing.", "enum.")
 """Bases by which nothing makes an object of a class that nobody names."""
 _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", "output_fn"))
 """Functions that something else than Python code calls."""
@@ -58,6 +60,11 @@ _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
 _COMMENTED = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = re.compile(r"[.:](\w+)\Z")
+_INSTALLS = {
+    "pyproject.toml": r"^\[(build-system|project\.scripts|project\.entry-points.*)\]",
+    "setup.cfg": r"^\[options",
+    "setup.py": r"\bsetup\(",
+}
 _MOST = 100
 """Definitions that are looked at for one question; behind that the answer is yes."""
 _PARSED = 4_000_000
@@ -231,10 +238,15 @@ class Used:
 
     def _runs(self, path: str) -> bool:
         """Say whether a file is part of a program, and no library: the project holds a file that
-        does something, in no package, and that imports a package beside the file's own."""
+        does something, in no package, and that imports a package beside the file's own, and nothing
+        says how to install it."""
         top = self._search.top(path)
         if top not in self._programs:
-            self._programs[top] = not self._search.in_package(top) and self._holds_program(top)
+            self._programs[top] = (
+                not self._search.in_package(top)
+                and not any(map(_is_installed, {top, self._search.root}))
+                and self._holds_program(top)
+            )
         return self._programs[top] and stem_of(path) not in _OF_TOOLS
 
     def _holds_program(self, top: str) -> bool:
@@ -335,7 +347,9 @@ class Used:
         for receiver, around in said.attributes.get(name, ()):
             first, _, rest = receiver.partition(".")
             whole = f"{rest}.{name}" if rest else name
-            unknown = said.loose and first not in said.imports
+            # What is no import may be a module that somebody handed on.
+            own = not said.loose and receiver in ("self", "cls")
+            unknown = first not in said.imports and not own
             if unknown or any(
                 self._leads(path, f"{dotted}.{whole}", target)
                 for dotted in said.imports.get(first, ())
@@ -361,6 +375,16 @@ class Used:
         if isinstance(found, Definition):
             return _is(found, target)
         return found is None or before.rpartition(".")[2] == stem_of(target.path)
+
+
+def _is_installed(folder: str) -> bool:
+    """Say whether a folder holds what says how to install it: others may call what it defines."""
+    for name, says in _INSTALLS.items():
+        with suppress(OSError, UnicodeDecodeError, ValueError):
+            text = Path(folder, name).read_text(encoding="utf-8")
+            if re.search(says, text, re.MULTILINE):
+                return True
+    return False
 
 
 def _is(found: Definition | str | None, target: Definition) -> bool:

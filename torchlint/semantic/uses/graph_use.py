@@ -19,7 +19,7 @@ from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import base_names, method_of, scopes
+from torchlint.semantic.code.scopes import base_names, method_of, own_method, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.code.updates import is_step, updates
 from torchlint.semantic.module import Module
@@ -773,7 +773,8 @@ def _silent(module: Module, cls: cst.ClassDef) -> bool:
 def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the class of a model switches off the gradients of all of its parameters, also by
     an argument that is False by default, as the networks that compute a metric do."""
-    codes = [where.root.code_for_node(cls) for where, cls in _classes(module, model)]
+    made = [(where, own_method(where, cls, "__init__")) for where, cls in _classes(module, model)]
+    codes = [where.root.code_for_node(init) if init else "" for where, init in made]
     return bool(codes) and all(
         (found := _ALL_OFF.search(code)) is not None
         and (found[2] == "False" or _OFF_BY_DEFAULT.search(code) is not None)

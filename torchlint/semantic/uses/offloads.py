@@ -70,21 +70,30 @@ def frees_for_offload(module: Module, call: cst.Call) -> bool:
         return True
     if function is None:
         return False
-    if _measures(module, function):
+    if _tries_memory(module, call):
         return True
     copies = (each for each in module.within(function.body, cst.Call) if host_copy(module, each))
     return any(offloads(module, each) for each in copies)
 
 
-def _measures(module: Module, function: cst.FunctionDef) -> bool:
-    """Say whether a function tries how much memory is enough: it begins to measure the peak anew,
-    or goes on where memory ran out."""
-    return any(
-        module.name(call.func) in _PEAKS for call in module.within(function.body, cst.Call)
-    ) or any(
-        handler.type is not None and _SHORT.search(dotted_text(handler.type) or "") is not None
-        for handler in module.within(function.body, cst.ExceptHandler)
-    )
+def _tries_memory(module: Module, call: cst.Call) -> bool:
+    """Say whether a call stands where one tries how much memory is enough: behind what ran out of
+    it, or beside what begins to measure the peak anew."""
+    block = module.parent(module.statement(call))
+    lines = block.body if isinstance(block, cst.IndentedBlock) else ()
+    if any(
+        module.name(each.func) in _PEAKS
+        for line in lines
+        if isinstance(line, cst.SimpleStatementLine)
+        for each in module.within(line, cst.Call)
+    ):
+        return True
+    for above in module.ancestors(call):
+        if isinstance(above, cst.Try) and not module.is_within(call, above.body):
+            caught = (dotted_text(each.type) for each in above.handlers if each.type is not None)
+            if any(_SHORT.search(name or "") for name in caught):
+                return True
+    return False
 
 
 @question(yes="a comment there speaks of memory", no="no comment there speaks of memory")

@@ -9,7 +9,7 @@ from enum import Enum
 
 import libcst as cst
 
-from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.names import Names
 from torchlint.semantic.values.value import CPU, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
@@ -96,8 +96,10 @@ def _classes(kinds: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 
 def _is_other(names: Names, kind: cst.BaseExpression) -> bool:
-    name = names.name(kind) or dotted_text(kind)
-    return name is not None and _HOLDERS.search(name) is None
+    """Say whether a class comes from another library; what the project defines may hold tensors, or
+    be one."""
+    name = names.name(kind)
+    return name is not None and _HOLDERS.search(name) is None and not names.outside.is_ours(name)
 
 
 def narrowed(value: Value, element: Value, what: Told) -> Value:

@@ -73,7 +73,10 @@ def holds_on_gpu(test: cst.BaseExpression) -> bool:
             number = isinstance(other, (cst.Integer, cst.UnaryOperation))
             if number or (isinstance(other, cst.Name) and other.value == "None"):
                 return against == isinstance(op, _BELOW)  # ``gpu is None``, ``gpu < 0``
-            return against == isinstance(op, cst.NotEqual)
+            same = not isinstance(op, (cst.NotEqual, cst.IsNot, cst.NotIn))
+            if isinstance(other, cst.Name) and other.value in ("True", "False"):
+                return (other.value == "True") == (same != against)  # ``use_cuda == False``
+            return against != same
     return not against
 
 
