@@ -114,7 +114,7 @@ def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str)
     if cls not in text or _TESTED.search(text) is not None:
         return False
     tree = parsed(text)
-    if tree is None or text.startswith("{"):  # What is no plain Python may give anything.
+    if tree is None:  # What does not parse, as code for Python 2, may give anything.
         return f"{cls}(" in text
     for args in _making(cls, tree):
         before = args[: int(place) + 1]
