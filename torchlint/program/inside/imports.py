@@ -86,9 +86,10 @@ def module_files() -> Iterator[tuple[str, str]]:
     """
     folders: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
-        folder, base = os.path.split(getattr(module, "__file__", None) or "")
-        if not base:
-            continue  # It is built in.
+        file = getattr(module, "__file__", None) or ""
+        if not os.path.isabs(file):
+            continue  # It is built in, or made by another one, as torch.ops is.
+        folder, base = os.path.split(file)
         if folder not in folders:
             folders[folder] = os.path.realpath(folder)
         path = os.path.join(folders[folder], base)

@@ -24,9 +24,9 @@ from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates, switches_off
+from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.relatives import functions
 from torchlint.semantic.values.value import CPU
 
 EVALUATION = re.compile(
@@ -242,10 +242,14 @@ def may_run_backward(module: Module, node: cst.Call) -> bool:
     home = module.function(node) or module.root
     calls = list(module.within(home, cst.Call))
     steps = [each for each in calls if is_step(module, each)]
-    if not steps or any(not _of_optimizer(each) for each in steps) or functions(module, node):
+    if not steps or any(not _of_optimizer(each) for each in steps):
+        return False
+    if relatives.functions(module, node):
         return False
     return not any(
-        differentiates(where, callee) for each in calls for where, callee in functions(module, each)
+        differentiates(where, callee)
+        for each in calls
+        for where, callee in relatives.functions(module, each)
     )
 
 
