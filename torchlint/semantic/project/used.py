@@ -9,15 +9,16 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
+from torchlint.base.errors import SourceError
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
 from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
+from torchlint.source.document import read_bytes
 from torchlint.source.python import parsed
 
 _FREE = frozenset(
@@ -65,6 +66,7 @@ _INSTALLS = {
     "setup.cfg": r"^\[options",
     "setup.py": r"\bsetup\(",
 }
+_MOST_BYTES = 1_000_000
 _MOST = 100
 """Definitions that are looked at for one question; behind that the answer is yes."""
 _PARSED = 4_000_000
@@ -380,8 +382,9 @@ class Used:
 def _is_installed(folder: str) -> bool:
     """Say whether a folder holds what says how to install it: others may call what it defines."""
     for name, says in _INSTALLS.items():
-        with suppress(OSError, UnicodeDecodeError, ValueError):
-            text = Path(folder, name).read_text(encoding="utf-8")
+        path = os.path.join(folder, name)
+        with suppress(SourceError):
+            text = read_bytes(path, path, _MOST_BYTES).decode("utf-8", "replace")
             if re.search(says, text, re.MULTILINE):
                 return True
     return False
