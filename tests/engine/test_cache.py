@@ -1114,3 +1114,20 @@ def test_random_edits_are_never_answered_with_what_was(
         before = done
     assert elsewhere, "so that the above says something"
     assert spared > steps
+
+
+def test_what_says_how_to_install_a_project_concerns_what_nothing_uses(project: Project) -> None:
+    """Whoever installs a package may call what its own program does not."""
+    text = TRAIN.format(inside="print(loss.item())") + "\n    def given():\n        return 1\n"
+    project.write("nets.py", text)
+    project.write("run.py", "import sys\nfrom nets import given\nprint(sys.argv, given())\n")
+
+    def graded() -> set[str]:
+        found = json.loads(same(project).out)
+        return {each["severity"] for each in found if each["code"] == "TL105"}
+
+    assert graded() == {"info"}
+    project.write("setup.cfg", "[options]\npackages = find:\n")
+    assert graded() == {"warning"}
+    project.write("setup.cfg", "[flake8]\n")
+    assert graded() == {"info"}

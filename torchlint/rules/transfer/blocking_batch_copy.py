@@ -377,12 +377,12 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
         if function is not None
         else set()
     )
-    for loop in module.loops(source):
+    around = module.loops(source)
+    for loop in around:
         if isinstance(loop, cst.For):
             given.update(n.value for n in module.within(loop.target, cst.Name))
     if source.value in given:
         return function is None or not _moved_by_callers(module, function, source.value)
-    around = module.loops(source)
     for write in writes_of(module, function or module.root, source.value):
         made = module.small_statement(write)
         if around and made is not None and not module.is_within(made, around[-1]):

@@ -19,9 +19,10 @@ _VERSION = re.compile(
     re.IGNORECASE,
 )
 """Words of a test: ``TORCH_2_4``, ``_TORCH_GREATER_EQUAL_2_4``, ``torch_at_least("2.4")``."""
-_FALLBACK = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeError|Exception)\b")
-
-_MISSING = re.compile(r"\b(ImportError|ModuleNotFoundError|AttributeError|TypeError)\b")
+_RAISED = "ImportError|ModuleNotFoundError|AttributeError|TypeError"
+"""What a missing feature raises."""
+_MISSING = re.compile(rf"\b({_RAISED})\b")
+_FALLBACK = re.compile(rf"\b({_RAISED}|Exception)\b")
 _NEEDS = "It needs torch {}.{} or newer, and nothing in the project says which torch it has."
 
 

@@ -393,9 +393,21 @@ class Project:
 
     def uses(self, path: str, name: str) -> bool | None:
         """Say whether the program uses a function or class that stands in no other one, in the file
-        `path`, or may use it; None for a project of too many files."""
+        `path`, or may use it, as who installs the project may; None for a project of too many
+        files."""
+        if self._is_installed(path):
+            return True
         found: bool | None = self.ask(("used", path, name))
         return found
+
+    def _is_installed(self, path: str) -> bool:
+        """Say whether something says how to install a file's package or the project: others may
+        call what it defines."""
+        return any(
+            re.search(says, self._text(os.path.join(folder, name)) or "", re.MULTILINE)
+            for folder in {self.search.top(path), self.search.root}
+            for name, says in _INSTALLS.items()
+        )
 
     def _is_used(self, path: str, name: str) -> bool | None:
         every = self._every()
@@ -906,6 +918,12 @@ class Project:
         return found
 
 
+_INSTALLS = {
+    "pyproject.toml": r"^\[(build-system|project\.scripts|project\.entry-points.*)\]",
+    "setup.cfg": r"^\[options",
+    "setup.py": r"\bsetup\(",
+}
+"""What says how to install a project, by the file that says it."""
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "callers": Project._found_callers,

@@ -8,17 +8,14 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Protocol
 
-from torchlint.base.errors import SourceError
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
 from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
-from torchlint.source.document import read_bytes
 from torchlint.source.python import parsed
 
 _FREE = frozenset(
@@ -61,12 +58,6 @@ _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
 _COMMENTED = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = re.compile(r"[.:](\w+)\Z")
-_INSTALLS = {
-    "pyproject.toml": r"^\[(build-system|project\.scripts|project\.entry-points.*)\]",
-    "setup.cfg": r"^\[options",
-    "setup.py": r"\bsetup\(",
-}
-_MOST_BYTES = 1_000_000
 _MOST = 100
 """Definitions that are looked at for one question; behind that the answer is yes."""
 _PARSED = 4_000_000
@@ -240,15 +231,10 @@ class Used:
 
     def _runs(self, path: str) -> bool:
         """Say whether a file is part of a program, and no library: the project holds a file that
-        does something, in no package, and that imports a package beside the file's own, and nothing
-        says how to install it."""
+        does something, in no package, and that imports a package beside the file's own."""
         top = self._search.top(path)
         if top not in self._programs:
-            self._programs[top] = (
-                not self._search.in_package(top)
-                and not any(map(_is_installed, {top, self._search.root}))
-                and self._holds_program(top)
-            )
+            self._programs[top] = not self._search.in_package(top) and self._holds_program(top)
         return self._programs[top] and stem_of(path) not in _OF_TOOLS
 
     def _holds_program(self, top: str) -> bool:
@@ -377,17 +363,6 @@ class Used:
         if isinstance(found, Definition):
             return _is(found, target)
         return found is None or before.rpartition(".")[2] == stem_of(target.path)
-
-
-def _is_installed(folder: str) -> bool:
-    """Say whether a folder holds what says how to install it: others may call what it defines."""
-    for name, says in _INSTALLS.items():
-        path = os.path.join(folder, name)
-        with suppress(SourceError):
-            text = read_bytes(path, path, _MOST_BYTES).decode("utf-8", "replace")
-            if re.search(says, text, re.MULTILINE):
-                return True
-    return False
 
 
 def _is(found: Definition | str | None, target: Definition) -> bool:
