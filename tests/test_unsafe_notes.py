@@ -108,6 +108,7 @@ NOTES = [
     ("TL507", "that backward pass raises"),
     ("TL509", "skipped instead of decayed"),
     ("TL601", "round differently in the last place"),
+    ("TL602", "counts as given"),
     ("TL602", "in the side not taken"),
     ("TL603", "stay alive until the loop ends"),
     ("TL605", "the integer type of a sum"),
