@@ -42,7 +42,7 @@ def _explanation(report: ExplainedReport, each: Explanation, color: bool) -> str
     lines = [f"{paint(head, BOLD, color)}: {visible(each.source)}".rstrip(": ")]
     if each.remark:
         lines += ["", *_wrapped(f"{each.remark[0].upper()}{each.remark[1:]}.", 2)]
-    lines += ["", *_verdicts(each, color)] if each.verdicts or each.pace else []
+    lines += ["", *_verdicts(each, color)] if each.verdicts or not each.remark else []
     if each.pace is not None:
         lines += ["", *_pace(report.filename, each.pace, color)]
     if each.beliefs:
