@@ -132,6 +132,10 @@ class Bench:
         self.run(command, exits)
         return (self.folder / "out").read_text(errors="surrogateescape")
 
+    def errors(self) -> str:
+        """Return what the last command wrote to its standard error."""
+        return (self.folder / "err").read_text(errors="replace")
+
 
 def environment(versions: dict[str, str]) -> dict[str, Any]:
     """Return date, machine, load and versions, for the results that are kept."""
