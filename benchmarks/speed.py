@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import scaling
+from library import library
 from measuring import Bench, Row, Run, environment, keep
 
 Command = tuple[str | Path, ...]
@@ -308,7 +309,7 @@ def larger_library(plan: Plan) -> Iterator[Row]:
     folders = []
     for files in (LIBRARY, 2 * LIBRARY):
         folder = plan.bench.folder / f"library-{files}"
-        for name, text in scaling.library(files).items():
+        for name, text in library(files).items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

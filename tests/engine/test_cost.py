@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scaling import library
+from benchmarks.library import library
 from tests.checking import job
 from tests.semantic.test_project import write
 from torchlint.engine.job import Job

@@ -16,7 +16,6 @@ from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reach, stem_of
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.values.value import UNKNOWN, Value
-from torchlint.source.python import parsed
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -145,8 +144,8 @@ class Outside:
         path = self.path or filename
         if self.project is None:
             stem = stem_of(path)
-            tree = parsed(text)
-            return tree is None or reach(tree).reaches(
+            known = reach(text)
+            return known is None or known.reaches(
                 Aim(name, lambda dotted: MINE if dotted.rpartition(".")[2] == stem else OUTSIDE)
             )
         return self.project.reaches(path, text, path, name) or self.project.reached(path, name)

@@ -387,8 +387,7 @@ class Project:
         """Return what the code of a file with a text reaches; None where it is no Python."""
         known = self._reaches.get(path)
         if known is None or known[0] != text:
-            tree = parsed(text)
-            known = self._reaches[path] = text, reach(tree) if tree is not None else None
+            known = self._reaches[path] = text, reach(text)
         return known[1]
 
     def uses(self, path: str, name: str) -> bool | None:

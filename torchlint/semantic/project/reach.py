@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from torchlint.source.python import parsed
+
 MINE, OTHERS, OUTSIDE = "mine", "others", "outside"
 """Where the name of a module leads: to the file asked about, to another one of the project, or out
 of it."""
@@ -91,8 +93,14 @@ class Reach:
         )
 
 
-def reach(tree: ast.Module) -> Reach:
-    """Return what a file's code reaches."""
+@lru_cache(1)
+def reach(text: str) -> Reach | None:
+    """Return what a file's code reaches; None where it cannot be parsed."""
+    tree = parsed(text)
+    return _reach(tree) if tree is not None else None
+
+
+def _reach(tree: ast.Module) -> Reach:
     imports: list[ast.Import | ast.ImportFrom] = []
     strings: set[str] = set()
     ends: set[str] = set()
