@@ -1,0 +1,440 @@
+"""What torchlint believes of a program, held against what the program does when it runs.
+
+    python benchmarks/truth.py [--limit SECONDS] [--json FILE] PROJECT SCRIPT [ARGUMENT ...]
+
+Runs SCRIPT, a path in the folder PROJECT, on the virtual CUDA device (`Ledger`), in a process of
+its own, with each expression of the project's files watched, and tells:
+
+    beliefs   expressions that ran whose kind (tensor, number, module …), device, dtype, rank or
+              graph is not what the analysis inferred. Each is a bug, whatever rule it serves.
+    waits     lines on which the host waits for the device in most steps and that no finding names,
+              with what ``--explain`` says of them.
+    refuted   findings about waits at lines that ran and on which nothing waited or was copied.
+
+A step ends with ``optimizer.step()``; a program without one is one step. Exit code: 1 where a
+belief is false or a finding is refuted, 3 where the program failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import json
+import multiprocessing
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+Place = tuple[int, int]
+"""Where an expression starts and ends, in characters of the file."""
+Belief = dict[str, Any]
+
+WATCH = "__torchlint_watch__"
+MOST = 100
+"""How often each expression is looked at."""
+WAITING = ("TL101", "TL107", "TL112", "TL113", "TL602", "TL606")
+"""Rules that say that a line waits or copies."""
+_FACTS = ("device", "dtype", "rank", "grad")
+_EXPRESSIONS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp, ast.Compare)
+_DTYPES = {
+    "float": ("float32",),
+    "double": ("float64",),
+    "half": ("float16", "bfloat16"),
+    "int": ("int8", "int16", "int32", "int64", "uint8"),
+    "bool": ("bool",),
+}
+
+
+# -- what is believed ------------------------------------------------------------------------------
+
+
+def beliefs(project: Path, path: Path) -> dict[Place, Belief]:
+    """Return what the analysis infers of the expressions of a file, by place."""
+    import libcst as cst
+
+    from torchlint.edits.positions import Layout
+    from torchlint.engine import syntax
+    from torchlint.engine.hits import module_of
+    from torchlint.engine.job import Job
+    from torchlint.run.projects import outside_of
+    from torchlint.semantic.values.inferred import inferred
+    from torchlint.semantic.values.place import on_device
+    from torchlint.source.document import decode
+
+    document = decode(path.read_bytes(), "", str(path))
+    text = document.text
+    python = syntax.python_tree(text)
+    if not isinstance(python, ast.Module):
+        return {}
+    tree = syntax.parse(text, python)
+    if isinstance(tree, str):
+        return {}
+    job = Job(document, str(path.relative_to(project)), frozenset(), root=str(project))
+    module = module_of(job, tree, text, python, outside_of(job))
+    layout = Layout(module.root, text)
+    kinds = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BinaryOperation, cst.Comparison)
+    found: dict[Place, Belief] = {}
+    for node in module.nodes(*kinds):
+        value = inferred(module, node)
+        span = layout.span(node) if value.kind != "?" else None
+        if span is not None:
+            belief = {"kind": value.kind, **{fact: getattr(value, fact) for fact in _FACTS}}
+            if value.tensor:
+                belief["cuda"] = on_device(module, node)
+            found[span.start, span.end] = belief
+    module.close()
+    return found
+
+
+# -- what is so ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watch:
+    """Looks at the values of watched expressions.
+
+    Args:
+        seen: by file and place what was seen, as sets of what differs.
+    """
+
+    seen: dict[tuple[str, Place], list[dict[str, Any]]] = field(default_factory=dict)
+    counts: Counter[tuple[str, Place]] = field(default_factory=Counter)
+    busy: bool = False
+
+    def __call__(self, key: tuple[str, Place], value: Any) -> Any:
+        if self.busy or self.counts[key] >= MOST:
+            return value
+        self.counts[key] += 1
+        self.busy = True
+        try:
+            found = observed(value)
+        finally:
+            self.busy = False
+        of = self.seen.setdefault(key, [])
+        if found not in of:
+            of.append(found)
+        return value
+
+
+def observed(value: Any) -> dict[str, Any]:
+    """Return what a value is, as plain data: the kinds that hold for it, and of a tensor more."""
+    import torch
+
+    from torchlint.program.inside.ledger.tags import is_cuda
+
+    found: dict[str, Any] = {"kinds": sorted(_kinds(value)), "type": type(value).__name__}
+    if isinstance(value, torch.Tensor):
+        with torch._C.DisableTorchFunction():
+            found |= {
+                "cuda": is_cuda(value),
+                "dtype": str(value.dtype).removeprefix("torch."),
+                "rank": value.dim(),
+                "graph": value.grad_fn is not None,
+                "grad": value.requires_grad,
+                "enabled": torch.is_grad_enabled(),
+            }
+    return found
+
+
+def _kinds(value: Any) -> Iterator[str]:
+    import numpy as np
+    import torch
+
+    rows: tuple[tuple[str, Any], ...] = (
+        ("tensor", torch.Tensor),
+        ("module", torch.nn.Module),
+        ("optimizer", torch.optim.Optimizer),
+        ("number", (int, float, complex, np.number)),
+        ("bool", (bool, np.bool_)),
+        ("str", str),
+        ("none", type(None)),
+        ("shape", (tuple, list)),
+        ("ndarray", (np.ndarray, np.generic)),
+        ("list", (list, tuple)),
+        ("tuple", (tuple, list)),
+        ("dict", dict),
+        ("device", (torch.device, str, int)),
+        ("dtype", (torch.dtype, np.dtype, type)),
+    )
+    for kind, types in rows:
+        if isinstance(value, types):
+            yield kind
+    if not isinstance(value, (torch.Tensor, torch.nn.Module)):
+        yield "plain"
+
+
+class _Watched(ast.NodeTransformer):
+    """Wraps the expressions of a file in calls of the watch."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        lines = text.splitlines(keepends=True)
+        self.lines = [line.encode() for line in lines]
+        self.starts = [0]
+        for line in lines:
+            self.starts.append(self.starts[-1] + len(line))
+
+    def _offset(self, row: int, column: int) -> int:
+        return self.starts[row - 1] + len(self.lines[row - 1][:column].decode(errors="replace"))
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.JoinedStr):
+            return node  # places inside are not the file's before Python 3.12
+        if isinstance(node, ast.arg):
+            return node
+        if isinstance(node, ast.AnnAssign):
+            node.value = self.visit(node.value) if node.value is not None else None
+            return node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [self.visit(each) for each in node.body]
+            node.args = self.visit(node.args)
+            return node
+        if isinstance(node, ast.match_case):
+            node.body = [self.visit(each) for each in node.body]
+            return node
+        kept: Any = self.generic_visit(node)
+        if not isinstance(node, _EXPRESSIONS):
+            return kept
+        if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            return kept
+        start = self._offset(node.lineno, node.col_offset)
+        end = self._offset(node.end_lineno or 0, node.end_col_offset or 0)
+        key: Any = (self.path, (start, end))
+        call = ast.Call(ast.Name(WATCH, ast.Load()), [ast.Constant(key), kept], [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
+def compiled(path: str, data: bytes) -> Any:
+    """Return the code of a file with its expressions watched."""
+    text = data.decode()
+    return compile(_Watched(path, text).visit(ast.parse(data)), path, "exec", dont_inherit=True)
+
+
+class _Loader(SourceFileLoader):
+    def source_to_code(self, data: Any, path: Any, **_: Any) -> Any:  # type: ignore[override]
+        return compiled(str(path), bytes(data))
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _Finder(MetaPathFinder):
+    """Has the project's own modules watched."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root + os.sep
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        spec = PathFinder.find_spec(name, path, target)
+        origin = spec.origin if spec is not None else None
+        if spec is not None and origin and origin.startswith(self.root) and origin[-3:] == ".py":
+            spec.loader = _Loader(name, origin)
+        return spec
+
+
+def run(project: Path, script: str, words: list[str], out: str) -> None:
+    """Run a script under the ledger with its project watched; write what was seen as JSON."""
+    import torch._dynamo  # noqa: F401 (an optimizer imports it: before the ledger, not in it)
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    from torchlint.api import ledger_rows
+    from torchlint.program.inside.ledger import Ledger
+
+    watch = Watch()
+    setattr(builtins, WATCH, watch)
+    os.chdir(project)
+    sys.argv = [script, *words]
+    sys.path.insert(0, str((project / script).parent))
+    sys.meta_path.insert(0, _Finder(str(project)))
+    ledger = Ledger(str(project), ledger_rows())
+    ledger.start()
+    register_optimizer_step_post_hook(lambda *_: ledger.mark_step())
+    failure = ""
+    try:
+        path = str(project / script)
+        code = compiled(path, Path(path).read_bytes())
+        main = runpy._TempModule("__main__")
+        with main:
+            main.module.__dict__.update(__file__=path, __name__="__main__")
+            exec(code, main.module.__dict__)  # noqa: S102
+    except SystemExit as error:
+        failure = f"exit {error.code}" if error.code else ""
+    except BaseException as error:
+        import traceback
+
+        failure = "".join(traceback.format_exception(error)[-3:])
+    watch.busy = True
+    ledger.mark_step()
+    ledger.stop()
+    seen = [[path, place, what] for (path, place), what in watch.seen.items()]
+    summary = ledger.summary(0)
+    Path(out).write_text(json.dumps({"failure": failure, "seen": seen, "ledger": summary}))
+
+
+# -- what differs ----------------------------------------------------------------------------------
+
+
+def false_of(belief: Belief, found: dict[str, Any]) -> str:
+    """Say what of a belief does not hold for a value; empty where all does."""
+    kind, kinds = belief["kind"], found["kinds"]
+    if kind in _CHECKED and kind not in kinds and "none" not in kinds:
+        return f"{kind}, but {found['type']}"
+    if "tensor" not in kinds or kind != "tensor":
+        return ""
+    if belief["cuda"] is not None and belief["cuda"] != found["cuda"]:
+        return f"{'on the GPU' if belief['cuda'] else 'on the host'}, but not"
+    if belief["device"] == "cpu" and found["cuda"]:
+        return "on the host, but not"
+    if belief["dtype"] is not None and found["dtype"] not in _DTYPES.get(belief["dtype"], ()):
+        return f"{belief['dtype']}, but {found['dtype']}"
+    if belief["rank"] is not None and belief["rank"] != found["rank"]:
+        return f"rank {belief['rank']}, but {found['rank']}"
+    if belief["grad"] is False and found["graph"]:
+        return "without a graph, but with one"
+    if belief["grad"] and not found["grad"] and found["enabled"]:
+        return "with a graph, but without one"
+    return ""
+
+
+_CHECKED = frozenset(
+    "tensor module optimizer number bool str none shape ndarray list tuple dict dtype plain".split()
+)
+
+
+def findings_of(project: Path) -> list[dict[str, Any]]:
+    """Return what ``check`` finds in a project by default."""
+    words = ("check", "--isolated", "--no-cache", "--exit-zero", "--output-format", "json", ".")
+    command = [sys.executable, "-m", "torchlint", *words]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=surroundings, cwd=project)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    for each in found:
+        each["filename"] = os.path.relpath(project / each["filename"], project)
+    return found
+
+
+def reason(project: Path, place: str) -> str:
+    """Return what ``--explain`` says of a line, without its first one."""
+    command = [sys.executable, "-m", "torchlint", "check", "--isolated", "--explain", place]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=surroundings, cwd=project)
+    return re.split(r"\n\s+How often", done.stdout)[0].partition("\n")[2].strip()
+
+
+def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """Hold the analysis against what was seen."""
+    by_file: defaultdict[str, list[Any]] = defaultdict(list)
+    for path, (start, end), what in told["seen"]:
+        by_file[path].append(((start, end), what))
+    false, held, ran = [], 0, defaultdict(set)
+    for path, rows in by_file.items():
+        believed = beliefs(project, Path(path))
+        text = Path(path).read_bytes().decode()
+        name = os.path.relpath(path, project)
+        for place, what in rows:
+            row = text.count("\n", 0, place[0]) + 1
+            ran[name].add(row)
+            belief = believed.get(place)
+            if belief is None or belief["kind"] not in _CHECKED:
+                continue
+            held += 1
+            wrong = next(filter(None, (false_of(belief, each) for each in what)), "")
+            if wrong:
+                shown = " ".join(text[place[0] : place[1]].split())[:70]
+                false.append({"place": f"{name}:{row}", "expression": shown, "believed": wrong})
+    ledger = told["ledger"]
+    steps = max(ledger["steps"], 1)
+    events: defaultdict[tuple[str, int], int] = defaultdict(int)
+    touched: set[tuple[str, int]] = set()
+    for line in ledger["lines"]:
+        at = (os.path.relpath(os.path.join(project, line["file"]), project), line["line"])
+        touched.add(at)
+        if line["kind"] == "sync":
+            events[at] += line["count"]
+    findings = findings_of(project)
+    named = {
+        (each["filename"], row)
+        for each in findings
+        for row in range(each["location"]["row"], each["end_location"]["row"] + 1)
+    }
+    waiting = {at: count / steps for at, count in events.items() if count >= steps / 2}
+    unnamed = [
+        {"place": f"{at[0]}:{at[1]}", "per step": round(per, 2)}
+        for at, per in sorted(waiting.items())
+        if at not in named and not at[0].startswith(("<", ".."))
+    ]
+    refuted = [
+        {"place": f"{each['filename']}:{each['location']['row']}", "finding": each["code"]}
+        for each in findings
+        if each["code"] in WAITING
+        for rows in [range(each["location"]["row"], each["end_location"]["row"] + 1)]
+        if ran[each["filename"]].intersection(rows)
+        and not any((each["filename"], row) in touched for row in rows)
+    ]
+    for each in unnamed:
+        each["reason"] = reason(project, str(each["place"]))
+    own = [at for at in waiting if not at[0].startswith(("<", ".."))]
+    return {
+        "failure": told["failure"],
+        "ledger": ledger["unavailable"],
+        "steps": ledger["steps"],
+        "beliefs": held,
+        "false": false,
+        "waiting lines": len(own),
+        "waiting, not named": unnamed,
+        "findings": len(findings),
+        "refuted": refuted,
+    }
+
+
+def main() -> int:
+    """Run, compare and tell."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--limit", type=float, default=120, metavar="SECONDS")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("project", type=Path)
+    parser.add_argument("script")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="ARGUMENT")
+    args = parser.parse_args()
+    project = args.project.resolve()
+    out = project.parent / f".truth-{os.getpid()}.json"
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=run, args=(project, args.script, args.words, str(out)))
+    child.start()
+    child.join(args.limit)
+    if child.is_alive():
+        child.kill()
+        print(f"no answer within {args.limit:g} s", file=sys.stderr)
+        return 3
+    if not out.exists():
+        print(f"the program ended the process (exit code {child.exitcode})", file=sys.stderr)
+        return 3
+    told = json.loads(out.read_text())
+    out.unlink()
+    found = report(project, told)
+    print(json.dumps(found, indent=1))
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    if found["failure"]:
+        return 3
+    return int(bool(found["false"] or found["refuted"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
