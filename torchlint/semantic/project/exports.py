@@ -15,6 +15,7 @@ from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Caller, function_heat, heat_of
+from torchlint.semantic.time.loops import loops
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
 from torchlint.semantic.values.value import UNKNOWN, Value
@@ -100,9 +101,20 @@ def method_returned(module: Module, cls: str, name: str) -> Value | None:
 def returns_seldom(module: Module, name: str, method: str, needed: bool) -> bool | None:
     """Say whether a function, or a method of a class, returns what is true (or false, as needed)
     only now and then; None where the file defines none."""
-    cls = _class(module, name) if method else None
-    function = _function(module, name) if cls is None else own_method(module, cls, method)
+    function = _defined(module, name, method)
     return guards(module).returns_seldom(function, needed) if function is not None else None
+
+
+def takes_step(module: Module, name: str, method: str) -> bool | None:
+    """Say whether one call of a function, or of a method of a class, is one training step; None
+    where the file defines none."""
+    function = _defined(module, name, method)
+    return loops(module).is_step_function(function) if function is not None else None
+
+
+def _defined(module: Module, name: str, method: str) -> cst.FunctionDef | None:
+    cls = _class(module, name) if method else None
+    return _function(module, name) if cls is None else own_method(module, cls, method)
 
 
 def attribute(module: Module, cls: str, name: str) -> Value:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SEPARATOR = ".py:"
 _NO_LINEAGE = Lineage()
+_STEPS = (".backward(", ".step(")
+"""What a file says that holds a training step."""
 _INSTANCES = ("module", "object", "loader")
 
 
@@ -288,14 +290,33 @@ class Outside:
     def returns_seldom(self, definitions: Iterable[Definition], method: str, needed: bool) -> bool:
         """Say whether a function of another file, or a method of the first of these classes that
         has it, returns what is true (or false, as needed) only now and then."""
+        return self._is_so(exports.returns_seldom, definitions, method, needed)
+
+    def takes_step(self, definitions: Iterable[Definition], method: str) -> bool:
+        """Say whether one call of a function of another file, or of a method of the first of these
+        classes that has it, is one training step."""
+        near = [
+            each
+            for each in definitions
+            if self.project is not None
+            and any(self.project.says(each.path, step) for step in _STEPS)
+        ]
+        return self._is_so(exports.takes_step, near, method)
+
+    def _is_so(
+        self,
+        question: Callable[..., bool | None],
+        definitions: Iterable[Definition],
+        method: str,
+        *more: bool,
+    ) -> bool:
+        """Say what the first file says that defines the function or method."""
         for each in definitions if self.deep else ():
-            key = (exports.returns_seldom, each, method, needed)
+            key = (question, each, method, *more)
             if self.project is not None and not self.project.knows(key, each.path):
                 module = self._facts(each, f"def {method or each.name}")
                 self.project.answers[key] = (
-                    exports.returns_seldom(module, each.name, method, needed)
-                    if module is not None
-                    else None
+                    question(module, each.name, method, *more) if module is not None else None
                 )
             known = self.project.answers[key] if self.project is not None else None
             if known is not None:

@@ -113,7 +113,18 @@ class Loops:
             or (self._over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
         ):
             return LoopKind.EVAL
-        return LoopKind.OTHER
+        return LoopKind.TRAIN if any(map(self._steps_elsewhere, calls)) else LoopKind.OTHER
+
+    def _steps_elsewhere(self, call: cst.Call) -> bool:
+        """Say whether a call runs a function of another file that is one training step:
+        ``train_step(model, batch)``, ``agent.learn(memory)``."""
+        outside = self.names.outside
+        if found := outside.find(self.names.name(call.func)):
+            return outside.takes_step((found,), "")
+        if not isinstance(call.func, cst.Attribute) or self.flow.callees(call):
+            return False
+        family = self.values.family(self.values.value(call.func.value))
+        return bool(family) and outside.takes_step(family, call.func.attr.value)
 
     def _steps_once_more(self, loop: cst.For | cst.While) -> bool:
         """Say whether a loop over epochs makes an optimizer step for what was left over behind the
