@@ -40,6 +40,13 @@ def by_name(name: str) -> Value:
     return next((value for what, value in _CALLED if called(name, what)), UNKNOWN)
 
 
+def is_text(node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a text that is written out, or several of them."""
+    if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+        return bool(node.elements) and all(is_text(each.value) for each in node.elements)
+    return isinstance(node, cst.SimpleString)
+
+
 _ANNOTATIONS = {
     "torch.Tensor": Value("tensor"),
     **{

@@ -27,6 +27,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    graph_of,
     join,
     join_all,
     mix,
@@ -140,12 +141,15 @@ class Expressions(Parts):
     def _binary(self, node: cst.BinaryOperation) -> Value:
         left, right = self.eval(node.left), self.eval(node.right)
         kinds = {left.kind, right.kind}
+        if "str" in kinds and isinstance(node.operator, cst.Divide):
+            return PLAIN  # ``root / "weights.pt"`` is a path
         if left.kind == "str":
             return STR
         if kinds & set(TENSORLIKE):
             matrices = isinstance(node.operator, cst.MatrixMultiply)
             self.meet("matmul" if matrices else "add", (node.left, node.right))
-            return self._arithmetic(node, mix([left, right]))
+            result = mix([left, right]).but(grad=graph_of((left, right)))
+            return self._arithmetic(node, self.without_graph(node, result))
         if "ndarray" in kinds:
             return NDARRAY
         if "str" in kinds:

@@ -43,6 +43,8 @@ _FRAMEWORK = re.compile(
     ),
     re.MULTILINE,
 )
+_OBJECTS = frozenset(("module", "optimizer", "loader", "scaler"))
+"""What a name alone may stand for."""
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 
 
@@ -74,6 +76,7 @@ class Values(Fuelled, Roles):
         self.steps: dict[cst.CSTNode, Step] = {}
         self._free: dict[cst.Name, Value | cst.FunctionDef | cst.Module] = {}
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
+        self._texts: dict[cst.CSTNode, frozenset[str]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
         self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
 
@@ -253,18 +256,37 @@ class Values(Fuelled, Roles):
             value = uses[name]
             return value.but(device=found.device or value.device)
         named = evidence.by_name(name)
-        if named.kind == "?":
+        if named.kind == "?" or (named.kind in _OBJECTS and name in self.texts(owner)):
             return found
         return named if found.device is None else named.but(device=found.device)
 
     def uses(self, owner: cst.CSTNode) -> dict[str, Value]:
-        """Return the names of a function that its own code treats as tensors."""
+        """Return the names of a function that its own code treats as tensors; none of a parameter
+        that it makes a tensor of."""
         if owner not in self._uses:
             calls = list(self.tree.within(owner, cst.Call))
             attributes = list(self.tree.within(owner, cst.Attribute))
             trained = backprop.trained_names(self.tree, self.names, owner)
-            self._uses[owner] = evidence.tensor_names(calls, attributes, trained)
+            found = evidence.tensor_names(calls, attributes, trained)
+            for name in params.converted(self, owner) if found else ():
+                found.pop(name, None)
+            self._uses[owner] = found
         return self._uses[owner]
+
+    def texts(self, owner: cst.CSTNode) -> frozenset[str]:
+        """Return the names that a function compares with texts and binds once, ``model == "gcn"``:
+        they say which model is meant, and are none."""
+        if owner not in self._texts:
+            table = self.names.tables.get(owner, {})
+            self._texts[owner] = frozenset(
+                node.left.value
+                for node in self.tree.within(owner, cst.Comparison)
+                if isinstance(node, cst.Comparison)
+                and isinstance(node.left, cst.Name)
+                and len(table.get(node.left.value, ())) <= 1
+                and evidence.is_text(node.comparisons[0].comparator)
+            )
+        return self._texts[owner]
 
     def trained(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
         """Return a tensor of unknown place as one that lives with the model, where it flows into
@@ -281,7 +303,7 @@ class Values(Fuelled, Roles):
 
     def named(self, attr: str, text: str | None) -> Value:
         """Return what the spelling of an attribute says (``self.model``, ``args.device``)."""
-        return evidence.by_name(attr)
+        return UNKNOWN if text == "torch.optim" else evidence.by_name(attr)
 
     # -- attributes --------------------------------------------------------------------------------
 
@@ -341,6 +363,8 @@ class Values(Fuelled, Roles):
         if not known and self.scopes.is_optimizer(cls) and attr == "state":
             return records.STATE
         held = join_all(known) if known else records.field(self, cls, attr, fuel)
+        if held.kind == "none":
+            return UNKNOWN  # whoever fills it stands outside of the class
         if held.kind in COUNTED:
             return records.counted(self, family, attr, held, fuel)
         return records.filled(self, cls, attr, held, fuel) if known else held

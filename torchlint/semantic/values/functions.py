@@ -26,6 +26,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    graph_of,
     join_all,
     joined,
     mix,
@@ -235,10 +236,12 @@ class Functions:
             for a in args
         ]
         result = mix(operands)
+        if sharing.takes_several(last) or last in ("max", "min"):
+            result = result.but(grad=graph_of(operands))
         if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
             if last in ("max", "min") and args[1].tensor:
-                return result
-            return Value("tuple", item=result)
+                return self.without_graph(node, result)
+            return methods.several(result.but(rank=None), last)
         if (
             last in ops.REDUCTIONS
             and len(args) == 1
@@ -254,7 +257,7 @@ class Functions:
             result = result.but(dtype="bool", grad=False)
         elif last in ops.INT_METHODS:
             result = result.but(dtype="int", grad=False)
-        return result
+        return self.without_graph(node, result)
 
     def meet(self, name: str, operands: Iterable[cst.CSTNode]) -> None:
         """Note that what an operation takes lies on one device, for the rest of this way."""
@@ -323,6 +326,11 @@ class Functions:
         if held is None:
             return None if self.values.scopes.conditional_grad(node) else True
         return not held
+
+    def without_graph(self, node: cst.CSTNode, result: Value) -> Value:
+        """Return what an operation gives: without a graph where the text says ``no_grad``."""
+        held = result.grad and self.values.scopes.lexical_no_grad(node)
+        return result.but(grad=False) if held else result
 
     # -- devices and elements ----------------------------------------------------------------------
 

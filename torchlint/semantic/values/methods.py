@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import RANK, called
-from torchlint.semantic.values import plain
+from torchlint.semantic.values import plain, sharing
 from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -23,6 +23,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    graph_of,
     join,
     mix,
 )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.calls import Calls
 
 _SEVERAL = ops.having("method", "several")
+_SECOND_WHOLE = ops.having("second-whole")
 _SEVERAL_WITH_DIM = ops.having("reduce", "several-with-more")
 _CASTS = {method: dtypes.KINDS[f"torch.{dtype}"] for method, dtype in dtypes.CASTS.items()}
 SAME_RANK = ops.having("keeps-rank")
@@ -116,18 +118,23 @@ def tensor_method(
         return UNKNOWN
     assert isinstance(node.func, cst.Attribute)
     calls.meet(name, [node.func.value, *[arg.value for arg in node.args[:1]]])
-    return _computed(receiver, name, node, args)
+    found = _computed(receiver, name, node, args)
+    return found if name.endswith("_") else calls.without_graph(node, found)
 
 
 def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
     """Return what an operation gives, written as a method of its first operand."""
-    result = mix([receiver, *[a for a in args if a.tensor]]).but(
+    shaping = name.endswith("_as")  # ``x.expand_as(y)`` takes the shape of `y` and nothing else
+    operands = [receiver, *([] if shaping else args)]
+    result = mix([each for each in operands if each.tensor]).but(
         dtype=computed_dtype(receiver.dtype, name)
     )
+    if sharing.takes_several(name) or name in ("max", "min"):
+        result = result.but(grad=graph_of(operands))
     if name in _SEVERAL or (
         name in _SEVERAL_WITH_DIM and (node.args and not (args and args[0].tensor))
     ):
-        return Value("tuple", item=result.but(rank=None, node=None))
+        return several(result.but(rank=None, node=None), name)
     if name in ops.REDUCTIONS and not node.args:
         result = result.but(rank=0)
     elif name not in SAME_RANK or any(a.kind not in ("tensor", "number", "bool") for a in args):
@@ -137,6 +144,13 @@ def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> 
     if name in ops.INT_METHODS:
         return result.but(dtype="int", grad=False, node=None)
     return result.but(node=None)
+
+
+def several(one: Value, name: str) -> Value:
+    """Return what an operation gives that gives several tensors like one; where the second counts
+    or is a place (``x.max(1)``), it has no graph."""
+    places = one.but(dtype="int", grad=False)
+    return Value("tuple", item=one, items=(one, places) if name in _SECOND_WHOLE else None)
 
 
 _KEEPS_WHOLE = ops.having("keeps-whole")

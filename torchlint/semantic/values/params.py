@@ -116,6 +116,7 @@ class Parameters:
             return Value("batch", device=ACCEL, origin="forward", loose=True)
         site = self._from_sites(name, fuel)
         if site.kind not in ("?", "none"):
+            site = self._with_far(param, site)
             return site if declared.kind == "?" or site.kind == declared.kind else declared
         home = self._device
         if home is None and name not in self._passed:
@@ -202,6 +203,15 @@ class Parameters:
             self._values.starve()
             return UNKNOWN
         return join_all([self._values.value(expr, fuel - 1) for expr in passed])
+
+    def _with_far(self, param: cst.Param, near: Value) -> Value:
+        """Return what the calls of this file pass, without what those in other files may not: a
+        file's own trial of a function passes what lies on the host."""
+        given = [each[param.name.value] for each in self._elsewhere if param.name.value in each]
+        if near.device != CPU or all(each.device == CPU for each in given):
+            return near
+        known = [each for each in given if each.kind == near.kind]
+        return join_all([near, *known]).but(device=join_all(given).device, origin=None)
 
     def _by_keyword(self, name: str, fuel: int) -> Value | None:
         """Return the dict that is written out where the file's calls of objects hand it on under a
@@ -538,6 +548,8 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
     )
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)
+        if node.attr.value in ("size", "dim") and not _is_called(values, node):
+            continue  # ``x.size`` is a number of NumPy's: of a tensor it is a method
         if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):
             found = _operands(node.value) if forward or isinstance(node.value, cst.Name) else []
             out.update(
@@ -547,7 +559,36 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
             )
     if forward:
         out.update(_cut(values, function), _compared(values, function, out))
-    return frozenset(out)
+    return frozenset(out - converted(values, function))
+
+
+def _is_called(values: Values, node: cst.CSTNode) -> bool:
+    above = values.tree.parents[node]
+    return isinstance(above, cst.Call) and above.func is node
+
+
+def converted(values: Values, owner: cst.CSTNode) -> set[str]:
+    """Return the parameters of a function of which it makes tensors, ``torch.LongTensor(x)``, or
+    binds anew to a list made of them: what is done to that says nothing of what comes in."""
+    table = values.names.tables.get(owner, {}) if isinstance(owner, cst.FunctionDef) else {}
+    given = {
+        call.args[0].value.value
+        for call in values.tree.within(owner, cst.Call)
+        if isinstance(call, cst.Call) and call.args and isinstance(call.args[0].value, cst.Name)
+        if values.names.name(call.func) in ops.DATA_FACTORIES
+    }
+    return {
+        name
+        for name, bindings in table.items()
+        if any(each.kind == "param" for each in bindings)
+        and (name in given or any(_listed(each.value, name) for each in bindings))
+    }
+
+
+def _listed(node: cst.BaseExpression | None, name: str) -> bool:
+    """Say whether an expression is a list of what a name holds, ``[len(x) for x in xs]``."""
+    over = node.for_in.iter if isinstance(node, cst.ListComp) else None
+    return isinstance(over, cst.Name) and over.value == name
 
 
 def _compared(values: Values, function: cst.FunctionDef, used: set[str]) -> set[str]:

@@ -79,7 +79,8 @@ class Parts(Calls):
             and holder.item is not None
             and holder.item.tensor
         ):
-            return holder.item  # ``x.max(dim=1).values``
+            # ``x.max(dim=1).values``
+            return holder.items[1] if holder.items and attr == "indices" else holder.item
         if holder.kind == "?" and attr in ("shape", "ndim"):
             # Arrays of all libraries keep them on the host.
             return SHAPE if attr == "shape" else INT

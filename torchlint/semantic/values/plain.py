@@ -53,9 +53,9 @@ def option(holder: Value, above: cst.Attribute | cst.Subscript, key: str) -> Val
     if not _holds_options(holder, above.value) or key in _OF_OPTIMIZERS:
         return None
     found = evidence.by_name(key)
-    of_key = isinstance(above, cst.Subscript)
-    named = found.kind == "device" if of_key else found.kind != "?"
-    return found if named else OPTIONS
+    # ``args.policy`` is the name of one, or what it is made of.
+    known = ("device",) if isinstance(above, cst.Subscript) else ("device", "plain")
+    return found if found.kind in known else OPTIONS
 
 
 def _holds_options(holder: Value, node: cst.BaseExpression) -> bool:

@@ -233,8 +233,7 @@ def mix(operands: list[Value]) -> Value:
     origins = [v.origin for v in tensors if v.origin]
     order = ("loss", "model", "forward", "batch", "param", "buffer", "factory")
     origin = next((o for o in order if o in origins), None)
-    grads = {v.grad for v in tensors}
-    grad = True if True in grads else (False if grads == {False} else None)
+    grad = graph_of(tensors)
     ranks = {v.rank for v in tensors}
     certain = all(v.kind in ("tensor", "number", "bool") for v in operands) and None not in ranks
     rank = max((r for r in ranks if r is not None), default=0) if certain else None
@@ -243,12 +242,19 @@ def mix(operands: list[Value]) -> Value:
     )
 
 
+def graph_of(operands: Sequence[Value]) -> bool | None:
+    """Say whether what is computed of some values carries a graph: that of any of them. Of what is
+    not known that is not known either."""
+    grads = {v.grad for v in operands if v.kind in ("tensor", "accumulated", "?")}
+    return True if True in grads else (False if grads == {False} else None)
+
+
 def joined(operands: Sequence[Value]) -> Value:
     """Return what the tensors of a list share that one operation takes: all must be on the same
     device."""
     shared = join_all(list(operands))
     return (
-        mix(list(operands)).but(origin=shared.origin)
+        mix(list(operands)).but(origin=shared.origin, grad=graph_of(operands))
         if any(each.tensor for each in operands)
         else shared
     )

@@ -1,0 +1,239 @@
+"""Beliefs that programs refuted when they ran (`benchmarks/truth.py`), and what stays believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.semantic.test_project import probed
+from tests.semantic.test_values import value_of
+from torchlint.semantic.values.value import ACCEL, CPU, CUDA
+
+GRAPH = """
+def f(net: nn.Module, x, unknown):
+    kept = net(x.cuda())
+    plain = kept.detach()
+    probe({})
+"""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["kept.max(1)[1]", "torch.topk(kept, 5)[1]", "kept.sort(dim=1).indices", "kept.mode(0)[1]"],
+)
+def test_places_carry_no_graph(expression: str) -> None:
+    found = value_of(GRAPH.format(expression))
+    assert (found.kind, found.dtype, found.grad) == ("tensor", "int", False)
+
+
+def test_places_that_are_unpacked_carry_no_graph() -> None:
+    source = "def f(net: nn.Module, x):\n    best, at = net(x.cuda()).max(1)\n    probe({})\n"
+    assert value_of(source.format("at")).dtype == "int"
+    assert value_of(source.format("best")).grad is True
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["kept.max(1)[0]", "torch.topk(kept, 5)[0]", "torch.max(kept, plain)", "kept.split(2)[1]"],
+)
+def test_what_stands_beside_places_keeps_its_graph(expression: str) -> None:
+    found = value_of(GRAPH.format(expression))
+    assert (found.kind, found.dtype == "int", found.grad) == ("tensor", False, True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "graph"),
+    [
+        ("plain.expand_as(kept)", False),
+        ("plain.view_as(kept)", False),
+        ("plain.reshape_as(kept).exp()", False),
+        ("kept.expand_as(plain)", True),
+        ("plain.mul(kept)", True),
+        ("plain * kept", True),
+    ],
+)
+def test_a_tensor_that_lends_its_shape_lends_no_graph(expression: str, graph: bool) -> None:
+    assert value_of(GRAPH.format(expression)).grad is graph
+
+
+@pytest.mark.parametrize(
+    ("expression", "graph"),
+    [
+        ("unknown - plain", None),
+        ("torch.min(unknown * plain, plain)", None),
+        ("torch.stack([unknown, plain])", None),
+        ("plain.add(unknown)", None),
+        ("plain - 2", False),
+        ("torch.stack([plain, plain])", False),
+        ("plain.add(plain)", False),
+        ("plain.view(unknown)", False),
+        ("unknown - kept", True),
+    ],
+)
+def test_what_is_not_known_may_bring_a_graph(expression: str, graph: bool | None) -> None:
+    source = GRAPH.replace("x, unknown", "x").replace("    probe", "    unknown = g()\n    probe")
+    assert value_of(source.format(expression)).grad is graph
+
+
+@pytest.mark.parametrize(
+    ("expression", "graph"),
+    [
+        ("w * 2 + 1", False),
+        ("w.exp()", False),
+        ("torch.cat([w, w])", False),
+        ("w", True),
+        ("w.mul_(0.9)", True),
+    ],
+)
+def test_no_grad_leaves_no_graph_to_what_is_computed(expression: str, graph: bool) -> None:
+    source = "def f(net: nn.Module):\n    for w in net.parameters():\n        {}\n    probe(y)\n"
+    held = f"with torch.no_grad():\n            y = {expression}"
+    assert value_of(source.format(held)).grad is graph
+    assert value_of(source.format(f"y = {expression}")).grad is True
+
+
+@pytest.mark.parametrize("name", ["lr_actor", "d_model", "num_decoder", "dropout_encoder"])
+def test_a_number_of_a_network_is_none(name: str) -> None:
+    assert value_of(f"def f({name}):\n    probe({name})\n").kind != "module"
+
+
+@pytest.mark.parametrize("name", ["actor", "target_actor", "best_model", "netD", "text_encoder"])
+def test_names_of_networks_stay_networks(name: str) -> None:
+    assert value_of(f"def f({name}):\n    probe({name})\n").kind == "module"
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("args.policy", "plain"),
+        ("cfg.model", "plain"),
+        ("opt.optimizer", "plain"),
+        ("args.device", "device"),
+        ("trainer.model", "module"),
+        ("agent.policy", "module"),
+    ],
+)
+def test_options_hold_the_names_of_things(expression: str, kind: str) -> None:
+    root = expression.partition(".")[0]
+    assert value_of(f"def f({root}):\n    probe({expression})\n").kind == kind
+
+
+@pytest.mark.parametrize(
+    "test", ["model == 'gcn'", "model in ('gcn', 'gat')", "model != 'none'", "model not in ['a']"]
+)
+def test_what_is_compared_with_texts_is_no_network(test: str) -> None:
+    source = "def f({}):\n    if {}:\n        probe(model)\n"
+    assert value_of(source.format("model", test)).kind == "?"
+    assert value_of(source.format("model", "model == other")).kind == "module"
+    bound = f"def f(model):\n    if {test}:\n        model = make(model)\n    probe(model)\n"
+    assert value_of(bound).kind == "module", "it says which one is made, and is one then"
+
+
+@pytest.mark.parametrize(
+    "conversion",
+    ["torch.tensor(x)", "torch.LongTensor(x).to(device)", "[y + 1 for y in x]"],
+)
+def test_uses_of_what_is_made_of_a_parameter_do_not_speak_of_it(conversion: str) -> None:
+    source = "def f(x, device):\n    probe(x)\n    x = {}\n    return x.unsqueeze(0)\n"
+    assert value_of(source.format(conversion)).kind == "?"
+    kept = (
+        "class N(nn.Module):\n    def feats(self, x):\n        probe(x)\n        return {}, x.shape"
+    )
+    assert value_of(kept.format("torch.LongTensor(x)")).kind == "?"
+    assert value_of(kept.format("x + 1")).kind == "tensor"
+    for derived in ("x.float()", "torch.relu(x)", "torch.cat([x, x])"):
+        assert value_of(source.format(derived)).kind == "tensor"
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    [
+        ("np.arange(x.size)", "?"),
+        ("x.size // 2", "?"),
+        ("x.size == 0", "?"),
+        ("x.size(0)", "tensor"),
+        ("x.size()[0]", "tensor"),
+    ],
+)
+def test_a_size_that_is_not_called_is_that_of_an_array(use: str, kind: str) -> None:
+    assert value_of(f"def f(x):\n    probe(x)\n    return {use}\n").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("root / 'weights.pt'", "plain"),
+        ("root / 'runs' / 'last'", "plain"),
+        ("'runs' / root", "plain"),
+        ("name + '.pt'", "str"),
+        ("'%s.pt' % name", "str"),
+    ],
+)
+def test_a_path_is_no_text(expression: str, kind: str) -> None:
+    assert value_of(f"def f(root, name):\n    probe({expression})\n").kind == kind
+
+
+TRIED = """
+import torch
+
+def penalty(trans):
+    return probe(trans)
+
+if __name__ == "__main__":
+    penalty(torch.rand(4, 3, 3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "device"),
+    [
+        ("torch.rand(4, 3, 3).cuda()", CUDA),
+        ("net(x)", ACCEL),
+        ("unheard_of(x)", None),
+        ("torch.zeros(4, 3, 3)", CPU),
+    ],
+)
+def test_a_trial_in_its_own_file_does_not_say_where_a_function_works(
+    tmp_path: Path, given: str, device: str | None
+) -> None:
+    train = f"""\
+import torch
+from torch import nn
+from nets import penalty
+
+def step(net: nn.Module, loader, optimizer):
+    for x in loader:
+        loss = penalty({given})
+        loss.backward()
+        optimizer.step()
+"""
+    found = probed(tmp_path, {"nets.py": TRIED, "train.py": train}, "nets.py")
+    assert (found.kind, found.device) == ("tensor", device)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "kind"),
+    [
+        ("None", "?"),
+        ("None if x else None", "?"),
+        ("torch.zeros(3)", "tensor"),
+        ("0", "number"),
+    ],
+)
+def test_who_keeps_none_alone_is_filled_from_outside(assigned: str, kind: str) -> None:
+    source = f"""
+    class Decoder(nn.Module):
+        def __init__(self, x):
+            self.memory = {assigned}
+
+        def forward(self, x):
+            probe(self.memory)
+    """
+    assert value_of(source).kind == kind
+
+
+def test_a_package_of_torch_is_no_optimizer() -> None:
+    """A star import brought it, so that the text alone speaks."""
+    assert value_of("def f(torch):\n    probe(torch.optim)\n").kind == "?"
+    assert value_of("def f(self):\n    probe(self.optim)\n").kind == "optimizer"
