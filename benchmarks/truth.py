@@ -2,16 +2,19 @@
 
     python benchmarks/truth.py [--limit SECONDS] [--json FILE] PROJECT SCRIPT [ARGUMENT ...]
 
-Runs SCRIPT, a path in the folder PROJECT, on the virtual CUDA device (`Ledger`), in a process of
-its own, with each expression of the project's files watched, and tells:
+Runs SCRIPT on the virtual CUDA device (`Ledger`), in a process of its own and in the folder
+PROJECT, with each expression of the project's files watched. SCRIPT is a path in PROJECT, or a
+driver elsewhere (``programs/truth_*.py``), which is not watched. Tells:
 
     beliefs   expressions that ran whose kind (tensor, number, module …), device, dtype, rank or
               graph is not what the analysis inferred. Each is a bug, whatever rule it serves.
+              One host value taken for another, a path for a text, is "inexact".
     waits     lines on which the host waits for the device in most steps and that no finding names,
               with what ``--explain`` says of them.
     refuted   findings about waits at lines that ran and on which nothing waited or was copied.
 
-A step ends with ``optimizer.step()``; a program without one is one step. Exit code: 1 where a
+A step ends with ``optimizer.step()``, and where several optimizers take turns, with the one that
+comes round first; a program without one is one step. Exit code: 1 where a
 belief is false or a finding is refuted, 3 where the program failed.
 """
 
@@ -23,16 +26,16 @@ import builtins
 import json
 import multiprocessing
 import os
-import re
 import runpy
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,8 +48,11 @@ Belief = dict[str, Any]
 WATCH = "__torchlint_watch__"
 MOST = 100
 """How often each expression is looked at."""
-WAITING = ("TL101", "TL107", "TL112", "TL113", "TL602", "TL606")
-"""Rules that say that a line waits or copies."""
+NAMING = """TL101 TL102 TL103 TL104 TL105 TL106 TL107 TL110 TL111 TL112 TL113 TL114 TL505 TL602
+TL604 TL605 TL606 TL805 TL901 TL902""".split()
+"""Rules whose findings say why a line waits."""
+WAITING = "TL101 TL107 TL112 TL113 TL602 TL606".split()
+"""Those that say that it waits or copies whatever else the program does."""
 _FACTS = ("device", "dtype", "rank", "grad")
 _EXPRESSIONS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp, ast.Compare)
 _DTYPES = {
@@ -137,6 +143,7 @@ def observed(value: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = {"kinds": sorted(_kinds(value)), "type": type(value).__name__}
     if isinstance(value, torch.Tensor):
+        found["made"] = _constructing()
         with torch._C.DisableTorchFunction():
             found |= {
                 "cuda": is_cuda(value),
@@ -147,6 +154,19 @@ def observed(value: Any) -> dict[str, Any]:
                 "enabled": torch.is_grad_enabled(),
             }
     return found
+
+
+def _constructing() -> bool:
+    """Say whether the constructor of a module runs: what it makes moves later, with the module."""
+    import torch
+
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        name, local = frame.f_code.co_name, frame.f_locals
+        if name == "__init__" and isinstance(local.get("self"), torch.nn.Module):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _kinds(value: Any) -> Iterator[str]:
@@ -162,8 +182,7 @@ def _kinds(value: Any) -> Iterator[str]:
         ("str", str),
         ("none", type(None)),
         ("shape", (tuple, list)),
-        ("ndarray", (np.ndarray, np.generic)),
-        ("list", (list, tuple)),
+        ("list", Iterable),
         ("tuple", (tuple, list)),
         ("dict", dict),
         ("device", (torch.device, str, int)),
@@ -173,7 +192,7 @@ def _kinds(value: Any) -> Iterator[str]:
         if isinstance(value, types):
             yield kind
     if not isinstance(value, (torch.Tensor, torch.nn.Module)):
-        yield "plain"
+        yield from ("plain", "ndarray")  # what NumPy gives, tuples and dtypes too
 
 
 class _Watched(ast.NodeTransformer):
@@ -254,22 +273,26 @@ def run(project: Path, script: str, words: list[str], out: str) -> None:
     from torchlint.api import ledger_rows
     from torchlint.program.inside.ledger import Ledger
 
+    multiprocessing.set_start_method(None, force=True)  # this process was spawned, its own fork
     watch = Watch()
     setattr(builtins, WATCH, watch)
     os.chdir(project)
+    own = Path(script).is_relative_to(project)
     sys.argv = [script, *words]
-    sys.path.insert(0, str((project / script).parent))
+    sys.path.insert(0, str(Path(script).parent if own else project))
+    if not own:
+        sys.path.append(str(Path(script).parent))
     sys.meta_path.insert(0, _Finder(str(project)))
     ledger = Ledger(str(project), ledger_rows())
     ledger.start()
-    register_optimizer_step_post_hook(lambda *_: ledger.mark_step())
+    register_optimizer_step_post_hook(_Steps(ledger))
     failure = ""
     try:
-        path = str(project / script)
-        code = compiled(path, Path(path).read_bytes())
+        data = Path(script).read_bytes()
+        code = compiled(script, data) if own else compile(data, script, "exec")
         main = runpy._TempModule("__main__")
         with main:
-            main.module.__dict__.update(__file__=path, __name__="__main__")
+            main.module.__dict__.update(__file__=script, __name__="__main__")
             exec(code, main.module.__dict__)  # noqa: S102
     except SystemExit as error:
         failure = f"exit {error.code}" if error.code else ""
@@ -278,11 +301,46 @@ def run(project: Path, script: str, words: list[str], out: str) -> None:
 
         failure = "".join(traceback.format_exception(error)[-3:])
     watch.busy = True
-    ledger.mark_step()
     ledger.stop()
     seen = [[path, place, what] for (path, place), what in watch.seen.items()]
-    summary = ledger.summary(0)
-    Path(out).write_text(json.dumps({"failure": failure, "seen": seen, "ledger": summary}))
+    told = {"failure": failure, "seen": seen, "ledger": ledger.summary(0)["unavailable"]}
+    Path(out).write_text(json.dumps(told | _events(ledger)))
+
+
+class _Steps:
+    """Ends a step where an optimizer steps for the second time since the last one ended: those of
+    a GAN's two networks are one step."""
+
+    def __init__(self, ledger: Any) -> None:
+        self.ledger = ledger
+        self.stepped: set[int] = set()
+
+    def __call__(self, optimizer: Any, *_: Any) -> None:
+        if id(optimizer) in self.stepped:
+            self.ledger.mark_step()
+            self.stepped.clear()
+        self.stepped.add(id(optimizer))
+
+
+def _events(ledger: Any) -> dict[str, Any]:
+    """Return of each line in how many steps something waited there, and the lines with any event.
+
+    The first two steps hold what is set up and the last one what comes after the training: they
+    count in no program that has others.
+    """
+    counts, steps = ledger._events._counts, ledger._events._step
+    first, last = (1, steps) if steps > 1 else (0, max(steps, 1))
+    waited: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+    touched = set()
+    for step, kind, file, line, _ in counts:
+        touched.add((file, line))
+        if kind == "sync" and first <= step < last:
+            waited[file, line].add(step)
+    return {
+        "steps": last - first,
+        "waited": [[*at, len(steps)] for at, steps in waited.items()],
+        "touched": sorted(touched),
+    }
 
 
 # -- what differs ----------------------------------------------------------------------------------
@@ -295,7 +353,8 @@ def false_of(belief: Belief, found: dict[str, Any]) -> str:
         return f"{kind}, but {found['type']}"
     if "tensor" not in kinds or kind != "tensor":
         return ""
-    if belief["cuda"] is not None and belief["cuda"] != found["cuda"]:
+    moves = belief["cuda"] and found["made"]
+    if belief["cuda"] is not None and belief["cuda"] != found["cuda"] and not moves:
         return f"{'on the GPU' if belief['cuda'] else 'on the host'}, but not"
     if belief["device"] == "cpu" and found["cuda"]:
         return "on the host, but not"
@@ -315,24 +374,46 @@ _CHECKED = frozenset(
 )
 
 
+_HOST = _CHECKED - {"tensor", "module", "optimizer"}
+
+
 def findings_of(project: Path) -> list[dict[str, Any]]:
     """Return what ``check`` finds in a project by default."""
     words = ("check", "--isolated", "--no-cache", "--exit-zero", "--output-format", "json", ".")
-    command = [sys.executable, "-m", "torchlint", *words]
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=surroundings, cwd=project)
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+    found: list[dict[str, Any]] = _says(project, *words)
     for each in found:
         each["filename"] = os.path.relpath(project / each["filename"], project)
     return found
 
 
-def reason(project: Path, place: str) -> str:
-    """Return what ``--explain`` says of a line, without its first one."""
-    command = [sys.executable, "-m", "torchlint", "check", "--isolated", "--explain", place]
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+def reasons(project: Path, places: list[str]) -> list[dict[str, Any]]:
+    """Return what ``--explain`` says of lines: the source, how often it runs, and by code why the
+    rules about waits are silent."""
+    words = ("check", "--isolated", "--output-format", "json", "--explain", *places)
+    told: list[dict[str, Any]] = _says(project, *words) if places else []
+    by_place = {
+        f"{line['filename']}:{line['row']}": {
+            "source": line["source"],
+            "pace": line["pace"]["words"] if line["pace"] else None,
+            "reasons": {
+                each["code"]: f"{each['state']}: {each['because']}"
+                for each in line["rules"]
+                if each["code"] in NAMING
+            },
+        }
+        for line in told
+    }
+    return [by_place.get(place, {}) for place in places]
+
+
+def _says(project: Path, *words: str) -> Any:
+    """Return what a command of torchlint's prints in a project's folder, read as JSON."""
+    command = [sys.executable, "-m", "torchlint", *words]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=surroundings, cwd=project)
-    return re.split(r"\n\s+How often", done.stdout)[0].partition("\n")[2].strip()
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"exit code {done.returncode} in {project}: {done.stderr[-1000:]}")
+    return json.loads(done.stdout)
 
 
 def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
@@ -340,7 +421,10 @@ def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
     by_file: defaultdict[str, list[Any]] = defaultdict(list)
     for path, (start, end), what in told["seen"]:
         by_file[path].append(((start, end), what))
-    false, held, ran = [], 0, defaultdict(set)
+    held = 0
+    false: list[dict[str, str]] = []
+    inexact: list[dict[str, str]] = []
+    ran: defaultdict[str, set[int]] = defaultdict(set)
     for path, rows in by_file.items():
         believed = beliefs(project, Path(path))
         text = Path(path).read_bytes().decode()
@@ -355,50 +439,63 @@ def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
             wrong = next(filter(None, (false_of(belief, each) for each in what)), "")
             if wrong:
                 shown = " ".join(text[place[0] : place[1]].split())[:70]
-                false.append({"place": f"{name}:{row}", "expression": shown, "believed": wrong})
-    ledger = told["ledger"]
-    steps = max(ledger["steps"], 1)
-    events: defaultdict[tuple[str, int], int] = defaultdict(int)
-    touched: set[tuple[str, int]] = set()
-    for line in ledger["lines"]:
-        at = (os.path.relpath(os.path.join(project, line["file"]), project), line["line"])
-        touched.add(at)
-        if line["kind"] == "sync":
-            events[at] += line["count"]
-    findings = findings_of(project)
-    named = {
-        (each["filename"], row)
-        for each in findings
-        for row in range(each["location"]["row"], each["end_location"]["row"] + 1)
+                one = {"place": f"{name}:{row}", "expression": shown, "believed": wrong}
+                host = belief["kind"] in _HOST and all("plain" in each["kinds"] for each in what)
+                (inexact if host else false).append(one)
+    touched = {(file, line) for file, line in told["touched"]}
+    steps = told["steps"]
+    waiting = {
+        (file, line): count / steps
+        for file, line, count in told["waited"]
+        if count >= steps / 2 and file != "<library>"
     }
-    waiting = {at: count / steps for at, count in events.items() if count >= steps / 2}
+    findings = findings_of(project)
+    extents = {name: statements(project / name) for name in {at[0] for at in waiting}}
+    named = set()
+    for each in findings:
+        if each["code"] in NAMING:
+            named |= {(each["filename"], row) for row in rows_of(each)}
     unnamed = [
-        {"place": f"{at[0]}:{at[1]}", "per step": round(per, 2)}
+        {"place": f"{at[0]}:{at[1]}", "steps": round(per, 2)}
         for at, per in sorted(waiting.items())
-        if at not in named and not at[0].startswith(("<", ".."))
+        if not any((at[0], row) in named for row in extents[at[0]].get(at[1], [at[1]]))
     ]
     refuted = [
         {"place": f"{each['filename']}:{each['location']['row']}", "finding": each["code"]}
         for each in findings
         if each["code"] in WAITING
-        for rows in [range(each["location"]["row"], each["end_location"]["row"] + 1)]
-        if ran[each["filename"]].intersection(rows)
-        and not any((each["filename"], row) in touched for row in rows)
+        and ran[each["filename"]].intersection(rows_of(each))
+        and not any((each["filename"], row) in touched for row in rows_of(each))
     ]
-    for each in unnamed:
-        each["reason"] = reason(project, str(each["place"]))
-    own = [at for at in waiting if not at[0].startswith(("<", ".."))]
+    told_of = reasons(project, [str(each["place"]) for each in unnamed])
+    unnamed = [one | why for one, why in zip(unnamed, told_of, strict=True)]
     return {
         "failure": told["failure"],
-        "ledger": ledger["unavailable"],
-        "steps": ledger["steps"],
+        "ledger": told["ledger"],
+        "steps": steps,
         "beliefs": held,
         "false": false,
-        "waiting lines": len(own),
+        "inexact": inexact,
+        "waiting lines": len(waiting),
         "waiting, not named": unnamed,
         "findings": len(findings),
         "refuted": refuted,
     }
+
+
+def rows_of(finding: dict[str, Any]) -> range:
+    """Return the rows that a finding covers."""
+    return range(finding["location"]["row"], finding["end_location"]["row"] + 1)
+
+
+def statements(path: Path) -> dict[int, range]:
+    """Return by row the rows of the simple statement that it belongs to."""
+    found: dict[int, range] = {}
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            rows = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            found |= dict.fromkeys(rows, rows)
+    return found
 
 
 def main() -> int:
@@ -413,9 +510,11 @@ def main() -> int:
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="ARGUMENT")
     args = parser.parse_args()
     project = args.project.resolve()
+    within = project / args.script
+    script = str(within if within.exists() else Path(args.script).resolve())
     out = project.parent / f".truth-{os.getpid()}.json"
     context = multiprocessing.get_context("spawn")
-    child = context.Process(target=run, args=(project, args.script, args.words, str(out)))
+    child = context.Process(target=run, args=(project, script, args.words, str(out)))
     child.start()
     child.join(args.limit)
     if child.is_alive():
