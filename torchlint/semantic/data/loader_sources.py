@@ -70,11 +70,9 @@ class _Search:
         for loop in where.loops(node):
             for goes in goes_over(where, loop) if isinstance(loop, cst.For) else ():
                 if name in _from(where, loop.body, where.names_in(goes.target)):
-                    whole = goes.iterated
-                    parts = isinstance(whole, cst.Call) and isinstance(whole.func, cst.Attribute)
-                    if parts and whole.func.attr.value in _PARTS:
-                        return self.batch(where, whole)
-                    return self.loader(where, whole, ())
+                    if _takes_apart(goes.iterated):
+                        return self.batch(where, goes.iterated)
+                    return self.loader(where, goes.iterated, ())
         function = where.function(node)
         for param in _params(function) if function is not None else ():
             if function is not None and name in _from(where, function.body, {param}):
@@ -244,6 +242,15 @@ class _Search:
         yield from ((where, call) for call in here)
         if name is not None:
             yield from self.origin.outside.calling(Definition(where.path, name, ""))
+
+
+def _takes_apart(node: cst.BaseExpression) -> bool:
+    """Say whether an expression is ``batch.items()``."""
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in _PARTS
+    )
 
 
 def _root(node: cst.BaseExpression) -> str | None:

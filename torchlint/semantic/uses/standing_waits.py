@@ -185,9 +185,9 @@ def _makes_a_number(module: Module, call: cst.Call) -> bool:
     return own and any(on_device(module, arg.value) for arg in call.args)
 
 
-def _in_each_turn(module: Module, call: cst.Call, loop: cst.CSTNode) -> bool:
-    child: cst.CSTNode = call
-    for above in module.ancestors(call):
+def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    child = node
+    for above in module.ancestors(node):
         if above is loop:
             return True
         asked = isinstance(above, (cst.If, cst.IfExp)) and child is above.test
