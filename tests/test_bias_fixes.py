@@ -72,6 +72,7 @@ from net import net
 nBiases = sum(value.numel() for name, value in net.named_parameters() if "bias" in name)
 print(nBiases)
 """
+SAYS = '"""Shows the number of weights and biases."""\nfrom net import net\n\nprint(net)\n'
 ASSERTS = """\
 from net import net
 
@@ -106,10 +107,17 @@ for value, scale in zip(net.parameters(), [0.5] * 9):
     ("train", "after"),
     [
         *((GRANTED, NET), (ASKED, FIXED), (OWN, FIXED), (LOADS, NET), (COUNTS, NET)),
-        *((ASSERTS, NET), (PAIRS, NET), (PRINTS, FIXED), (COPIES, FIXED), (ALONE, FIXED)),
+        *(
+            (SAYS, NET),
+            (ASSERTS, NET),
+            (PAIRS, NET),
+            (PRINTS, FIXED),
+            (COPIES, FIXED),
+            (ALONE, FIXED),
+        ),
     ],
     ids=[
-        *("granted", "asked", "own", "in saved weights", "counts biases", "asserts a number"),
+        *("granted", "asked", "own", "in saved weights", "counts biases", "says so", "asserts"),
         *("pairs", "prints a number", "pairs copies", "pairs with numbers"),
     ],
 )

@@ -103,7 +103,9 @@ _ASKS = re.compile(r"bias\s+is\s+(not\s+)?None|(has|get)attr\([^)]*bias|if\s+\w+
 _LOADS = re.compile(r"load_state_dict|load_url|torch\.load\(")
 _PUBLISHED = re.compile(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
 _COUNTS = re.compile(
-    r"\b(n|num(ber)?|counts?|total)(_?of)?_?bias(es)?\b|\bassert\b[^\n]*\bnumel\(\)", re.IGNORECASE
+    r"\b(n|num(ber)?|counts?|total)(_?of)?_?bias(es)?\b|\bnumber of (\w+ and )?bias"
+    r"|\bassert\b[^\n]*\bnumel\(\)",
+    re.IGNORECASE,
 )
 _PAIRS = re.compile(
     r"\bzip\([^()\n]*\.(named_)?parameters\(\)\s*,[^()\n]*\.(named_)?parameters\(\)"
