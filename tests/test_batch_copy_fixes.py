@@ -191,3 +191,73 @@ def test_of_moves_in_one_statement_all_change_or_none() -> None:
     found = check(UNSURE, codes=frozenset({"TL103"})).findings
     assert found
     assert {each.fix.safety.value for each in found if each.fix is not None} == {"suggestion"}
+
+
+PAGEABLE = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from somewhere import rewards_of, samples, table
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(batches):
+    {body}
+
+
+def main():
+    loader = DataLoader(samples, batch_size=4, num_workers=4, pin_memory=True)
+    train({given})
+
+
+main()
+"""
+OF_A_LOADER = {
+    "unpacked": "for x, y in batches:\n    loss = model(x.to(device)).sum()\n    ",
+    "its parts by a comprehension": (
+        "for batch in batches:\n    batch = {k: v.to(device) for k, v in batch.items()}\n"
+        "    loss = model(batch['x']).sum()\n    "
+    ),
+    "its parts by a loop": (
+        "for batch in batches:\n    for k, v in batch.items():\n"
+        "        batch[k] = v.to(device)\n    loss = model(batch['x']).sum()\n    "
+    ),
+    "counted by a bar": (
+        "from tqdm import tqdm\nbar = tqdm(enumerate(batches))\nfor _, batch in bar:\n"
+        "    loss = model(batch['x'].to(device)).sum()\n    "
+    ),
+}
+OF_NO_LOADER = {
+    "a function of another package": (
+        "for at in range(9):\n    wins, losses = rewards_of(batches[at])\n"
+        "    loss = model(wins.to(device)).sum()\n    "
+    ),
+    "slices of a table": (
+        "for at in range(0, len(batches), 4):\n"
+        "    loss = model(batches[at : at + 4].to(device)).sum()\n    "
+    ),
+    "a loader that nobody sees": (
+        "for batch in batches.loader:\n    loss = model(batch['x'].to(device)).sum()\n    "
+    ),
+}
+
+
+def offers(body: str, given: str = "loader") -> list[str]:
+    lines = textwrap.indent(f"{body}loss.backward()\n    optimizer.step()", " " * 4).lstrip()
+    source = PAGEABLE.replace("{body}", lines).replace("{given}", given)
+    found = check(source, codes=frozenset({"TL103"})).findings
+    return [each.fix.safety.value for each in found if each.fix is not None]
+
+
+@pytest.mark.parametrize("body", OF_A_LOADER)
+def test_batches_of_a_loader_that_pins_are_copied_without_waiting(body: str) -> None:
+    assert offers(OF_A_LOADER[body]) in (["unsafe"], ["safe"])
+
+
+@pytest.mark.parametrize("body", OF_NO_LOADER)
+def test_what_no_known_loader_makes_keeps_its_advice_without_a_repair(body: str) -> None:
+    given = "loader" if body == "a loader that nobody sees" else "table"
+    assert set(offers(OF_NO_LOADER[body], given)) == {"suggestion"}

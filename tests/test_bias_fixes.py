@@ -66,12 +66,60 @@ from net import net
 if os.path.exists("saved.pt"):
     net.load_state_dict(torch.load("saved.pt"))
 """
+COUNTS = """\
+from net import net
+
+nBiases = sum(value.numel() for name, value in net.named_parameters() if "bias" in name)
+print(nBiases)
+"""
+SAYS = '"""Shows the number of weights and biases."""\nfrom net import net\n\nprint(net)\n'
+ASSERTS = """\
+from net import net
+
+assert sum(value.numel() for value in net.parameters()) == 120
+"""
+PAIRS = """\
+from torch import nn
+
+from net import net
+
+other = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+for ours, theirs in zip(net.parameters(), other.parameters()):
+    ours.data.copy_(theirs)
+"""
+PRINTS = """\
+from net import net
+
+print(sum(value.numel() for value in net.parameters()))
+"""
+COPIES = PAIRS.replace("from torch import nn\n", "import copy\n").replace(
+    "nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))", "copy.deepcopy(net)"
+)
+ALONE = """\
+from net import net
+
+for value, scale in zip(net.parameters(), [0.5] * 9):
+    value.data.mul_(scale)
+"""
 
 
 @pytest.mark.parametrize(
     ("train", "after"),
-    [(GRANTED, NET), (ASKED, FIXED), (OWN, FIXED), (LOADS, NET)],
-    ids=["granted", "asked", "own", "in saved weights"],
+    [
+        *((GRANTED, NET), (ASKED, FIXED), (OWN, FIXED), (LOADS, NET), (COUNTS, NET)),
+        *(
+            (SAYS, NET),
+            (ASSERTS, NET),
+            (PAIRS, NET),
+            (PRINTS, FIXED),
+            (COPIES, FIXED),
+            (ALONE, FIXED),
+        ),
+    ],
+    ids=[
+        *("granted", "asked", "own", "in saved weights", "counts biases", "says so", "asserts"),
+        *("pairs", "prints a number", "pairs copies", "pairs with numbers"),
+    ],
 )
 def test_another_file_may_need_the_bias(train: str, after: str, tmp_path: Path) -> None:
     forget()

@@ -119,6 +119,11 @@ def embed(model, loader, device):
         for batch in loader:
             batch = move(batch, device)
             yield model(batch["ids"])
+
+
+def main(model, samples):
+    loader = torch.utils.data.DataLoader(samples, num_workers=4, pin_memory=True)
+    return list(embed(model, loader, "cuda"))
 """
 
 

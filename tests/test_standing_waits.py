@@ -77,7 +77,37 @@ def test_what_a_logging_call_reads_by_itself_is_no_other() -> None:
     assert [fix.safety for fix in shown if fix] == [Safety.SUGGESTION] * 2
 
 
+NEEDED = {
+    "a check of the number": "if not torch.isfinite(loss).item():\n            raise OverflowError",
+    "a check of the tensor": "if torch.isnan(loss):\n            raise OverflowError",
+    "the first of several": "if torch.isnan(loss) or a > 9:\n            raise OverflowError",
+    "a size": "a += len(torch.zeros(int(y.max().item())))",
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize(("line", "code"), [(SUM, "TL101"), ("print(loss.item())", "TL105")])
+def test_a_read_beside_one_that_the_host_needs_at_once_is_not_repaired(
+    name: str, line: str, code: str
+) -> None:
+    for first, last in ((line, NEEDED[name]), (NEEDED[name], line)):
+        fix = found(last, first, code).fix
+        assert fix is not None
+        assert fix.safety is Safety.SUGGESTION
+        assert "saves next to nothing" in fix.note
+
+
 OTHERS = {
+    "a check now and then": (
+        "a += 1\n        if a % 50 == 0 and torch.isnan(loss):\n            raise OverflowError"
+    ),
+    "a check on a branch": (
+        "if verbose:\n            if torch.isnan(loss):\n                raise OverflowError"
+    ),
+    "a check of what lies on the host": "if data.max() > 9:\n            raise OverflowError",
+    "a check behind more work": (
+        "criterion(model(x), y).backward()\n        if torch.isnan(loss):\n            break"
+    ),
     "one function": "a += score(out, y)",
     "on a branch": "if verbose:\n            a += score(out, y); b += score(out, x)",
     "by a choice": "a += score(out, y); b += score(out, x) if verbose else 0",

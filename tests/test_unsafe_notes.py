@@ -220,6 +220,9 @@ def run(loader, fn):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+run(torch.utils.data.DataLoader(samples, pin_memory=True), fn)
 """
     found = [
         finding

@@ -58,7 +58,7 @@ from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
 from torchlint.semantic.uses.observers import hooks_operations, may_be_mps, replaced
 from torchlint.semantic.uses.reads_together import reads_together
-from torchlint.semantic.uses.standing_waits import waited_before, waits_beside
+from torchlint.semantic.uses.standing_waits import stays_beside, waited_before, waits_beside
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -711,13 +711,13 @@ def shown_if_in_vain(
     module: Module, node: cst.BaseExpression, tensor: cst.BaseExpression, fix: Fix | None
 ) -> Fix | None:
     """Return the fix of one read of a tensor, which is only shown where several calls in the same
-    turn of the loop read the device as well, in functions that hand back numbers, or where a copy
-    just before has waited for it."""
+    turn of the loop read the device as well, in functions that hand back numbers, where the
+    host needs another read right beside it, or where a copy just before has waited for it."""
     if fix is None:
         return None
     if waited_before(module, tensor) is not None:
         return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
-    if len(waits_beside(module, node)) < _MANY:
+    if len(waits_beside(module, node)) < _MANY and stays_beside(module, node) is None:
         return fix
     return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
 

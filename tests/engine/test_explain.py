@@ -68,6 +68,14 @@ CASES = [
     ),
     ("TL101", "print(host)", "rare", State.SILENT, f"{RARE}; {HOST}"),
     ("TL101", LOG, "hot", State.YIELDED, "TL105 says it more exactly"),
+    (
+        "TL101",
+        "outs += x[: loss.argmax()].tolist()",
+        "hot",
+        State.SILENT,
+        "the same expression copies to the host what `x[: loss.argmax()]` takes, and waits for "
+        "that in any case",
+    ),
     ("TL102", FACTORY, "hot", State.FLAGGED, ""),
     ("TL102", FACTORY, "error", State.SILENT, ERROR),
     ("TL102", FACTORY, "bench", State.SILENT, BENCH),
@@ -80,6 +88,13 @@ CASES = [
     ("TL105", LOG, "hot", State.FLAGGED, ""),
     ("TL105", LOG, "once", State.SILENT, ONCE),
     ("TL105", "print(host)", "hot", State.SILENT, HOST),
+    (
+        "TL107",
+        "total = torch.cat([row[:m] for row, m in zip(x, y)])",
+        "hot",
+        State.SILENT,
+        "no mask decides how many elements `row[:m]` gives, and no search for positions",
+    ),
     ("TL111", SYNC, "hot", State.FLAGGED, ""),
     ("TL111", SYNC, "rare", State.SILENT, RARE),
     ("TL111", SYNC, "bench", State.SILENT, BENCH),

@@ -25,6 +25,9 @@ def train(model, loader, optimizer):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()  # otherwise nothing is learned
+
+
+train(model, torch.utils.data.DataLoader(samples, pin_memory=True), optimizer)
 """
 
 
@@ -44,7 +47,8 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[cst.CSTNode]:
 
 def safety(above: str = "pass", first: str = "pass", behind: str = "") -> Safety:
     """Return how safe the fix of the copy is."""
-    report = check(PROGRAM.format(above=above, first=first, behind=behind))
+    program = PROGRAM.format(above=above, first=first, behind=behind)
+    report = check(program, codes=frozenset({"TL103"}))
     (fix,) = [each.fix for each in report.findings if each.code == "TL103"]
     assert fix is not None
     return fix.safety

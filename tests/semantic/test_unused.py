@@ -10,6 +10,7 @@ from tests.checking import job
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.project.project import Project
+from torchlint.semantic.project.used import Used
 
 NET = "class Net:\n    pass\n"
 RUN = "import nets\nprint(nets)\n"
@@ -123,3 +124,29 @@ for x in [torch.ones(4, 8)]:
         found = analyse_job(job(text, name="run.py", root=str(tmp_path), assume_hot=assumed))
         graded = {each.severity.value for each in found.findings if each.code == "TL101"}
         assert graded == ({wanted} if wanted else set())
+
+
+def test_what_uses_a_definition_is_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = "".join(f"def f{at}():\n    return f{at + 1}()\n\n\n" for at in range(6))
+    files = {"nets.py": f"{chain}def f6():\n    pass\n", "run.py": RUN}
+    looked: list[str] = []
+    users = Used._users
+
+    def looking(self: Used, path: str, name: str, taken: frozenset[str]) -> object:
+        looked.append(name)
+        return users(self, path, name, taken)
+
+    monkeypatch.setattr(Used, "_users", looking)
+    for each, text in files.items():
+        (tmp_path / each).write_text(text, encoding="utf-8")
+
+    def read(file: str) -> str | None:
+        return Path(file).read_text(encoding="utf-8") if Path(file).is_file() else None
+
+    project = Project(str(tmp_path), read, lambda *_: None)
+    names = [f"f{at}" for at in range(7)]
+    answers = [project.uses(str(tmp_path.resolve() / "nets.py"), name) for name in names]
+    assert answers == [False] * 7
+    assert sorted(looked) == names

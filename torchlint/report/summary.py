@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint.base.finding import Finding, Note, NoteKind, Severity
+from torchlint.base.finding import UNREADABLE, Finding, Note, NoteKind, Severity
 from torchlint.report.kit.terminal import BOLD, CYAN, paint
 from torchlint.report.kit.words import pluralise, visible
 from torchlint.report.run_report import UNANALYSED, RunReport, fixable
@@ -86,10 +86,15 @@ def applied(run: RunReport) -> str:
 
 
 def _found(run: RunReport) -> str:
-    findings = run.findings()
+    unread = sum(finding.code == UNREADABLE for finding in run.findings())
+    findings = [finding for finding in run.findings() if finding.code != UNREADABLE]
+    paths = f"{pluralise(unread, 'path')} could not be read" if unread else ""
     if findings:
         files = pluralise(len({finding.filename for finding in findings}), "file")
-        return f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}."
+        found = f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}"
+        return f"{found}; {paths}." if paths else f"{found}."
+    if paths:
+        return f"No findings, but {paths}."
     if any(note.kind not in (NoteKind.WITHHELD, NoteKind.CHECKED_LESS) for note in run.notes()):
         return "No findings, but not everything was done."
     return "All checks passed." if run.files_checked else "No files were checked."

@@ -19,6 +19,8 @@ from torchlint.source.document import decode, read_bytes
 _LARGEST = 400_000
 """Bytes of the largest file that is read for what others import from it; larger ones are data, not
 helpers."""
+_PICTURES = 16_000_000
+"""Bytes of the largest notebook that is read, with its pictures."""
 
 _CHANGED = "changed"
 """The digest of a file that was read twice and did not hold the same; no content has it."""
@@ -153,7 +155,7 @@ def _text(path: str) -> str | None:
     if path in _unsaved:
         text = _unsaved[path]
         _note(path, digest(_bytes(text)))
-        return text if len(text) <= _LARGEST else None
+        return _code(path, text)
     try:
         data = read_bytes(path, path, LARGEST)
     except SourceError:
@@ -161,9 +163,24 @@ def _text(path: str) -> str | None:
         return None
     _note(path, digest(data))
     try:
-        return decode(data, path, path).text if len(data) <= _LARGEST else None
+        return _code(path, decode(data, path, path).text) if len(data) <= _PICTURES else None
     except SourceError:
         return None
+
+
+def _code(path: str, text: str) -> str | None:
+    """Return the code of a file, of a notebook that of its cells as they are typed; None for too
+    much."""
+    if path.endswith(".ipynb"):
+        from torchlint.source.notebook_json import read_notebook  # most runs meet no notebook
+
+        try:
+            notebook = read_notebook(text, path)
+        except SourceError:
+            notebook = ""
+        if not isinstance(notebook, str):
+            text = "\n".join(part.cell.source for part in notebook.parts)
+    return text if len(text) <= _LARGEST else None
 
 
 def _note(path: str, content: str) -> None:

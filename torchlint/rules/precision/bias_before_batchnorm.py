@@ -52,7 +52,8 @@ Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the
 afterwards draw other initial weights, and outputs in eval mode differ until a batch norm's running mean
 has settled. Where a file of the program loads weights, or this one speaks of pretrained ones, the fix is
 only suggested, as for a layer that a package offers to others and that no file of the project makes, and where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
-layers, say), there is none.
+layers, say), counts biases, asserts a number of parameters, or pairs the parameters of two networks
+of which none is a copy, there is none.
 
 ## Measure
 A forward and a backward pass in training mode. Little is expected: what is saved is an addition and
@@ -101,6 +102,14 @@ _TAKES = re.compile(r"(?<!self)\.bias\b(?!\s*=[^=])")
 _ASKS = re.compile(r"bias\s+is\s+(not\s+)?None|(has|get)attr\([^)]*bias|if\s+\w+\.bias\s*:")
 _LOADS = re.compile(r"load_state_dict|load_url|torch\.load\(")
 _PUBLISHED = re.compile(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
+_COUNTS = re.compile(
+    r"\b(n|num(ber)?|counts?|total)(_?of)?_?bias(es)?\b|\bnumber of (\w+ and )?bias"
+    r"|\bassert\b[^\n]*\bnumel\(\)",
+    re.IGNORECASE,
+)
+_PAIRS = re.compile(
+    r"\bzip\([^()\n]*\.(named_)?parameters\(\)\s*,[^()\n]*\.(named_)?parameters\(\)"
+)
 _CALLERS = 3
 _NOTE = (
     "Checkpoints saved with this bias no longer load strictly, and the layers behind it draw "
@@ -220,6 +229,8 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
         return None
     if module.outside.others_say(_takes_for_granted, near=False) is not False:
         return None
+    if said_somewhere(module, _needs_each_parameter):
+        return None
     bias = _bias(module, node)
     new = with_keyword(node, "bias", cst.Name("False"))
     if bias is not None:
@@ -237,6 +248,13 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
 def _reads_weights(text: str) -> bool:
     """Say whether a file loads weights that were saved, maybe with this bias."""
     return "load_state_dict(" in text or "load_from_checkpoint(" in text
+
+
+def _needs_each_parameter(text: str) -> bool:
+    """Say whether a file counts biases, asserts how many parameters there are, or pairs those of
+    two networks of which none is a copy."""
+    pairs = "deepcopy(" not in text and _PAIRS.search(text) is not None
+    return pairs or _COUNTS.search(text) is not None
 
 
 def _takes_for_granted(text: str) -> bool:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import name_outside
@@ -38,7 +39,6 @@ _GRADIENTS = re.compile(
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
 )
-_GRAPHLESS = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled\(False)")
 _UNIT_TEST = re.compile(r"^test_\w+$")
 
 
@@ -219,17 +219,9 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
         return False
     name = home.name.value
     tried = bool(own) and not _evaluates_itself(module, home)
-    if tried and module.outside.others_say(partial(_calls, name), near=False) is True:
+    if tried and module.outside.others_say(partial(calls_method, name), near=False) is True:
         return True
-    return said_somewhere(module, partial(_calls_without_graph, name))
-
-
-def _calls(method: str, text: str) -> bool:
-    return f".{method}(" in text
-
-
-def _calls_without_graph(method: str, text: str) -> bool:
-    return _calls(method, text) and _GRAPHLESS.search(text) is not None
+    return said_somewhere(module, partial(calls_without_graph, name))
 
 
 @question(

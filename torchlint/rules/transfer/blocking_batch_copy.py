@@ -89,12 +89,13 @@ copy before its use. Unsafe for other devices, on which a copy may not have ende
 on; where the call casts as well, as the cast then runs on the device; where the host's tensor may
 be written again, or goes to code that could; and for elements that may be other objects (of a
 loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
-batch it is only a suggestion, and where no loader pins its memory, as the copy would wait all the
-same. Moves that stand side by side are one fix, as safe as the least safe of them, and only shown
-where one of the same statement may be no tensor; they are unsafe where a clock is read before the
-model runs, as it then no longer includes the copy. Where their loader, wherever in the project it
-is made, has workers and does not pin, an unsafe fix pins its memory too. A fix that changes several
-files is written as a whole or not at all.
+batch it is only a suggestion, and where the project makes loaders, of which none that may pin its
+memory is known to make the batch, as the copy would wait all the same. Moves that stand side by
+side are one fix, as safe as the least safe of them, and only shown where one of the same statement
+may be no tensor; they are unsafe where a clock is read before the model runs, as it then no longer
+includes the copy. Where their loader, wherever in the project it is made, has workers and does not
+pin, an unsafe fix pins its memory too. A fix that changes several files is written as a whole or
+not at all.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. Each step leaves a
@@ -151,6 +152,7 @@ from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import (
     brought_by_framework,
     feeding_loaders,
+    has_loaders,
     makes_loader,
     nobody_pins,
     pins_memory,
@@ -230,7 +232,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         pins.setdefault(where, []).extend(_pinned(where, loader))
     pins = {where: list(dict.fromkeys(edits)) for where, edits in pins.items() if edits}
     fix = _fix(module, transfer, pins)
-    if fix is not None and unpinned and not pins:
+    # Out of memory that none of the loaders in view pins, the copy would wait all the same.
+    pageable = unpinned or (not loaders and has_loaders(module))
+    if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     yield Hit(node, fix=fix, severity=severity)
 

@@ -175,6 +175,7 @@ from torchlint.rules.transfer._deferred_reads import (
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements
@@ -215,7 +216,9 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if for_environment(module, read.node) or once_per_episode(module, read.node):
             continue
-        if decides_to_go_on(module, read.node) or _copied_next(module, read):
+        if decides_to_go_on(module, read.node):
+            continue
+        if read.how in ("slice", "index") and copied_at_once(module, read.node):
             continue
         fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
@@ -232,13 +235,16 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         )
 
 
-def _copied_next(module: Module, read: HostRead) -> bool:
+@question(
+    yes="the same expression copies to the host what `{0}` takes, and waits for that in any case",
+    no="nothing in the same expression copies to the host what `{0}` takes",
+)
+def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the same expression copies to the host what a slice or an index takes,
-    ``x[:n].tolist()``: that waits, and by then the slice waits for nothing more."""
-    method = module.parent(read.node)
+    ``x[:n].tolist()``: by then the slice waits for nothing more."""
+    method = module.parent(node)
     call = module.parent(method) if isinstance(method, cst.Attribute) else None
-    copies = isinstance(call, cst.Call) and host_copy(module, call) is not None
-    return read.how in ("slice", "index") and copies
+    return isinstance(call, cst.Call) and host_copy(module, call) is not None
 
 
 def _needed(module: Module, read: HostRead) -> str | None:

@@ -15,6 +15,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, writes_of
 from torchlint.semantic.code.scopes import local_class, method_of, name_outside
+from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
@@ -28,7 +29,9 @@ Made = tuple[Module, cst.Call]
 """A call that makes a loader, and the analysis of its file."""
 _PLACES = 80
 """Places that are looked at for one batch."""
-_SAME = ("builtins.iter", "itertools.cycle")
+_PARTS = frozenset(("items", "values"))
+"""Methods by which a loop goes over the parts of a batch."""
+_SAME = ("builtins.iter", "builtins.enumerate", "itertools.cycle")
 
 
 @question(
@@ -61,9 +64,14 @@ class _Search:
         name = _root(node)
         if name is None or not self._new(where, node, ("batch",)):
             return False
+        for above in where.ancestors(node):
+            if isinstance(above, COMPREHENSIONS) and name in where.names_in(above.for_in.target):
+                return self.batch(where, above.for_in.iter)
         for loop in where.loops(node):
             for goes in goes_over(where, loop) if isinstance(loop, cst.For) else ():
                 if name in _from(where, loop.body, where.names_in(goes.target)):
+                    if _takes_apart(goes.iterated):
+                        return self.batch(where, goes.iterated)
                     return self.loader(where, goes.iterated, ())
         function = where.function(node)
         for param in _params(function) if function is not None else ():
@@ -234,6 +242,15 @@ class _Search:
         yield from ((where, call) for call in here)
         if name is not None:
             yield from self.origin.outside.calling(Definition(where.path, name, ""))
+
+
+def _takes_apart(node: cst.BaseExpression) -> bool:
+    """Say whether an expression is ``batch.items()``."""
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in _PARTS
+    )
 
 
 def _root(node: cst.BaseExpression) -> str | None:

@@ -303,6 +303,17 @@ def _speaks_of_pinning(text: str) -> bool:
 
 
 @question(
+    yes="the project makes loaders",
+    no="the project makes no loader",
+    ground=True,
+    remember=False,
+)
+def has_loaders(module: Module) -> bool:
+    """Say whether any file of the project makes a loader."""
+    return said_somewhere(module, _loads)
+
+
+@question(
     yes="no loader of the project pins its batches",
     no="a loader that pins its batches may be what feeds this",
     ground=True,
@@ -310,7 +321,7 @@ def _speaks_of_pinning(text: str) -> bool:
 )
 def nobody_pins(module: Module) -> bool:
     """Say whether the project has loaders, and no file of it speaks of pinned memory."""
-    return said_somewhere(module, _loads) and not said_somewhere(module, _speaks_of_pinning)
+    return has_loaders(module) and not said_somewhere(module, _speaks_of_pinning)
 
 
 def _brings_batches(text: str) -> bool:

@@ -24,7 +24,7 @@ _NAMES = frozenset(("none", "str"))
 
 @question(
     yes="how many elements `{0}` gives is known on the device only",
-    no="the host knows how many elements `{0}` gives",
+    no="no mask decides how many elements `{0}` gives, and no search for positions",
 )
 def gathers(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a read takes the elements of a device tensor that a mask selects, or asks for

@@ -203,6 +203,7 @@ class Used:
         self._said: dict[str, Said | None] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._programs: dict[str, bool] = {}
+        self._known: dict[tuple[str, str, frozenset[str]], tuple[tuple[str, str], ...] | None] = {}
 
     def used(self, path: str, name: str) -> bool:
         """Say whether a definition of a file is used, or may be; False is certain as far as names
@@ -213,13 +214,28 @@ class Used:
             at = todo.pop()
             if taken is None or len(seen) > _MOST or at[0] in taken or self._is_kept(*at):
                 return True
-            for user in self._users(*at, taken):
-                if not user[1]:
-                    return True
-                if user not in seen:
-                    seen.add(user)
-                    todo.append(user)
+            users = self._users_known(*at, taken)
+            if users is None:
+                return True
+            todo += [user for user in users if user not in seen]
+            seen.update(users)
         return False
+
+    def _users_known(
+        self, path: str, name: str, taken: frozenset[str]
+    ) -> tuple[tuple[str, str], ...] | None:
+        """Return what uses a definition, which is looked for once; None where code at the level of
+        a file does."""
+        key = (path, name, taken)
+        if key not in self._known:
+            self._known[key] = None
+            users: list[tuple[str, str]] = []
+            for user in self._users(*key):
+                if not user[1]:
+                    return None
+                users.append(user)
+            self._known[key] = tuple(dict.fromkeys(users))
+        return self._known[key]
 
     def _is_kept(self, path: str, name: str) -> bool:
         """Say whether a definition may be used though no code of the program says its name."""

@@ -128,8 +128,9 @@ class Loops:
 
     def _steps_once_more(self, loop: cst.For | cst.While) -> bool:
         """Say whether a loop over epochs makes an optimizer step for what was left over behind the
-        loop that makes backward passes and steps of its own."""
-        if any(_is_backward(step) for step in self.updates.steps(loop)):
+        loop that makes backward passes and steps of its own; each batch of a loader may get such
+        steps of two optimizers."""
+        if self._over_batches(loop) or any(_is_backward(step) for step in self.updates.steps(loop)):
             return False
         inner = (self.updates.steps(n) for n in self.tree.within(loop.body, cst.For, cst.While))
         return any({_is_backward(step) for step in steps} == {True, False} for steps in inner)

@@ -19,7 +19,7 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, sizes
-from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
@@ -63,14 +63,51 @@ def turn_waits(
     if not loops or not isinstance(loops[0], (cst.For, cst.While)):
         return ()
     own = module.small_statement(node) or node
-    return tuple(
-        call
-        for call in module.within(loops[0].body, cst.Call)
-        if not module.is_within(call, own)
-        and module.loops(call)[0] is loops[0]
-        and _in_each_turn(module, call, loops[0])
-        and _waits(module, call, put_off)
+    places = (
+        _asked_first(each.test) if isinstance(each, cst.If) else each
+        for each in module.within(loops[0].body, cst.Call, cst.If)
+        if module.loops(each)[0] is loops[0] and isinstance(each, (cst.Call, cst.If))
     )
+    return tuple(
+        place
+        for place in dict.fromkeys(places)
+        if not module.is_within(place, own)
+        and _in_each_turn(module, place, loops[0])
+        and _waits(module, place, put_off)
+    )
+
+
+@question(
+    yes="the step has to wait for `{answer}` right beside it",
+    no="nothing right beside it makes the step wait whatever becomes of this",
+)
+def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return a read of the device that the host needs in the same turn of the loop, with no run of
+    a model, backward pass or step between it and `node`: then `node` waits for next to nothing."""
+    calls: list[cst.Call] | None = None
+    for other in turn_waits(module, node):
+        if calls is None:
+            around = module.within(module.loops(node)[0], cst.Call)
+            calls = [each for each in around if _starts_work(module, each)]
+        first, last = (other, node) if module.before(other, node) else (node, other)
+        if not any(module.before(first, each) and module.before(each, last) for each in calls):
+            return other
+    return None
+
+
+def _starts_work(module: Module, call: cst.Call) -> bool:
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return method in _STARTS_WORK or is_model_call(module, call)
+
+
+def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression that a test asks for its truth whenever it is evaluated."""
+    while True:
+        match test:
+            case cst.BooleanOperation(left=test) | cst.UnaryOperation(cst.Not(), test):
+                pass
+            case _:
+                return test
 
 
 @question(
@@ -127,10 +164,16 @@ def _masks(module: Module, part: cst.SubscriptElement, names: Iterable[str]) -> 
     return mask.tensor and mask.dtype == "bool" and mask.device != CPU
 
 
-def _waits(module: Module, call: cst.Call, put_off: bool) -> bool:
-    if any(read.how not in ("format", "print") for read in scalar_reads(module, call)):
-        return put_off or decides(module, call) or sizes(module, call)
-    return host_copy(module, call) is not None and (put_off or needed_at_once(module, call))
+def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
+    if isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation)):
+        value = inferred(module, place)
+        if value.tensor and not value.loose and on_device(module, place) is True:
+            return True
+    if not isinstance(place, cst.Call):
+        return False
+    if any(read.how not in ("format", "print") for read in scalar_reads(module, place)):
+        return put_off or decides(module, place) or sizes(module, place)
+    return host_copy(module, place) is not None and (put_off or needed_at_once(module, place))
 
 
 def _makes_a_number(module: Module, call: cst.Call) -> bool:
@@ -142,12 +185,17 @@ def _makes_a_number(module: Module, call: cst.Call) -> bool:
     return own and any(on_device(module, arg.value) for arg in call.args)
 
 
-def _in_each_turn(module: Module, call: cst.Call, loop: cst.CSTNode) -> bool:
-    for above in module.ancestors(call):
+def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    child = node
+    for above in module.ancestors(node):
         if above is loop:
             return True
-        if isinstance(above, (*_BRANCHES, *FUNCTIONS)):
+        asked = isinstance(above, (cst.If, cst.IfExp)) and child is above.test
+        if isinstance(above, (*_BRANCHES, *FUNCTIONS)) and not asked:
             return False
+        if isinstance(above, cst.BooleanOperation) and child is above.right:
+            return False
+        child = above
     return False
 
 
