@@ -16,7 +16,7 @@ import pytest
 
 from tests.checking import fixed
 from torchlint.edits import text_fix
-from torchlint.edits.wrapping import limit_of, style_of, width
+from torchlint.edits.wrapping import Style, limit_of, style_of, width
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 FILES = sorted((*FIXTURES.glob("rules/*/*.py"), *FIXTURES.glob("cases/*/*.py")))
@@ -232,6 +232,26 @@ def test_the_style_is_that_of_most_calls() -> None:
     assert not style_of(hanging + below).aligned
     assert style_of(hanging + below + below).aligned
     assert style_of(f"x = 1  # {'long ' * 40}\ny = '''\n{'long' * 40}\n'''\n").longest == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "aligned"),
+    [
+        ("x = 'a # b'\n", 11, False),
+        ("x = 1 + \\\n    2222222222\n", 14, False),
+        ("x = 'it\\'s'  # don't\ny = 1\n", 11, False),
+        ('x = r"\\"  # "\n', 13, False),
+        ("x = '''\n'a' # (\n'''\nf(a,\n  b)\n", 4, True),
+        ("f(  # why (\n  a)\n", 4, False),
+        ("f(a,\n  'b'\n  '''c\n''', (\n  d))\n", 5, True),
+        ("f(a,\n  [b,\n   c])\n", 6, True),
+        ("x = 'a\\\nb'\ny = 1\n", 5, False),
+        ("f(g(a),\r\n  b)\r\n", 7, True),
+        ("\tx = 1\n", 9, False),
+    ],
+)
+def test_strings_and_comments_are_no_code(text: str, longest: int, aligned: bool) -> None:
+    assert style_of(text) == Style(longest, aligned)
 
 
 def test_carriage_returns_and_tabs_stay() -> None:

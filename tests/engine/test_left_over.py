@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.checking import fixed
+from tests.checking import check, fixed
 
 HEAD = """\
 import torch
@@ -31,6 +31,17 @@ def after(source: str, **settings: object) -> str:
 
 def test_an_import_goes_with_its_last_use() -> None:
     assert after("import gc\n\n" + HEAD + CALL) == HEAD
+
+
+def test_what_fixes_take_away_together_is_asked_only_where_they_are_applied() -> None:
+    source = "import gc\n\n" + HEAD + CALL + CALL
+    fixes = [each.fix for each in check(source, codes=frozenset({"TL702"})).findings]
+    assert len(fixes) == 2
+    for fix in fixes:
+        assert fix is not None
+        assert len(fix.edits) == 1
+        assert not fix.uses
+    assert after(source) == HEAD
 
 
 def test_it_goes_with_the_last_of_several_fixes() -> None:

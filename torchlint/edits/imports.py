@@ -50,11 +50,7 @@ def import_splices(
     rows = [context.index.position(place).row for place in places]
     if need not in context.imports:
         if not context.binders:
-            python = context.python or parsed(context.text)
-            if python is None:
-                raise WithheldError("this Python cannot tell which names the file binds")
-            context.binders.extend(_binders(python))
-            context.reads.update(_reads(python))
+            context.binders.extend(_binders(_tree(context)))
         context.imports[need] = [
             found for each in context.binders for found in _bindings(each, need, name)
         ]
@@ -84,8 +80,23 @@ def _still_read(
     above it, and goes on to read its attributes below."""
     if need.alias not in (None, need.module) or "." in need.module:
         return False
-    above = any(each.full and each.top and each.row < star.row for each in bound)
-    return above and context.reads.get(need.module, 0) > star.row
+    if not any(each.full and each.top and each.row < star.row for each in bound):
+        return False
+    if not context.reads:
+        context.reads.update(_reads(_tree(context)))
+    return context.reads.get(need.module, 0) > star.row
+
+
+def _tree(context: EditContext) -> ast.Module:
+    """Return CPython's tree of a file.
+
+    Raises:
+        WithheldError: this Python does not read it.
+    """
+    python = context.python or parsed(context.text)
+    if python is None:
+        raise WithheldError("this Python cannot tell which names the file binds")
+    return python
 
 
 def _matters(found: _Binding, rows: list[int]) -> bool:
@@ -105,10 +116,21 @@ def _binders(module: ast.Module) -> Iterator[_Binder]:
     ]
     while pending:
         node, function, above = pending.pop()
+        if isinstance(node, ast.Constant):  # with names half of all nodes, and nothing below
+            continue
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                yield node, function, above is module
+            continue
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Global) or _bound_names(node):
             yield node, function, above is module
         inner = node if isinstance(node, _FUNCTIONS) else function
-        pending.extend((child, inner, node) for child in ast.iter_child_nodes(node))
+        for field in node._fields:
+            below = getattr(node, field, None)
+            if isinstance(below, list):
+                pending.extend((each, inner, node) for each in below if isinstance(each, ast.AST))
+            elif isinstance(below, ast.AST) and not isinstance(below, ast.expr_context):
+                pending.append((below, inner, node))
 
 
 def _reads(module: ast.Module) -> dict[str, int]:

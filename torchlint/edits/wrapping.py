@@ -37,6 +37,19 @@ _COMPARISONS = frozenset(("==", "!=", "<=", ">=", ":="))
 _LAYOUT = frozenset(
     (kinds.NEWLINE, tokenize.NL, tokenize.COMMENT, kinds.INDENT, kinds.DEDENT, kinds.ENDMARKER)
 )
+_PIECE = re.compile(
+    r"#[^\n]*|\n"
+    r"|(?P<string>"
+    r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
+    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
+    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"
+    r")|(?P<open>[(\[{])|(?P<close>[)\]}])"
+    r"""|(?P<code>[^\s#"'()\[\]{}\\](?:[^\n#"'()\[\]{}\\]*[^\s#"'()\[\]{}\\])?)""",
+    re.DOTALL,
+)
+"""What a text of Python is made of, as far as it matters how wide and where it stands: comments,
+ends of lines, strings, brackets, and runs of other code in one line."""
 _STRING_STARTS = frozenset(
     getattr(kinds, name) for name in ("FSTRING_START", "TSTRING_START") if hasattr(kinds, name)
 )
@@ -137,51 +150,65 @@ def _may_be_long(splices: Sequence[Splice], context: EditContext, limit: int) ->
 @lru_cache(maxsize=8)
 def style_of(text: str) -> Style:
     """Return how a file lays out its code."""
-    tokens = _tokens(text)
-    if tokens is None:
-        return Style(max(map(width, text.split("\n")), default=0), aligned=False)
-    rows = {row for each in tokens if each.type not in _LAYOUT for row in (each.start[0],)}
-    strings = {
-        row
-        for each in tokens
-        for row in range(each.start[0], each.end[0] + 1)
-        if each.start[0] != each.end[0] and each.type not in _LAYOUT
-    }
     ends: dict[int, int] = {}
-    for each in tokens:
-        if each.type not in _LAYOUT:
-            ends[each.end[0]] = max(each.end[1], ends.get(each.end[0], 0))
+    strings: set[int] = set()
+    stack: list[int] = []  # the column behind each bracket that is open
+    row = start = below = stepped = 0
+    last, opened = -1, False  # the row on which the code before ends, and whether in a bracket
+    for piece in _PIECE.finditer(text):
+        kind = piece.lastgroup
+        if kind is None:
+            if text[piece.start()] == "\n":
+                row, start = row + 1, piece.end()
+            continue
+        stepped += opened and row > last
+        opened = kind == "open"
+        if kind == "open":
+            stack.append(piece.end() - start)
+        elif kind == "close":
+            del stack[-1:]
+        elif stack and row > last:
+            below += piece.start() - start == stack[-1]
+        if kind == "string" and (rows := piece.group().count("\n")):
+            strings.update(range(row, row + rows + 1))
+            row, start = row + rows, text.rindex("\n", 0, piece.end()) + 1
+        ends[row], last = piece.end() - start, row
+    longest = 0
     lines = text.split("\n")
-    widths = [width(lines[row - 1][: ends.get(row, 0)]) for row in rows - strings]
-    below, stepped = _layouts(tokens)
-    return Style(max(widths, default=0), below > stepped)
+    for row, end in ends.items():
+        line = lines[row][:end]
+        if row not in strings and len(line.expandtabs(_TAB)) > longest:
+            longest = max(longest, width(line))
+    return Style(longest, below > stepped)
 
 
-def _layouts(tokens: Tokens) -> tuple[int, int]:
-    """Return how many brackets go on below their first argument, and how many with a new line."""
-    code = [each for each in tokens if each.type not in _LAYOUT]
-    below = stepped = 0
-    stack: list[tokenize.TokenInfo] = []
-    for number, each in enumerate(code):
-        if each.type == kinds.OP and each.string in _OPENING:
-            stack.append(each)
-            after = code[number + 1] if number + 1 < len(code) else each
-            stepped += after.start[0] > each.start[0]
-        elif each.type == kinds.OP and each.string in _CLOSING:
-            if stack:
-                stack.pop()
-        elif stack and number and code[number - 1].end[0] < each.start[0]:
-            below += each.start[1] == stack[-1].end[1]
-    return below, stepped
-
-
-def _tokens(text: str) -> Tokens | None:
-    """Return the tokens of a text; None where Python's tokenizer gives up (a newer syntax, a
-    notebook's magic)."""
+def _tokens(draft: _Draft, row: int, context: EditContext) -> Tokens | None:
+    """Return the tokens of the statement of the file, at its top level, that a fix first touches,
+    and of those behind it, up to the one behind a row; None where Python's tokenizer gives up (a
+    newer syntax, a notebook's magic)."""
+    first = _top_before(draft.touched[0].start, context)
+    above = draft.index.position(first).row - 1
+    found: Tokens = []
     try:
-        return list(tokenize.generate_tokens(io.StringIO(text).readline))
+        for each in tokenize.generate_tokens(io.StringIO(draft.text[first:]).readline):
+            start, end = (each.start[0] + above, each.start[1]), (each.end[0] + above, each.end[1])
+            found.append(each._replace(start=start, end=end))
+            if start[0] > row and each.type not in _LAYOUT:
+                break
     except (tokenize.TokenError, SyntaxError, RecursionError):
         return None
+    return found
+
+
+def _top_before(offset: int, context: EditContext) -> int:
+    """Return where the last row at or before an offset starts on which a statement at the top
+    level begins; 0 where none is known."""
+    rows = (
+        context.index.starts[each.lineno - 1]
+        for each in (context.python.body if context.python is not None else ())
+        if each.col_offset == 0
+    )
+    return max((start for start in rows if start <= offset), default=0)
 
 
 @dataclass(frozen=True)
@@ -308,7 +335,7 @@ def _wrap_one(
 ) -> list[Splice] | None:
     """Return the splices with one more line wrapped; None where none can be."""
     rows = list(_too_long(draft, *limits))
-    tokens = _tokens(draft.text) if rows else None
+    tokens = _tokens(draft, rows[-1], context) if rows else None
     if tokens is None:
         return None
     for row in rows:

@@ -463,7 +463,9 @@ class Placing:
 
     def _text_fix(self, fix: Fix) -> TextFix | str:
         """Return a fix as text edits, with those in other files; or why it cannot be had."""
-        whole, some = without_imports(self.module, fix)
+        # Only where fixes are applied together is asked what they leave without a use together.
+        partly = self._job is None or bool(self._job.fix)
+        whole, some = without_imports(self.module, fix, partly=partly)
         made = text_fix(whole, self._context)
         if whole is not fix and (isinstance(made, str) or made.withheld):
             made = text_fix(fix, self._context)

@@ -25,14 +25,14 @@ from torchlint.semantic.uses.spare_imports import SpareImport, spare_imports
 _WORD = re.compile(r"\w+")
 
 
-def without_imports(module: Module, fix: Fix) -> tuple[Fix, list[SpareImport]]:
-    """Return a fix that takes along the imports that it leaves without a use, and other imports of
-    which it takes some uses away."""
+def without_imports(module: Module, fix: Fix, *, partly: bool) -> tuple[Fix, list[SpareImport]]:
+    """Return a fix that takes along the imports that it leaves without a use, and where `partly` is
+    set other imports of which it takes some uses away."""
     gone = [edit.node for edit in fix.edits if isinstance(edit, (Remove, Replace))]
     if not gone:
         return fix, []
     kept = {word for code in _new(module, fix) for word in _WORD.findall(code)}
-    found = [each for each in spare_imports(module, gone) if each.name not in kept]
+    found = spare_imports(module, gone, kept, partly=partly)
     spare = [each for each in found if each.is_spare]
     whole = replace(fix, edits=(*fix.edits, *removals(spare))) if spare else fix
     return whole, [each for each in found if not each.is_spare]

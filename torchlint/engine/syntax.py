@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint.base.span import LineIndex
+from torchlint.source.python import read
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -85,9 +85,7 @@ def python_tree(text: str) -> ast.Module | SyntaxFault | None:
         at = LineIndex(text).position(text.index("\0"))
         return SyntaxFault("source code cannot contain null bytes", at.row, at.column)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
+        return read(text)
     except (MemoryError, RecursionError):
         # CPython's parser has a stack of its own, and says so in this way when it is full.
         raise TooDeepError from None

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.text import remarked
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.graph_use import Fate, graph_fate
 from torchlint.semantic.values.inferred import inferred
@@ -63,7 +64,7 @@ def _followers(
     for each in block.body[at + 1 :]:
         if not isinstance(each, cst.SimpleStatementLine):
             break
-        if any(empty.comment for empty in each.leading_lines):
+        if remarked(module, each, behind=False):
             break
         calls = [call for call in module.within(each, cst.Call) if in_vain(call)]
         if calls and all(_goes_into_block(module, call, each) for call in calls):

@@ -29,6 +29,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.text import remarked
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
@@ -452,7 +453,11 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
     lines = [module.statement(each.node) for each in run]
     assigns = [module.small_statement(each.node) for each in run]
     targets = [each.targets[0].target for each in assigns if isinstance(each, cst.Assign)]
-    if len(run) < 2 or _depends(module, run, targets) or any(map(_remarked, lines[1:])):
+    if (
+        len(run) < 2
+        or _depends(module, run, targets)
+        or any(_remarked(module, each) for each in lines[1:])
+    ):
         return None
     numbers, needed = _numbers_of(module, run)
     names = ", ".join(module.source_of(each) for each in targets)
@@ -474,11 +479,9 @@ def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:
     return None
 
 
-def _remarked(line: cst.CSTNode) -> bool:
+def _remarked(module: Module, line: cst.CSTNode) -> bool:
     """Say whether a comment stands above a line."""
-    return isinstance(line, cst.SimpleStatementLine) and any(
-        each.comment for each in line.leading_lines
-    )
+    return isinstance(line, cst.SimpleStatementLine) and remarked(module, line, behind=False)
 
 
 def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTNode]) -> bool:

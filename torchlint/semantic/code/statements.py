@@ -93,10 +93,44 @@ class Statements:
         start, end = self._pairs.get(first), self._pairs.get(last)
         if start is None or end is None or end.end_lineno is None:
             return self._text
-        row = start.lineno
-        while row > 1 and self._lines.line(row - 1).strip()[:1] in ("", "#"):
-            row -= 1
+        row = start.lineno - len(self._above(start))
         return self._text[self._lines.starts[row - 1] : self._lines.line_end(end.end_lineno)]
+
+    def comment_above(self, node: cst.CSTNode) -> bool | None:
+        """Say whether a comment stands right above a small statement that begins a line; None where
+        the tree has to say whether it speaks of the statement, or of a block or file before it."""
+        found = self._pairs.get(node)
+        if found is None:
+            return None
+        above = [line for line in self._above(found) if line.strip()]
+        if not above:
+            return False
+        line = self._lines.line(found.lineno)
+        indent = line[: len(line) - len(line.lstrip())]
+        # The nearest line may be the end of a string.
+        sure = not any(quote in above[0] for quote in "\"'") and found is not self._first
+        return True if sure and any(each.startswith(f"{indent}#") for each in above) else None
+
+    def comment_behind(self, node: cst.CSTNode) -> bool | None:
+        """Say whether a comment stands behind the last small statement of a line; None where its
+        place is not known."""
+        found, span = self._pairs.get(node), self.span(node)
+        if found is None or found.end_lineno is None or span is None:
+            return None
+        return "#" in self._text[span.end : self._lines.line_end(found.end_lineno)]
+
+    @property
+    def _first(self) -> ast.stmt | None:
+        return self.python.body[0] if self.python is not None and self.python.body else None
+
+    def _above(self, statement: ast.stmt) -> list[str]:
+        """Return the lines of blanks and comments right above a statement, the nearest first."""
+        found: list[str] = []
+        row = statement.lineno - 1
+        while row > 0 and (line := self._lines.line(row)).strip()[:1] in ("", "#"):
+            found.append(line)
+            row -= 1
+        return found
 
     @cached_property
     def _lines(self) -> LineIndex:

@@ -66,6 +66,27 @@ def explained(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bo
     return False
 
 
+@question(remember=False)
+def remarked(
+    module: Module, line: cst.SimpleStatementLine, *, above: bool = True, behind: bool = True
+) -> bool:
+    """Say whether a comment stands above a line, or behind it.
+
+    The comments of the tree cost that libcst reads the whole text: they are asked where the rows
+    leave it open.
+    """
+    if above:
+        found = module.statements.comment_above(line.body[0])
+        if found is None:
+            found = any(each.comment is not None for each in line.leading_lines)
+        if found:
+            return True
+    if not behind:
+        return False
+    found = module.statements.comment_behind(line.body[-1])
+    return line.trailing_whitespace.comment is not None if found is None else found
+
+
 def _commented(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
     """Say whether a comment above a simple statement or a ``with``, or behind its line, matches.
 

@@ -19,6 +19,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.text import remarked
 from torchlint.semantic.data.step_counters import steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
@@ -352,7 +353,7 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
             if line in found:
                 break
             found = []
-        elif found and not _commented(found[0], each):
+        elif found and not _commented(module, found[0], each):
             found.append(each)
         elif line in found:
             break
@@ -361,10 +362,11 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
     return found
 
 
-def _commented(first: cst.SimpleStatementLine, next_one: cst.SimpleStatementLine) -> bool:
+def _commented(
+    module: Module, first: cst.SimpleStatementLine, next_one: cst.SimpleStatementLine
+) -> bool:
     """Say whether comments stand behind two neighbours, or between them."""
-    behind = any(line.trailing_whitespace.comment for line in (first, next_one))
-    return behind or any(line.comment for line in next_one.leading_lines)
+    return remarked(module, first, above=False) or remarked(module, next_one)
 
 
 def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:

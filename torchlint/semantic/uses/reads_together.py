@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.module import Module
@@ -81,7 +82,7 @@ def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
     bound: set[str] = set()
     for each in lines:
         reads = _of_kind(module, each, kind)
-        if not reads or any(_remarked(line) for line in lines[1:]):
+        if not reads or any(_remarked(module, line) for line in lines[1:]):
             return False
         used = {name for read in reads for name in _names(module, read.tensor)}
         if bound & used or not all(_harmless(module, call, ()) for call in _calls(module, each)):
@@ -90,10 +91,9 @@ def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
     return True
 
 
-def _remarked(line: cst.CSTNode) -> bool:
+def _remarked(module: Module, line: cst.CSTNode) -> bool:
     """Say whether a comment stands above a line."""
-    lines = line.leading_lines if isinstance(line, cst.SimpleStatementLine) else ()
-    return any(each.comment for each in lines)
+    return isinstance(line, cst.SimpleStatementLine) and remarked(module, line, behind=False)
 
 
 def _names(module: Module, node: cst.CSTNode) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -12,6 +12,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import Import, import_of, is_exported
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.text import remarked
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 from torchlint.semantic.question import question
@@ -45,16 +46,24 @@ class SpareImport:
         return len(self.gone) == self.uses
 
 
-def spare_imports(module: Module, gone: Sequence[cst.CSTNode]) -> list[SpareImport]:
+def spare_imports(
+    module: Module, gone: Sequence[cst.CSTNode], kept: Collection[str], *, partly: bool
+) -> list[SpareImport]:
     """Return the imports of which some uses stand in code that goes, where nobody but this file's
     code looks for the name: those of Python's own modules, of NumPy and of parts of torch, in lines
-    of their own without comments."""
+    of their own without comments.
+
+    Args:
+        module: the file.
+        gone: what goes.
+        kept: names that are used on.
+        partly: whether those count of which other uses are left.
+    """
     names = {each.value: each for node in gone for each in module.within(node, cst.Name)}
     found = []
     for name, read in names.items():
-        home = import_of(module, read)
-        alias = _plain_import(module, home, name) if home is not None else None
-        if home is None or alias is None or any(module.is_within(home, node) for node in gone):
+        home = import_of(module, read) if name not in kept else None
+        if home is None or any(module.is_within(home, node) for node in gone):
             continue
         reads = reads_of(module, module.root, name)
         homes = [import_of(module, each) for each in reads]
@@ -65,7 +74,11 @@ def spare_imports(module: Module, gone: Sequence[cst.CSTNode]) -> list[SpareImpo
         taken = frozenset(
             at for at, each in enumerate(own) if any(module.is_within(each, node) for node in gone)
         )
-        if taken:
+        if not taken or (not partly and len(taken) < len(own)):
+            continue
+        # Who else looks for the name is asked last: that reads other files.
+        alias = _plain_import(module, home, name)
+        if alias is not None:
             found.append(SpareImport(home, alias, name, taken, len(own)))
     return found
 
@@ -94,8 +107,7 @@ def _may_go(module: Module, home: Import) -> bool:
         return False
     return (
         not module.filename.endswith(("__init__.py", ".ipynb"))
-        and line.trailing_whitespace.comment is None
-        and not any(above.comment for above in line.leading_lines)
+        and not remarked(module, line)
         and "#" not in module.source(home)
     )
 
