@@ -161,10 +161,9 @@ from torchlint.semantic.data.loaders import (
 )
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
-from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.standing_waits import turn_waits
+from torchlint.semantic.uses.standing_waits import evaluates_and_waits
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -231,7 +230,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     )
     if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
         return
-    severity = Severity.INFO if unpinned or _evaluates_and_waits(module, node) else None
+    severity = Severity.INFO if unpinned or evaluates_and_waits(module, node) else None
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
@@ -240,14 +239,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if fix is not None and unpinned and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     yield Hit(node, fix=fix, severity=severity)
-
-
-def _evaluates_and_waits(module: Module, node: cst.Call) -> bool:
-    """Say whether each batch of an evaluation ends in a wait: then no batch is ever copied while
-    the one before it is computed."""
-    if heat_of(module, node).grade is not Grade.EVAL:
-        return False
-    return bool(turn_waits(module, node, put_off=True))
 
 
 def _blocking(module: Module, node: cst.Call) -> Transfer | None:

@@ -45,6 +45,9 @@ _DEVICE = re.compile(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_typ
 """The device of a program, not of a tensor."""
 _APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NVIDIA = ("torch.cuda.is_available",)
+_EVALUATIONS = frozenset("eval evaluate val valid validation test predict inference infer".split())
+_TRAININGS = frozenset(("train", "training", "loss"))
+"""What a parameter named ``mode`` is, as of mmengine's ``forward(inputs, data_samples, mode)``."""
 _SIZES = frozenset(("numel", "nelement", "size"))
 _FEW_DIGITS = 2
 """``if step > 99: break`` leaves a few steps, ``if step > 100000: break`` a training; a step every
@@ -448,7 +451,7 @@ class Guards:
 
     def untrained(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the condition by which a node of a method runs only where ``self.training`` is
-        false: in an evaluation."""
+        false, or a parameter named ``mode`` says so: in an evaluation."""
         return self.condition(node, None, _says_untrained)
 
     def demands(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:
@@ -900,6 +903,14 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
             ],
         ):
             return _says_untrained(left, not needed)
+        case cst.Comparison(
+            left=cst.Name("mode" | "phase" | "stage"),
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.SimpleString() as text)
+            ],
+        ):
+            said = str(text.evaluated_value)
+            return said in _EVALUATIONS if needed else said in _TRAININGS
     return False
 
 
