@@ -72,14 +72,16 @@ class Guards:
     """Questions about the conditions around a node."""
 
     def __init__(
-        self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, updates: Updates
+        self, text: str, tree: Tree, names: Names, scopes: Scopes, flow: Flow, updates: Updates
     ) -> None:
         self.tree = tree
         self.names = names
         self.flow = flow
         self.scopes = scopes
         self.updates = updates
-        self.flags = Flags(tree, names, scopes, flow, self._rare, self.throttled, self._unfinite)
+        self.flags = Flags(
+            text, tree, names, scopes, flow, self._rare, self.throttled, self._unfinite
+        )
         self._ones: set[str] | None = None
         self._error_paths: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
@@ -93,9 +95,9 @@ class Guards:
         """Yield each condition that decides whether `node` runs inside `until`, with the truth it
         needs.
 
-        Counts ``if`` and conditional expressions around it, ``and`` operands before it, and earlier
-        ``if test: continue`` (or break, return, raise) in the same blocks, whose truth needed is
-        False.
+        Counts ``if`` and conditional expressions around it, operands of ``and`` and ``or`` before
+        it, and earlier ``if test: continue`` (or break, return, raise) in the same blocks, whose
+        truth needed is False.
         """
         for condition in self._conditions(node, until):
             yield condition.test, condition.needed
@@ -110,12 +112,8 @@ class Guards:
                 yield Condition(above.test, child is above.body, branch)
             elif isinstance(above, cst.IfExp) and child is not above.test:
                 yield Condition(above.test, child is above.body, ())
-            elif (
-                isinstance(above, cst.BooleanOperation)
-                and isinstance(above.operator, cst.And)
-                and child is above.right
-            ):
-                yield Condition(above.left, True, ())
+            elif isinstance(above, cst.BooleanOperation) and child is above.right:
+                yield Condition(above.left, isinstance(above.operator, cst.And), ())
             elif isinstance(above, (cst.IndentedBlock, cst.Module)):
                 yield from self._exits(above, child)
             if above is until or (until is None and isinstance(above, FUNCTIONS)):
@@ -969,7 +967,9 @@ def _last_name(func: cst.BaseExpression) -> str:
 @question(ground=True)
 def guards(module: Module) -> Guards:
     """Return the conditions of a file."""
-    return Guards(module.tree, module.names, scopes(module), flow(module), updates(module))
+    return Guards(
+        module.text, module.tree, module.names, scopes(module), flow(module), updates(module)
+    )
 
 
 def flag_given(module: Module, flag: Flag) -> tuple[tuple[bool, tuple[tuple[str, Flag], ...]], ...]:
