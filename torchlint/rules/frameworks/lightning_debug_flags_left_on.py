@@ -9,7 +9,9 @@ nothing, and `num_sanity_val_steps=-1` runs the whole validation set before trai
 `deterministic=True` takes slower kernels: worth it where the result must be repeatable.
 
 Flagged: the flag as a literal in the call, `deterministic=True` as a hint. Read it from the command
-line, and it is on only where someone asks.
+line, and it is on only where someone asks. Silent: `deterministic=True` beside a call that always
+seeds the random numbers, as Lightning's page on reproducibility has both, and of a Trainer that
+never fits a model.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -85,6 +87,8 @@ from torchlint.rule import (
     Severity,
     without_argument,
 )
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
@@ -95,6 +99,9 @@ _SMALL_SHARE = 0.1
 _DEBUG = re.compile(
     r"(^|[_/\W])(debug\w*|smoke\w*|sanity\w*|dry_?run|quick\w*|overfit\w*|profil\w*)", re.IGNORECASE
 )
+_SEEDS = re.compile(r"^(seed_(everything|all)|manual_seed|(set|fix)(_\w+)?_seeds?)$")
+_MAIN = re.compile(r"__name__ *== *[\"']__main__")
+_EVALUATES = frozenset(("validate", "test", "predict"))
 _SLOWER = "Trainer({flag}) takes slower kernels; keep it only where the result must be repeatable."
 _NOTE = "What the flag checked or reported is gone; without a limit, the run takes all batches."
 
@@ -121,6 +128,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         name = arg.keyword.value if arg.keyword is not None else ""
         words = {"flag": f"{name}={module.shown(arg.value)}"}
         if name == "deterministic" and _number(arg.value) is True:
+            if _seeded(module, node) or _only_evaluates(module, node):
+                continue
             yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
         elif _left_on(module, name, arg.value):
             edit = Replace(node, without_argument(node, arg))
@@ -136,6 +145,42 @@ def _for_debugging(module: Module, node: cst.Call) -> bool:
     ]
     tests = [module.source_of(test) for test, needed in conditions_around(module, node) if needed]
     return any(_DEBUG.search(text) for text in (module.filename, *functions, *tests))
+
+
+def _seeded(module: Module, node: cst.Call) -> bool:
+    """Say whether the function of a call, or the file's own level, always seeds the random numbers:
+    then determinism is on for a purpose. Where two branches seed, one of them always does."""
+    homes = (module.function(node), None)
+    tests: set[tuple[str, bool]] = set()
+    for call in module.nodes(cst.Call):
+        name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+        if (
+            isinstance(name, cst.Name)
+            and _SEEDS.match(name.value)
+            and module.function(call) in homes
+        ):
+            around = [
+                (module.source_of(test), needed)
+                for test, needed in conditions_around(module, call)
+                if not _MAIN.search(module.source_of(test))
+            ]
+            opposite = {(test, not needed) for test, needed in around}
+            if not around or (len(around) == 1 and tests & opposite):
+                return True
+            tests.update(around if len(around) == 1 else ())
+    return False
+
+
+def _only_evaluates(module: Module, node: cst.Call) -> bool:
+    """Say whether a Trainer is there to validate, test or predict, and never fits a model."""
+    above = module.parent(node)
+    target = above.targets[0].target if isinstance(above, cst.Assign) else None
+    if not isinstance(target, cst.Name) or sole_definition(module, target) is not node:
+        return False
+    scope = module.function(node) or module.root
+    holders = [module.parent(read) for read in reads_of(module, scope, target.value)]
+    used = {each.attr.value if isinstance(each, cst.Attribute) else "" for each in holders}
+    return not _EVALUATES.isdisjoint(used) and used.isdisjoint(("", "fit", "tune"))
 
 
 def _left_on(module: Module, name: str, value: cst.BaseExpression) -> bool:

@@ -101,7 +101,7 @@ from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, 
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.loader_settings import lacks_pinning, pin_word
-from torchlint.semantic.data.loaders import makes_loader, pins_memory
+from torchlint.semantic.data.loaders import makes_loader, pins_memory, works_alone
 
 _LOADER = "torch.utils.data.DataLoader"
 _NOTE = "Each batch takes memory that cannot be swapped out, and the loader runs one more thread."
@@ -126,8 +126,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if pins_memory(module, node) is not False:
         return
     bound = arguments_of(module, node, _LOADER)
-    workers = bound.value("num_workers")
-    if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
+    if bound.value("num_workers") is None or works_alone(module, node):
         return
     if lacks_pinning(module, node):
         yield Hit(node, fix=_fix(module, node, bound.value("pin_memory")))

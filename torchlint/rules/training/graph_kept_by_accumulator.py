@@ -10,7 +10,8 @@ step.
 
 Flagged: in a training or evaluation loop with autograd on, a sum, a list or a dictionary older than
 the step that grows by a tensor with a graph, where neither the tensor nor the whole is
-back-propagated later as far as this file shows.
+back-propagated later as far as this file shows. Silent: a sum of what each iteration
+back-propagates that starts anew where the optimizer steps; it keeps a few nodes only.
 
 ## Setup
 ```python
@@ -207,13 +208,49 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
     if isinstance(loop, (cst.For, cst.While)):
         known = any(not module.is_within(write, loop) for write in writes_of(module, scope, name))
         return (
-            known and not is_reset(module, loop, place, node) and not _emptied(module, place, loop)
+            known
+            and not is_reset(module, loop, place, node)
+            and not _emptied(module, place, loop)
+            and not _lasts_one_step(module, place, node, loop)
         )
     written = any(
         isinstance(module.parent(same), cst.AssignTarget)
         for same in spelled_alike(module, scope, place)
     )
     return name == "self" and not written
+
+
+def _lasts_one_step(
+    module: Module, place: cst.BaseExpression, node: cst.CSTNode, loop: cst.For | cst.While
+) -> bool:
+    """Say whether what a sum takes is back-propagated in the same iteration, and the sum starts
+    anew where the optimizer steps: it keeps a few nodes, whose saved tensors are freed."""
+    taken = {name.value for name in module.within(node, cst.Name)} - {_root(place)}
+    steps = [each for each in steps_of(module, loop) if isinstance(each.func, cst.Attribute)]
+    freed = any(
+        name.value in taken
+        for each in steps
+        if _method(each) == "backward"
+        for name in module.within(each, cst.Name)
+    )
+    blocks = (
+        module.parent(module.statement(same))
+        for same in spelled_alike(module, loop, place)
+        if isinstance(above := module.parent(same), cst.AssignTarget)
+        and isinstance(assign := module.parent(above), cst.Assign)
+        and assign is not node
+        and not spelled_alike(module, assign.value, place)
+    )
+    return freed and any(
+        block is not loop.body and _method(each) == "step" and module.is_within(each, block)
+        for block in blocks
+        if block is not None
+        for each in steps
+    )
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:

@@ -15,8 +15,11 @@ computes or joins on the host itself, as `torch.stack` does, or may make of an a
 loop takes from a dataset without a loader, and all of a project that speaks of no loader: nothing
 pins that memory; elements that do not lie in a row, `x[:, 1:]`, which are put in other memory
 first; what is made of tensors that are on the device, rows of a table that an object keeps, batches
-of a loader that moves them itself (timm's); and what the host reads in the same expression,
-`x.to(device).tolist()`, as it then waits all the same.
+of a loader that moves them itself (timm's); what another package makes of a batch and
+of what the step has computed; batches of a
+loader that neither pins nor has workers, which would pin in the training process (TL201 says where
+workers are worth it); and what the host reads in the same expression, `x.to(device).tolist()`, as
+it then waits all the same.
 
 ## Setup
 ```python
@@ -156,13 +159,13 @@ from torchlint.semantic.data.loaders import (
     makes_loader,
     nobody_pins,
     pins_memory,
+    works_alone,
 )
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
-from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.standing_waits import turn_waits
+from torchlint.semantic.uses.standing_waits import evaluates_and_waits
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -172,6 +175,7 @@ from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _COPIES = frozenset(("copy", "memory_format"))
+_DEPTH = 4
 _FRESH = ops.having("fresh")
 _OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}
 """What copies an array or a list, or shares the array's memory; the others may give the tensor."""
@@ -226,7 +230,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if loaders
         else nobody_pins(module)
     )
-    severity = Severity.INFO if unpinned or _evaluates_and_waits(module, node) else None
+    if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
+        return
+    severity = Severity.INFO if unpinned or evaluates_and_waits(module, node) else None
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
@@ -237,14 +243,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     yield Hit(node, fix=fix, severity=severity)
-
-
-def _evaluates_and_waits(module: Module, node: cst.Call) -> bool:
-    """Say whether each batch of an evaluation ends in a wait: then no batch is ever copied while
-    the one before it is computed."""
-    if heat_of(module, node).grade is not Grade.EVAL:
-        return False
-    return bool(turn_waits(module, node, put_off=True))
 
 
 def _blocking(module: Module, node: cst.Call) -> Transfer | None:
@@ -397,7 +395,11 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
             else None
         ):
             case cst.Call(args=args) as call:
-                if _made_there(module, call) or _from_table(module, call):
+                if (
+                    _made_there(module, call)
+                    or _from_table(module, call)
+                    or _of_another_package(module, call)
+                ):
                     continue
                 parts: list[cst.CSTNode] = list(args)
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value in _VIEWS:
@@ -425,6 +427,35 @@ def _moved_by_callers(module: Module, function: cst.FunctionDef, name: str) -> b
 def _made_there(module: Module, call: cst.Call) -> bool:
     """Say whether a call works on what is on the device: what it gives is there, too."""
     return any(on_device(module, arg.value) is True for arg in call.args)
+
+
+def _of_another_package(module: Module, call: cst.Call) -> bool:
+    """Say whether a call gives what another package than torch makes of a batch and of what is
+    computed here, as a reward of answers: that lies in memory of its own."""
+    name = module.name(call.func) or ""
+    package = name.partition(".")[0]
+    return (
+        package not in ("", "torch", "builtins")
+        and module.outside.find(name) is None
+        and any(_computed(module, arg.value, _DEPTH) for arg in call.args)
+    )
+
+
+def _computed(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a name holds what calls have given that give no views."""
+    if not isinstance(node, cst.Name) or not depth:
+        return False
+    made = definitions_of(module, node)
+    values = [each.value if isinstance(each, cst.Assign) else None for each in made]
+    return bool(values) and all(
+        isinstance(value, cst.Call)
+        and (
+            not isinstance(value.func, cst.Attribute)
+            or value.func.attr.value not in _VIEWS
+            or _computed(module, value.func.value, depth - 1)
+        )
+        for value in values
+    )
 
 
 def _from_table(module: Module, call: cst.Call) -> bool:

@@ -13,8 +13,9 @@ range, an array or a CPU tensor as index of a tensor on the device: it is made i
 copied, and the host waits for that. Outside of steps and forwards only the direct form is reported,
 as an `info`, and not where it is known to run once, once in an epoch or behind an interval: at the
 top level, in a constructor, or in a function that is only called from such places. An `info` is
-also a mask by which the next line takes elements, as that waits anyway, and what an evaluation
-makes once before a loop that runs a model in each turn (decoding).
+also a mask by which the next line takes elements, as that waits anyway, what an evaluation makes
+once before a loop that runs a model in each turn (decoding), and what it makes for each batch where
+a result is read on the host for each: nothing is left that the copy could hold up.
 
 ## Setup
 ```python
@@ -146,7 +147,11 @@ from torchlint.semantic.uses.observers import (
     hooks_plain_operations,
     replaced,
 )
-from torchlint.semantic.uses.standing_waits import before_many_runs, waits_next
+from torchlint.semantic.uses.standing_waits import (
+    before_many_runs,
+    evaluates_and_waits,
+    waits_next,
+)
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
@@ -250,8 +255,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     }
     if module.is_within(made[0], transfer.source):
         if heat.hot or not runs_once(module, node):
-            little = before_many_runs(module, node) or waits_next(module, node)
-            severity = None if heat.hot and little is None else Severity.INFO
+            little = (
+                before_many_runs(module, node)
+                or waits_next(module, node)
+                or evaluates_and_waits(module, node)
+            )
+            severity = None if heat.hot and not little else Severity.INFO
             message = _OLD if is_sized_type(module, made[0]) else None
             fix = _fix(module, transfer, made[0])
             if fix is None:

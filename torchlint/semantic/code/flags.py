@@ -9,6 +9,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.left_out import never_given
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
@@ -76,7 +77,8 @@ class Flags:
     """Says of names in tests how often they are true.
 
     Args:
-        tree: the file.
+        text: the file.
+        tree: its tree.
         names: its names.
         scopes: its classes and functions.
         flow: its calls.
@@ -87,6 +89,7 @@ class Flags:
 
     def __init__(
         self,
+        text: str,
         tree: Tree,
         names: Names,
         scopes: Scopes,
@@ -95,6 +98,7 @@ class Flags:
         throttled: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
         unfinite: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
     ) -> None:
+        self.text = text
         self.tree = tree
         self.names = names
         self.scopes = scopes
@@ -105,6 +109,7 @@ class Flags:
         self.pending: set[tuple[cst.CSTNode, bool, str | None]] = set()
         """What is being asked: a name that comes back to itself is no truer for that."""
         self._answers = _Answers()
+        self._left_out: dict[tuple[cst.CSTNode, str], bool] = {}
         self.further: list[tuple[str, Flag]] | None = None
         """Where another file asks: parameters of functions here of which that file has to ask on,
         and which are taken to be as needed."""
@@ -233,7 +238,10 @@ class Flags:
         if flag is None:
             return False
         if same is not None:
-            if flag.by_object or self.flow.escapes(function):
+            if flag.by_object:
+                optional = same == "None" and _is_same(param.default, same) is not False
+                return optional and not needed and self._never_given(function, flag)
+            if self.flow.escapes(function):
                 return False
             flag = flag._replace(same=same, default=_is_same(param.default, same))
         elif flag.default is needed:
@@ -250,6 +258,25 @@ class Flags:
         if there is None or not all(there):
             return False
         return (flag.default is not None and same is None) or bool(here) or bool(there)
+
+    def _never_given(self, function: cst.FunctionDef, flag: Flag) -> bool:
+        """Say whether nothing in the project gives a parameter of a network's forward pass."""
+        cls, key = self.tree.class_of(function), (function, flag.name)
+        if key not in self._left_out:
+            self._left_out[key] = (
+                cls is not None
+                and flag.position is not None
+                and function.name.value == "forward"
+                and self.tree.function(cls) is None
+                and never_given(
+                    self.names.outside.others_say,
+                    self.text,
+                    cls.name.value,
+                    flag.name,
+                    flag.position,
+                )
+            )
+        return self._left_out[key]
 
     def _flag(self, function: cst.FunctionDef, param: cst.Param, needed: bool) -> Flag | None:
         params = [*function.params.posonly_params, *function.params.params]

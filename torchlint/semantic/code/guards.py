@@ -45,6 +45,9 @@ _DEVICE = re.compile(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_typ
 """The device of a program, not of a tensor."""
 _APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NVIDIA = ("torch.cuda.is_available",)
+_EVALUATIONS = frozenset("eval evaluate val valid validation test predict inference infer".split())
+_TRAININGS = frozenset(("train", "training", "loss"))
+"""What a parameter named ``mode`` is, as of mmengine's ``forward(inputs, data_samples, mode)``."""
 _SIZES = frozenset(("numel", "nelement", "size"))
 _FEW_DIGITS = 2
 """``if step > 99: break`` leaves a few steps, ``if step > 100000: break`` a training; a step every
@@ -69,14 +72,16 @@ class Guards:
     """Questions about the conditions around a node."""
 
     def __init__(
-        self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, updates: Updates
+        self, text: str, tree: Tree, names: Names, scopes: Scopes, flow: Flow, updates: Updates
     ) -> None:
         self.tree = tree
         self.names = names
         self.flow = flow
         self.scopes = scopes
         self.updates = updates
-        self.flags = Flags(tree, names, scopes, flow, self._rare, self.throttled, self._unfinite)
+        self.flags = Flags(
+            text, tree, names, scopes, flow, self._rare, self.throttled, self._unfinite
+        )
         self._ones: set[str] | None = None
         self._error_paths: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
@@ -90,9 +95,9 @@ class Guards:
         """Yield each condition that decides whether `node` runs inside `until`, with the truth it
         needs.
 
-        Counts ``if`` and conditional expressions around it, ``and`` operands before it, and earlier
-        ``if test: continue`` (or break, return, raise) in the same blocks, whose truth needed is
-        False.
+        Counts ``if`` and conditional expressions around it, operands of ``and`` and ``or`` before
+        it, and earlier ``if test: continue`` (or break, return, raise) in the same blocks, whose
+        truth needed is False.
         """
         for condition in self._conditions(node, until):
             yield condition.test, condition.needed
@@ -107,12 +112,8 @@ class Guards:
                 yield Condition(above.test, child is above.body, branch)
             elif isinstance(above, cst.IfExp) and child is not above.test:
                 yield Condition(above.test, child is above.body, ())
-            elif (
-                isinstance(above, cst.BooleanOperation)
-                and isinstance(above.operator, cst.And)
-                and child is above.right
-            ):
-                yield Condition(above.left, True, ())
+            elif isinstance(above, cst.BooleanOperation) and child is above.right:
+                yield Condition(above.left, isinstance(above.operator, cst.And), ())
             elif isinstance(above, (cst.IndentedBlock, cst.Module)):
                 yield from self._exits(above, child)
             if above is until or (until is None and isinstance(above, FUNCTIONS)):
@@ -448,7 +449,7 @@ class Guards:
 
     def untrained(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the condition by which a node of a method runs only where ``self.training`` is
-        false: in an evaluation."""
+        false, or a parameter named ``mode`` says so: in an evaluation."""
         return self.condition(node, None, _says_untrained)
 
     def demands(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:
@@ -900,6 +901,14 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
             ],
         ):
             return _says_untrained(left, not needed)
+        case cst.Comparison(
+            left=cst.Name("mode" | "phase" | "stage"),
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.SimpleString() as text)
+            ],
+        ):
+            said = str(text.evaluated_value)
+            return said in _EVALUATIONS if needed else said in _TRAININGS
     return False
 
 
@@ -958,7 +967,9 @@ def _last_name(func: cst.BaseExpression) -> str:
 @question(ground=True)
 def guards(module: Module) -> Guards:
     """Return the conditions of a file."""
-    return Guards(module.tree, module.names, scopes(module), flow(module), updates(module))
+    return Guards(
+        module.text, module.tree, module.names, scopes(module), flow(module), updates(module)
+    )
 
 
 def flag_given(module: Module, flag: Flag) -> tuple[tuple[bool, tuple[tuple[str, Flag], ...]], ...]:

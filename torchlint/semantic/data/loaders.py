@@ -19,7 +19,7 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import goes_over, number_of
 from torchlint.semantic.time.loops import has_model_call, loop_kind
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import HELD_OUT, called
@@ -292,6 +292,47 @@ def pins_memory(module: Module, loader: cst.Call) -> bool | None:
     if pin is None:
         return None if bound.open else False
     return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
+
+
+@question(
+    yes="the loader has no workers",
+    no="the loader has workers, or how many it has is decided elsewhere",
+)
+def works_alone(module: Module, loader: cst.Call) -> bool:
+    """Say whether a loader makes its batches in the process that asks for them: its number of
+    workers is 0, the default, as far as it is given or by all calls of its function."""
+    bound = settings(module, loader)
+    workers = bound.value("num_workers") if bound is not None else None
+    if bound is None or workers is None:
+        return bound is not None and not bound.open
+    # What a factory gives stands in another file, maybe.
+    own = any(arg.value is workers for arg in loader.args)
+    return _is_zero(module, workers, _DEPTH) if own else _is_written_zero(workers)
+
+
+def _is_written_zero(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Integer) and int(node.value, 0) == 0
+
+
+def _is_zero(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    if number_of(module, node) == 0:
+        return True
+    function = module.function(node)
+    if not isinstance(node, cst.Name) or function is None or depth == 0:
+        return False
+    _, bindings = module.names.bindings(node.value, node)
+    param = bindings[0].node if len(bindings) == 1 else None
+    if not isinstance(param, cst.Param) or module.function(param) is not function:
+        return False
+    sites = call_sites(module, function)
+    method = module.class_of(function) is not None
+    given = [bind(function, site, method).get(node.value, param.default) for site in sites]
+    starred = any(arg.star for site in sites for arg in site.args)
+    return (
+        bool(given)
+        and not starred
+        and all(each is not None and _is_zero(module, each, depth - 1) for each in given)
+    )
 
 
 def _loads(text: str) -> bool:

@@ -106,7 +106,8 @@ class Heat:
         grade: how hot it is.
         why: the evidence.
         loop: the hot loop in its own function, if the heat comes from one.
-        untrained: whether it is an evaluation's only because ``self.training`` is false there.
+        untrained: whether it is an evaluation's only because ``self.training`` is false there, or
+            a mode says so.
         optional: whether it takes an option that is off by default to run that often, or somebody
             who uses what nothing uses here.
     """
@@ -250,7 +251,10 @@ class HeatMap:
         found = self._in_any_mode(node, depth, handed)
         test = self.guards.untrained(node) if found.step else None
         if test is not None:
-            why = Why("only where `self.training` is false: for every evaluation batch", test)
+            attributes = self.tree.within(test, cst.Attribute)
+            flag = any(each.attr.value == "training" for each in attributes)
+            mode = "`self.training` is false" if flag else "the mode is one of evaluation"
+            why = Why(f"only where {mode}: for every evaluation batch", test)
             found = replace(found, grade=Grade.EVAL, why=(why, *found.why), untrained=True)
         if found.hot and not found.optional:
             option = self.option_left_off(node, found.loop)

@@ -70,6 +70,9 @@ _STAR_EXPORTS = {
     ),
 }
 
+WRAPPERS = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"))
+"""Classes of which an object runs the module that it is given, and keeps it as ``module``."""
+
 
 def exports(package: str, name: str) -> bool:
     """Say whether ``from package import *`` is known to bind `name`."""

@@ -111,6 +111,18 @@ def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
 
 
 @question(
+    yes="it belongs to an evaluation of which each batch waits for the device, in `{answer}`",
+    no="it belongs to no evaluation of which each batch is known to wait for the device",
+)
+def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+    """Return the waits in which each batch of an evaluation ends: then nothing is ever copied while
+    the batch before it is computed."""
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return ()
+    return turn_waits(module, node, put_off=True)
+
+
+@question(
     yes="`{answer}` runs a model again and again behind it",
     no="no loop behind it runs a model again and again",
 )

@@ -310,6 +310,12 @@ class Values(Fuelled, Roles):
     def attribute(self, node: cst.Attribute, holder: Value, attr: str, fuel: int) -> Value:
         """Return ``self.attr`` gathered over the whole class, or an attribute of an instance of a
         local class."""
+        if attr == "module" and holder.kind == "module" and self.scatters:
+            own = self._held(node, holder, attr, fuel)
+            return own if own.kind != "?" else holder  # what DistributedDataParallel wraps
+        return self._held(node, holder, attr, fuel)
+
+    def _held(self, node: cst.Attribute, holder: Value, attr: str, fuel: int) -> Value:
         cls: cst.ClassDef | None = None
         if isinstance(node.value, cst.Name) and node.value.value == "self":
             cls = self.scopes.tree.class_of(node)

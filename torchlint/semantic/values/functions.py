@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.torch import dtypes, libraries, ops
+from torchlint.semantic.torch.names import WRAPPERS
 from torchlint.semantic.values import methods, plain, sharing
 from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
@@ -205,10 +206,14 @@ class Functions:
         if last == "clip_grad_norm_":
             return Value("tensor", device=ACCEL, rank=0, origin="model", dtype="float")
         if last[:1].isupper():
-            return self._torch_class(name, node)
+            return self._torch_class(name, node, args)
         return self._torch_function(name, last, node, args)
 
-    def _torch_class(self, name: str, node: cst.Call) -> Value:
+    def _torch_class(self, name: str, node: cst.Call, args: list[Value]) -> Value:
+        if name in WRAPPERS and args and args[0].kind == "module":
+            known = isinstance(args[0].node, cst.ClassDef) or ":" in (args[0].name or "")
+            if known:  # Its attributes are behind ``.module``; called, it is what it wraps.
+                return args[0]
         if name in ("torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"):
             return Value("loader", node=node, name=name)
         if name.rpartition(".")[2] == "GradScaler":
