@@ -106,12 +106,13 @@ def climbing(text: str, module: str, package: str) -> list[str]:
 
 def past_the_rules_door(text: str, module: str, package: str) -> list[str]:
     """Return the imports of a rule file that are neither the door, nor the model, nor facts beside
-    it."""
+    it, nor tools of the language."""
+    let_in = ("rule.", "semantic.", "base.records.", "base.regex.")
     return [
         f"{module}:{line} imports {target}"
         for line, target in imported(ast.parse(text), package)
         if f"{target}.".startswith("torchlint.")
-        and not f"{target}.".startswith(("torchlint.rule.", "torchlint.semantic.", f"{package}._"))
+        and not f"{target}.".startswith((*(f"torchlint.{each}" for each in let_in), f"{package}._"))
     ]
 
 

@@ -75,6 +75,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
     Hit,
@@ -92,7 +93,7 @@ _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
 _PROFILERS = frozenset(("advanced", "pytorch", "AdvancedProfiler", "PyTorchProfiler"))
 _FEW = 10
 _SMALL_SHARE = 0.1
-_DEBUG = re.compile(
+_DEBUG = regex(
     r"(^|[_/\W])(debug\w*|smoke\w*|sanity\w*|dry_?run|quick\w*|overfit\w*|profil\w*)", re.IGNORECASE
 )
 _SLOWER = "Trainer({flag}) takes slower kernels; keep it only where the result must be repeatable."
