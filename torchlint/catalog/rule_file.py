@@ -209,7 +209,8 @@ def _literals(tree: ast.Module) -> dict[str, object]:
         isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Rule"
     ):
         raise ValueError("a rule file binds one Rule(__name__, __doc__, ...) to the name 'rule'")
-    if [ast.unparse(argument) for argument in call.args] != ["__name__", "__doc__"]:
+    given = [argument.id for argument in call.args if isinstance(argument, ast.Name)]
+    if given != ["__name__", "__doc__"] or len(call.args) > len(given):
         raise ValueError("the positional arguments of Rule are __name__ and __doc__")
     literals: dict[str, object] = {}
     for keyword in call.keywords:
