@@ -3,6 +3,7 @@ next one."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -27,13 +28,23 @@ for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
         signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
+# Most tests start a process. Without bytecode each would compile all of torchlint that it imports
+# again, which takes as long as all the rest of a short run.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*")
+"""What a copy of the package leaves out: bytecode that another process is writing."""
+
+
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a copy of the package: a change of its code between two runs would void the
     first one's cache."""
     folder = tmp_path_factory.mktemp("package")
     source = Path(torchlint.__file__).parent
-    shutil.copytree(source, folder / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(source, folder / "torchlint", ignore=BEING_WRITTEN)
     return folder
 
 

@@ -70,9 +70,16 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
-    """Yield (line, module) for each import wherever it stands; ``from a import b`` gives
-    ``a.b``."""
+@cache
+def imported(text: str, package: str) -> tuple[tuple[int, str], ...]:
+    """Return (line, module) for each import wherever it stands; ``from a import b`` gives ``a.b``.
+
+    Most laws ask it of every file, so it is worked out once.
+    """
+    return tuple(_imported(ast.parse(text), package))
+
+
+def _imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -97,7 +104,7 @@ def climbing(text: str, module: str, package: str) -> list[str]:
     own = part(module)
     return [
         f"{module}:{line} imports {target}"
-        for line, target in imported(ast.parse(text), package)
+        for line, target in imported(text, package)
         if target.split(".")[0] == "torchlint"
         and part(target) != own
         and FLOORS[part(target)] >= FLOORS[own]
@@ -106,12 +113,13 @@ def climbing(text: str, module: str, package: str) -> list[str]:
 
 def past_the_rules_door(text: str, module: str, package: str) -> list[str]:
     """Return the imports of a rule file that are neither the door, nor the model, nor facts beside
-    it."""
+    it, nor tools of the language."""
+    let_in = ("rule.", "semantic.", "base.records.", "base.regex.")
     return [
         f"{module}:{line} imports {target}"
-        for line, target in imported(ast.parse(text), package)
+        for line, target in imported(text, package)
         if f"{target}.".startswith("torchlint.")
-        and not f"{target}.".startswith(("torchlint.rule.", "torchlint.semantic.", f"{package}._"))
+        and not f"{target}.".startswith((*(f"torchlint.{each}" for each in let_in), f"{package}._"))
     ]
 
 
@@ -120,18 +128,16 @@ def past_the_door(text: str, module: str, package: str) -> list[str]:
     own = f"torchlint.{part(module)}."
     return [
         f"{module}:{line} imports {target}"
-        for line, target in imported(ast.parse(text), package)
+        for line, target in imported(text, package)
         if f"{target}.".startswith("torchlint.")
         and not f"{target}.".startswith((own, *DOORS))
         and target != "torchlint"
     ]
 
 
-def torch_imports(text: str) -> list[int]:
+def torch_imports(text: str, package: str = "x") -> list[int]:
     """Return the lines that import torch."""
-    return [
-        line for line, target in imported(ast.parse(text), "x") if target.split(".")[0] == "torch"
-    ]
+    return [line for line, target in imported(text, package) if target.split(".")[0] == "torch"]
 
 
 def broken(law: Callable[[str, str, str], list[str]], files: Iterable[Path] = FILES) -> list[str]:
@@ -153,7 +159,7 @@ def of_the_linter(text: str, module: str, package: str) -> list[str]:
     allowed = ("torchlint.program.", "torchlint.base.errors.", "torchlint.report.kit.")
     return [
         f"{module}:{line} imports {target}"
-        for line, target in imported(ast.parse(text), package)
+        for line, target in imported(text, package)
         if target.split(".")[0] == "torchlint" and not f"{target}.".startswith(allowed)
     ]
 
@@ -193,7 +199,7 @@ def is_inside(path: Path) -> bool:
 
 def test_torch_is_for_the_inside_of_programs_alone() -> None:
     def law(text: str, module: str, package: str) -> list[str]:
-        return [f"{module}:{line} imports torch" for line in torch_imports(text)]
+        return [f"{module}:{line} imports torch" for line in torch_imports(text, package)]
 
     assert broken(law, (path for path in FILES if not is_inside(path))) == []
 
@@ -205,9 +211,7 @@ def test_the_inside_of_programs_needs_no_torchlint() -> None:
 
     def law(text: str, module: str, package: str) -> list[str]:
         reached = [
-            target
-            for _, target in imported(ast.parse(text), package)
-            if f"{target}.".startswith("torchlint.")
+            target for _, target in imported(text, package) if f"{target}.".startswith("torchlint.")
         ]
         outside = [
             f"{module} imports {name}"
@@ -227,7 +231,7 @@ def of_reports(text: str, module: str, package: str) -> list[str]:
     kit = ("torchlint.report.kit.", "torchlint.base.errors.")
     return [
         f"{module}:{line} imports {target}"
-        for line, target in imported(ast.parse(text), package)
+        for line, target in imported(text, package)
         if target.split(".")[0] == "torchlint" and not f"{target}.".startswith(kit)
     ]
 
@@ -289,7 +293,7 @@ def spelled(text: str, *, words: bool) -> set[str]:
     read = {
         id(n.slice)
         for n in ast.walk(tree)
-        if isinstance(n, ast.Subscript) and ast.unparse(n.value) == "given"
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id == "given"
     }
     found = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in read}
     names = {
@@ -433,7 +437,7 @@ def above_itself(text: str, module: str) -> list[str]:
         ):
             node.body = [ast.Pass()]
     own = SUBJECTS.index(module.split(".")[2])
-    found = [target.split(".") for _, target in imported(tree, module.rpartition(".")[0])]
+    found = [target.split(".") for _, target in _imported(tree, module.rpartition(".")[0])]
     found = [path for path in found if path[2:4] != ["project", "asked"]]
     asked = [
         path for path in found if path[:2] == ["torchlint", "semantic"] and path[2] in SUBJECTS
@@ -459,7 +463,7 @@ def test_what_rules_ask_of_the_model_is_a_question() -> None:
     unmarked = set()
     for path in RULE_FILES:
         package = dotted(path).rpartition(".")[0]
-        for _, target in imported(ast.parse(path.read_text(encoding="utf-8")), package):
+        for _, target in imported(path.read_text(encoding="utf-8"), package):
             home, _, name = target.rpartition(".")
             if home.startswith("torchlint.semantic."):
                 asked = getattr(importlib.import_module(home), name, None)  # None: a module
@@ -486,7 +490,7 @@ def test_the_modes_of_verify_share_what_lies_below_them() -> None:
         refused = below.get(module.split(".")[2], ())
         return [
             f"{module}:{line} imports {target}"
-            for line, target in imported(ast.parse(text), package)
+            for line, target in imported(text, package)
             if target.split(".")[:2] == ["torchlint", "verify"] and target.split(".")[2] in refused
         ]
 
@@ -506,7 +510,7 @@ def test_the_modes_of_verify_share_what_lies_below_them() -> None:
 def test_the_ground_knows_no_torch() -> None:
     tree = ast.parse((ROOT / "semantic" / "module.py").read_text(encoding="utf-8"))
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    targets = [target for _, target in imported(tree, "torchlint.semantic")]
+    targets = [target for _, target in _imported(tree, "torchlint.semantic")]
     assert not [target for target in targets if target.startswith("torchlint.semantic.torch")]
     assert names.isdisjoint({"cuda", "device", "item", "cpu"})
 
@@ -565,11 +569,15 @@ def operations() -> frozenset[str]:
 def words(value: ast.expr) -> Iterator[str]:
     """Yield the words of a table: its strings, what they are split into, and what a pattern is
     written of."""
-    code = ast.unparse(value)
-    for node in ast.walk(value):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = node.value
-            if "re.compile(" in code:
+    strings = [
+        node.value
+        for node in ast.walk(value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    if strings:
+        code = ast.unparse(value)
+        for text in strings:
+            if "re.compile(" in code or "regex(" in code:
                 yield from re.findall(r"[A-Za-z_][\w.]*", re.sub(r"\\[a-zA-Z]|\?P<\w+>", " ", text))
             elif ".split(" in code or " " not in text:
                 yield from text.split()
@@ -635,6 +643,7 @@ def test_what_torch_does_is_said_in_its_tables_alone() -> None:
             {"zeros", "ones", "softmax"},
         ),
         ('X = re.compile(r"\\.(argmax|argmin|topk)\\(")', {"argmax", "argmin", "topk"}),
+        ('X = regex(r"\\.(argmax|argmin|topk)\\(")', {"argmax", "argmin", "topk"}),
         (
             'def X(name):\n    return name in ("view", "reshape", "flatten")',
             {"view", "reshape", "flatten"},
@@ -662,9 +671,7 @@ def needed_by(path: Path) -> set[str]:
     """Return the modules of ours that a file imports, at run time or for types alone."""
     module = dotted(path)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    targets = {
-        target for _, target in imported(ast.parse(path.read_text(encoding="utf-8")), package)
-    }
+    targets = {target for _, target in imported(path.read_text(encoding="utf-8"), package)}
     return {name if name in MODULES else name.rpartition(".")[0] for name in targets} & MODULES
 
 
@@ -716,7 +723,7 @@ MANY_BASES = {
 def bases_in(tree: ast.Module, module: str, package: str) -> dict[str, set[str]]:
     """Return the classes of a file with those of their bases that are ours, by full name."""
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    known = {target.rpartition(".")[2]: target for _, target in imported(tree, package)}
+    known = {target.rpartition(".")[2]: target for _, target in _imported(tree, package)}
     known |= {node.name: f"{module}.{node.name}" for node in classes}
     named = {
         node.name: {ast.unparse(base).partition("[")[0] for base in node.bases} for node in classes
@@ -920,7 +927,7 @@ def misused_words() -> list[str]:
     files = {path: Shown(ast.parse(text)) for path, text in texts.items() if "shown(" in text}
     told = {name for found in files.values() for name in found.tellers if name[0] != "_"}
     for path, text in texts.items():
-        asks = told & {name.rpartition(".")[2] for _, name in imported(ast.parse(text), "x")}
+        asks = told & {name.rpartition(".")[2] for _, name in imported(text, "x")}
         if asks:
             files[path] = Shown(ast.parse(text), frozenset(asks))
     found = [f"{dotted(path)}.{line}" for path, file in files.items() for line in file.misused()]

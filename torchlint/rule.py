@@ -24,7 +24,7 @@ The parent process reads a rule file with `ast` and never imports it, so every a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, wraps
 from typing import Any, TypeGuard, TypeVar
 
@@ -33,6 +33,7 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety, Severity
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
 from torchlint.semantic.code.guards import conditions_around, on_error_path

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from tests.conftest import BEING_WRITTEN
 from tests.forked import Origin, origin
 from tests.patience import PATIENCE
 from tests.small_plugin import fix, rule_text
@@ -33,7 +34,7 @@ def small_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that holds a copy of the package with `RULES` instead of its own rules."""
     folder = tmp_path_factory.mktemp("small")
     source = Path(torchlint.__file__).parent
-    shutil.copytree(source, folder / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(source, folder / "torchlint", ignore=BEING_WRITTEN)
     rules = folder / "torchlint" / "rules"
     for path in rules.glob("*/*.py"):
         if path.name != "__init__.py":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Origin
 from tests.patience import PATIENCE
 from tests.two_files import DATA, MOVED, PINNED, TRAIN
 
@@ -20,10 +21,12 @@ UNSAFE = ("--unsafe-fixes", "--select", "TL103")
 
 
 class Project:
-    """A git repository of small files, and torchlint run in it."""
+    """A git repository of small files, and torchlint run in it: as a fork of `origin`, or from
+    nothing."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, origin: Origin | None) -> None:
         self.root = root
+        self.origin = origin
         subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -38,18 +41,31 @@ class Project:
     def __call__(
         self, *arguments: str, code: int | None = None, before: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run torchlint; `before` is code that its process runs first."""
+        """Run torchlint; `before` is code that its process, which is no fork then, runs first."""
         start = (
             f"{before}\nimport sys\nfrom torchlint.cli.main import run\nsys.exit(run(sys.argv[1:]))"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", start, *arguments],
-            capture_output=True,
-            text=True,
-            cwd=self.root,
-            timeout=PATIENCE,
-            check=False,
-        )
+        command = [sys.executable, "-c", start, *arguments]
+        if self.origin is None or before:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                cwd=self.root,
+                timeout=PATIENCE,
+                check=False,
+            )
+        else:
+            ended = self.origin.run(
+                arguments,
+                cwd=self.root,
+                env=self.origin.environment,
+                stdin=b"",
+                timeout=PATIENCE,
+            )
+            done = subprocess.CompletedProcess(
+                command, ended.code, ended.out.decode(), ended.err.decode()
+            )
         assert "Traceback" not in done.stderr, done.stderr
         assert code is None or done.returncode == code, done.stdout + done.stderr
         return done
@@ -71,8 +87,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    made = Project(tmp_path)
+def project(tmp_path: Path, copies: Origin | None) -> Project:
+    made = Project(tmp_path, copies)
     made.write({"data.py": DATA, "train.py": TRAIN})
     return made
 

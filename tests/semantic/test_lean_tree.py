@@ -252,7 +252,7 @@ def test_a_tree_that_nobody_holds_is_freed_at_once() -> None:
 
 
 def test_a_tree_that_is_misread_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(lean_trees._UNARY, ast.USub, lean_trees.new.Plus)
+    monkeypatch.setitem(lean_trees._UNARY, ast.USub, "Plus")
     tree = _lean("x = -(a)\n")
     with pytest.raises(MisreadError) as found:
         _ = tree.code
@@ -265,7 +265,7 @@ def test_a_misread_file_is_left_to_libcst(monkeypatch: pytest.MonkeyPatch) -> No
     usual = analyse(job(source))
     assert usual.findings
     assert not syntax.left_to_libcst
-    monkeypatch.setitem(lean_trees._UNARY, ast.USub, lean_trees.new.Plus)
+    monkeypatch.setitem(lean_trees._UNARY, ast.USub, "Plus")
     syntax._recent.clear()
     assert analyse(job(source)) == usual
     assert syntax.left_to_libcst == {source}

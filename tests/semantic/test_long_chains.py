@@ -12,6 +12,7 @@ import pytest
 
 import torchlint.engine
 import torchlint.semantic
+from torchlint.base.regex import LatePattern
 from torchlint.run.worker import analyse_job
 from torchlint.testing.source import job
 
@@ -76,7 +77,11 @@ def test_no_pattern_for_whole_files_runs_over_their_blank_lines() -> None:
         for each in pkgutil.walk_packages(top.__path__, f"{top.__name__}.")
     ]
     held = [value for name in names for value in vars(importlib.import_module(name)).values()]
-    patterns = {each for each in held if isinstance(each, re.Pattern) and each.flags & re.MULTILINE}
+    patterns = {
+        each
+        for each in held
+        if isinstance(each, (re.Pattern, LatePattern)) and each.flags & re.MULTILINE
+    }
     assert len(patterns) > 10
     for pattern in patterns:
         text = "\n" * 100_000 + "x"

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 
+from torchlint.base.regex import regex
+
 _LONGEST = 10_000
 """Characters of the longest statement whose layout is looked through; a longer one is taken by its
 words."""
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|''')(?P<long>(?:[^\\]|\\.)*?)(?P=quote)"
     r"|(?P<prefix1>[A-Za-z]{0,2})(?:\"(?P<double>(?:[^\"\\\n]|\\.)*)\"|'(?P<single>(?:[^'\\\n]|\\.)*)')"
     r"|\#[^\r\n]*|\\(?:\r\n|\r|\n)|\s+|(?P<word>\w+)|(?P<sign>.)",

@@ -7,14 +7,15 @@ new argument is a new field here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import Any, TypeVar
 
 from torchlint.base.finding import Severity
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 
-CODE = re.compile(r"[A-Z]{2,5}\d{3}")
+CODE = regex(r"[A-Z]{2,5}\d{3}")
 EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
 """What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
 RUNS = ("anywhere", "once", "sample", "hot", "batch", "step", "train")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from torchlint.base.finding import FileReport, Reason
+from torchlint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

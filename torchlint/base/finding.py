@@ -6,8 +6,8 @@ The command line, JSON, SARIF, the cache and the editor all speak in these.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from torchlint.base.records import dataclass
 from torchlint.base.span import Position, Span
 
 

@@ -9,10 +9,11 @@ end at ``\\r\\n``, ``\\n`` or ``\\r`` only: `str.splitlines` would also split at
 from __future__ import annotations
 
 import bisect
-import re
-from dataclasses import dataclass
 
-_LINE_END = re.compile(r"\r\n|\n|\r")
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
+
+_LINE_END = regex(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True, order=True)

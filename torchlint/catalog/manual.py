@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
+
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 
 HEADINGS = ("Why", "Setup", "Bad", "Good", "Leave alone", "Fix safety", "Measure")
 """The headings of a manual, in the order of its page."""
 DEMANDED = ("Why", "Bad", "Good", "Leave alone", "Measure")
 WITH_CODE = ("Bad", "Good", "Leave alone")
-_FENCE = re.compile(
+_FENCE = regex(
     r"^(?P<fence>`{3,})(?P<language>.*)\n(?P<code>(?:.*\n)*?)(?P=fence)[ \t]*$", re.MULTILINE
 )
-_OPENING = re.compile(r"^`{3,}", re.MULTILINE)
-_HEADING = re.compile(r"^##[ \t]+(.*?)[ \t]*$", re.MULTILINE)
+_OPENING = regex(r"^`{3,}", re.MULTILINE)
+_HEADING = regex(r"^##[ \t]+(.*?)[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.base.errors import CatalogError
+from torchlint.base.records import dataclass
 from torchlint.catalog.rule_file import RuleInfo, read_rule_file, rule_files, stem
 
 if TYPE_CHECKING:

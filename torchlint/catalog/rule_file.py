@@ -12,11 +12,13 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torchlint.base.declaration import ARGUMENTS, CODE, Declaration, checked
 from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.catalog.manual import Sections, check_manual, title_of
 
 FAMILIES: Mapping[str, str] = {
@@ -33,13 +35,13 @@ FAMILIES: Mapping[str, str] = {
 """Folder → hundreds digit of its rules' codes."""
 OURS = "torchlint"
 """The package of our own rules."""
-_OWN = re.compile(r"TL\d{3}")
-_STEM = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_OWN = regex(r"TL\d{3}")
+_STEM = regex(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _SHY_NAMES = ("use-", "avoid-", "prefer-")
-_HEAD = re.compile(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
-_SAFETY = re.compile(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
-_BESIDE = re.compile(r"^from [\w.]*\.(_[a-z]\w*) import", re.MULTILINE)
-_BINDING = re.compile(r"^rule\b", re.MULTILINE)
+_HEAD = regex(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
+_SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
+_BESIDE = regex(r"^from [\w.]*\.(_[a-z]\w*) import", re.MULTILINE)
+_BINDING = regex(r"^rule\b", re.MULTILINE)
 _QUOTES = '"""'
 
 
@@ -207,7 +209,8 @@ def _literals(tree: ast.Module) -> dict[str, object]:
         isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Rule"
     ):
         raise ValueError("a rule file binds one Rule(__name__, __doc__, ...) to the name 'rule'")
-    if [ast.unparse(argument) for argument in call.args] != ["__name__", "__doc__"]:
+    given = [argument.id for argument in call.args if isinstance(argument, ast.Name)]
+    if given != ["__name__", "__doc__"] or len(call.args) > len(given):
         raise ValueError("the positional arguments of Rule are __name__ and __doc__")
     literals: dict[str, object] = {}
     for keyword in call.keywords:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from torchlint.base.declaration import ARGUMENTS
 from torchlint.base.errors import CatalogError, ConfigError, TorchlintError
 from torchlint.base.finding import UNUSED_SUPPRESSION
+from torchlint.base.regex import regex
 from torchlint.catalog.plugins import Problem, installed, plugin_rules
 from torchlint.catalog.rule_file import FAMILIES, OURS, RuleInfo, read_rule_file, rule_files, stem
 
@@ -29,7 +29,7 @@ OWN_ROOT = (
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rules"),
     "torchlint.rules",
 )
-_PREFIX = re.compile(r"[A-Z]+\d*")
+_PREFIX = regex(r"[A-Z]+\d*")
 
 
 class Catalog:

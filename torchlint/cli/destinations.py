@@ -6,12 +6,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchlint.base.errors import OutputError, UsageError
+from torchlint.base.records import dataclass
 from torchlint.cli.output import check_output_file, write_output_file
 from torchlint.report.formats import FORMATS
 from torchlint.report.kit.words import visible

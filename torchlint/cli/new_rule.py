@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import ConfigError, UsageError
+from torchlint.base.regex import regex
 from torchlint.catalog.plugins import GROUP
 from torchlint.catalog.rule_file import FAMILIES, checked_name
 from torchlint.catalog.rules import load_catalog
@@ -20,8 +21,8 @@ from torchlint.cli.output import emit
 from torchlint.manual import new_rule
 from torchlint.report.kit.words import visible, visible_path
 
-_FAMILY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_CODE = re.compile(r"""\bcode=["']([A-Z]{2,5})(\d{3})["']""")
+_FAMILY = regex(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_CODE = regex(r"""\bcode=["']([A-Z]{2,5})(\d{3})["']""")
 _LETTERS = 5
 """The most letters of a plugin's codes."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,8 @@ import click
 
 from torchlint import __version__
 from torchlint.base.errors import UsageError
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
 from torchlint.cli.profile_live import demand_run, demand_trace, for_verify, live_options, run
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from torchlint.profile.timeline import Timeline
     from torchlint.trace.columns import Trace
 
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_TIME = regex(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
+_PERCENT = regex(r"(\d+(?:\.\d+)?)\s*%")
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 

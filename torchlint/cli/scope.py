@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
-import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from torchlint.base.errors import ConfigError, TooLargeError, UsageError
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, overrides
 from torchlint.settings import values
@@ -31,7 +30,7 @@ from torchlint.source.globs import matches
 from torchlint.source.paths import folder_under, lies_in
 
 STDIN = "-"
-PLACE = re.compile(
+PLACE = regex(
     r"(?P<path>.+?):(?:cell ?(?P<cell>\d{1,9}):)?(?P<row>\d{1,9})(?::(?P<column>\d{1,9}))?"
 )
 """A file with a line, and maybe a column; of a notebook with a cell."""
@@ -314,6 +313,8 @@ def _refuse_places(skipped: Sequence[Skipped]) -> None:
     for name in _absent(skipped):
         place = PLACE.fullmatch(name)
         if place is not None and os.path.isfile(place["path"]):
+            import shlex  # only a mistake needs it
+
             raise UsageError(
                 f"there is no file {name}; did you mean `torchlint check --explain "
                 f"{shlex.quote(name)}`?"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchlint.base.errors import UsageError
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, place_under
 from torchlint.settings.keys import Decides, deciding
 
-_FORM = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
+_FORM = regex(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 
 from torchlint.base.errors import SourceError, UsageError
 from torchlint.base.finding import FileReport, Finding
+from torchlint.base.regex import regex
 from torchlint.cli.scope import Scope, Target
 from torchlint.cli.session import BROKEN
 from torchlint.report.kit.words import visible_path
@@ -15,7 +15,7 @@ from torchlint.source.changes import ALL_LINES, ChangedLines, Changes, changes_s
 from torchlint.source.document import read_bytes
 from torchlint.source.git import working_tree
 
-_LONE_CR = re.compile(rb"\r(?!\n)")
+_LONE_CR = regex(rb"\r(?!\n)")
 
 
 class Since:

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import click
 
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import Finding, NoteKind
+from torchlint.base.records import dataclass
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli import main
 from torchlint.cli.options import Given, asked_in, wants_color

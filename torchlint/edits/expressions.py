@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.edits.positions import rendered
 from torchlint.edits.splice import EditContext, Splice, WithheldError
 from torchlint.rule import Append, Prepend, Replace
 
-_COMMENT = re.compile(r"[ \t]*#")
-_TOKEN = re.compile(r"\w+|[^\S\r\n]+|\r\n|[^\w ]")
+_COMMENT = regex(r"[ \t]*#")
+_TOKEN = regex(r"\w+|[^\S\r\n]+|\r\n|[^\w ]")
 _ATOMS = (
     cst.Name,
     cst.Attribute,
@@ -46,7 +46,7 @@ _DEMANDS: tuple[tuple[tuple[type[cst.CSTNode], ...], int], ...] = (
 _TUPLE_PLACES = (cst.Assign, cst.AugAssign, cst.Expr, cst.For, cst.Return, cst.AssignTarget)
 Field = cst.FormattedStringExpression | cst.TemplatedStringExpression
 _FIELDS = (cst.FormattedStringExpression, cst.TemplatedStringExpression)
-_PLAIN = re.compile(r"[\w.()\[\], ]*")
+_PLAIN = regex(r"[\w.()\[\], ]*")
 """What may stand in a replacement field of any f-string: no quotes, braces, colons, backslashes or
 new lines."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.base.span import Span
 from torchlint.edits.splice import EditContext, Splice, WithheldError
 from torchlint.rule import NeedImport

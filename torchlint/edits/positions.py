@@ -9,17 +9,17 @@ by their characters that are not white space, and hands out a span only after ch
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from functools import cached_property
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.edits.codegen import Recorder
 from torchlint.edits.statement_spans import StatementSpans, stripped
 
-_BLANK = re.compile(r"(?:\\(?:\r\n|\r|\n)|\s)+")
+_BLANK = regex(r"(?:\\(?:\r\n|\r|\n)|\s)+")
 
 
 def ws_free(code: str) -> str:

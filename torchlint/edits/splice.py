@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.positions import Layout
 from torchlint.rule import NeedImport
 
-_NEWLINE = re.compile(r"\r\n|\n|\r")
-_REST_OF_LINE = re.compile(r"[ \t\f]*;?[ \t\f]*(?:#.*)?")
-_COMMENT_LINE = re.compile(r"([ \t\f]*)#")
+_NEWLINE = regex(r"\r\n|\n|\r")
+_REST_OF_LINE = regex(r"[ \t\f]*;?[ \t\f]*(?:#.*)?")
+_COMMENT_LINE = regex(r"([ \t\f]*)#")
 
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 

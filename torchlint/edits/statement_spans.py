@@ -9,11 +9,11 @@ generated code is the text, character for character.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.base.span import Span
 from torchlint.edits.codegen import Recorder
 from torchlint.semantic.code.statements import Statements

@@ -8,7 +8,6 @@ statement that shares its line, a comment that would go) is withheld with a reas
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
@@ -16,6 +15,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.base.finding import Edit, TextFix
+from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.edits import expressions
 from torchlint.edits.imports import import_splices
@@ -37,7 +37,7 @@ from torchlint.source.notebook import MARK
 
 __all__ = ["EditContext", "text_fix"]
 
-_PRAGMA = re.compile(r"#\s*(noqa|type:|fmt:|%%|pragma|pylint|torchlint)")
+_PRAGMA = regex(r"#\s*(noqa|type:|fmt:|%%|pragma|pylint|torchlint)")
 _LOST_COMMENT = "it would lose a comment"
 
 

@@ -14,10 +14,11 @@ import token as kinds
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from keyword import iskeyword
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.splice import EditContext, Splice
 
@@ -28,7 +29,7 @@ _MOST = 40
 """How many lines of one fix are wrapped at most."""
 _SHORT = 8
 """What is no longer stays in the brackets of its index: ``[0]`` on three lines helps nobody."""
-_PRAGMA = re.compile(
+_PRAGMA = regex(
     r"\s*#\s*(?:noqa\b|type:|pyright:|pylint:|pragma\b|fmt:|yapf:|mypy:|isort:|nosec\b|torchlint:).*$"
 )
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -37,7 +38,7 @@ _COMPARISONS = frozenset(("==", "!=", "<=", ">=", ":="))
 _LAYOUT = frozenset(
     (kinds.NEWLINE, tokenize.NL, tokenize.COMMENT, kinds.INDENT, kinds.DEDENT, kinds.ENDMARKER)
 )
-_PIECE = re.compile(
+_PIECE = regex(
     r"#[^\n]*|\n"
     r"|(?P<string>"
     r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'

@@ -11,7 +11,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.base.content import content_digest
@@ -27,6 +27,8 @@ from torchlint.base.finding import (
     Suppressed,
     fingerprint,
 )
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Position
 from torchlint.catalog.rules import load_catalog, load_rules
 from torchlint.engine import syntax
@@ -55,10 +57,10 @@ known."""
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
 # A file that imports another framework, and neither torch nor what builds on it, speaks of that
 # one's networks.
-_OTHER = re.compile(
+_OTHER = regex(
     rb"^[^\S\n]*(?:import|from)\s+(?:mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE
 )
-_OURS = re.compile(
+_OURS = regex(
     rb"^[^\S\n]*(?:import|from)\b.*(?:torch|lightning|transformers|accelerate|ignite|fastai)",
     re.MULTILINE,
 )

@@ -13,20 +13,22 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torchlint.base.errors import ConfigError, SourceError, TooLargeError, WriteError
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.source.document import Document, read_bytes, reason_of
 
 FORMAT = 1
 """The version of the file format that this torchlint reads and writes."""
 _LARGEST = 256_000_000
-_SPACE = re.compile(r"[ \t\r\n]*")
-_HEAD = re.compile(r'\s*\{\s*"baseline-format"\s*:\s*(?P<format>\d{1,9})\s*,\s*"entries"\s*:\s*\[')
-_TAIL = re.compile(r"\]\s*\}\s*")
-_MARKER = re.compile(r"^(?:<{7}|\|{7}|={7}|>{7})(?: .*)?\r?$", re.MULTILINE)
-_CODE = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_CONTENT = re.compile(r"[0-9a-f]{16}")
+_SPACE = regex(r"[ \t\r\n]*")
+_HEAD = regex(r'\s*\{\s*"baseline-format"\s*:\s*(?P<format>\d{1,9})\s*,\s*"entries"\s*:\s*\[')
+_TAIL = regex(r"\]\s*\}\s*")
+_MARKER = regex(r"^(?:<{7}|\|{7}|={7}|>{7})(?: .*)?\r?$", re.MULTILINE)
+_CODE = regex(r"[A-Za-z0-9_-]{1,40}")
+_CONTENT = regex(r"[0-9a-f]{16}")
 
 Key = str
 """A code and the content of a statement, see `key`."""

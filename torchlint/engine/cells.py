@@ -9,16 +9,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import AppliedFix, Edit, FileReport, Finding, Note, Reason
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Position, Span
 from torchlint.source.document import Document, encode, loaded
 from torchlint.source.notebook import Cell, Layout, Notebook, Place
 from torchlint.source.unfinished import unfinished
 
-_ROW_NAMED = re.compile(r"\b(in|on) line (\d+)")
+_ROW_NAMED = regex(r"\b(in|on) line (\d+)")
 _NOT_PYTHON = "it would change a line that only IPython understands"
 _ACROSS = "it would reach beyond one cell"
 _SHOWN = "it would change what the cell shows"

@@ -4,9 +4,9 @@ an analysis."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from torchlint.base.finding import AppliedFix, Finding, Note, Suppressed
+from torchlint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import ast
 import bisect
 import os
-import traceback
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePath
 
@@ -31,6 +30,7 @@ from torchlint.base.finding import (
     TextFix,
     Uses,
 )
+from torchlint.base.records import dataclass
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rule_file import OURS
 from torchlint.catalog.rules import load_catalog
@@ -211,6 +211,8 @@ def _message(rule: Rule, hit: Hit) -> str:
 
 
 def _described(error: Exception) -> str:
+    import traceback  # of a rule that crashed
+
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({PurePath(frame.filename).name}:{frame.lineno})"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from torchlint.base.records import dataclass
 from torchlint.source.document import Document
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Append,
     Fix,
@@ -22,7 +22,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.uses.spare_imports import SpareImport, spare_imports
 
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 
 
 def without_imports(module: Module, fix: Fix, *, partly: bool) -> tuple[Fix, list[SpareImport]]:

@@ -3,14 +3,14 @@ loaded."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 
 from torchlint.base.finding import AppliedFix, Edit, Finding
+from torchlint.base.regex import regex
 from torchlint.base.span import Position, Span
 
-_IMPORT = re.compile(r"\s*import [\w.]+(?: as \w+)?\s*")
+_IMPORT = regex(r"\s*import [\w.]+(?: as \w+)?\s*")
 
 
 def independent(findings: Sequence[Finding]) -> list[Finding]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
 from torchlint.source.python import read
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Tree
 
 _COMMA_EXCEPT = "multiple exception types must be parenthesized"
-_PYTHON_2_NAME = re.compile(r"\s*except\b.+,\s*[a-z_]\w*\s*:")
+_PYTHON_2_NAME = regex(r"\s*except\b.+,\s*[a-z_]\w*\s*:")
 """``except OSError, error:``. Since Python 3.14 a comma is allowed, but classes are seldom in lower
 case."""
 _NEVER_VALID = ("bytes can only contain ASCII", "(unicode error)", "too many nested parentheses")
 """What CPython says of code that libcst may take, or crash on; no newer Python has it either."""
 _TOO_MANY_DIGITS = "Exceeds the limit"
 """A limit for integers that is a setting of the interpreter (``PYTHONINTMAXSTRDIGITS``)."""
-_NEWER = re.compile(
+_NEWER = regex(
     r"\bexcept\b|\b(?:type|lazy)\s+\w"  # PEP 654 and 758, 695, 810
     r"|\b(?:def|class)\s+\w+\s*\["  # PEP 695
     r"|[fFtT][rR]?['\"]|[rR][fFtT]['\"]"  # PEP 701, 750
@@ -39,7 +39,7 @@ than it saves."""
 _recent: dict[str, _Remembered] = {}
 left_to_libcst: set[str] = set()
 """Texts of which a lean tree turned out to be another than libcst's."""
-_RAW_LINE = re.compile(r"error at (\d+):(\d+)")
+_RAW_LINE = regex(r"error at (\d+):(\d+)")
 
 
 @dataclass(slots=True)

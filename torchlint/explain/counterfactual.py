@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.rule import Grade, Module, Why
 from torchlint.semantic.code.calls import Arguments
 from torchlint.semantic.module import Question

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from torchlint.base.explanation import Asked
 from torchlint.base.finding import FileReport
+from torchlint.base.records import dataclass
 from torchlint.engine.job import Job
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
 
 from torchlint.base.explanation import Place
+from torchlint.base.records import dataclass
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.positions import Layout
 from torchlint.explain.cells import Rows

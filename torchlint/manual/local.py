@@ -20,6 +20,7 @@ from pathlib import Path
 from torchlint import __version__
 from torchlint.base.errors import OutputError
 from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
+from torchlint.base.regex import regex
 from torchlint.catalog.rules import Catalog
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.pages import page
@@ -27,7 +28,7 @@ from torchlint.report.kit.markdown import Block, blocks
 from torchlint.source.write import remove_stale
 
 INDEX = "index"
-_CODE = re.compile(r"\b[A-Z]{2,}[0-9]{3,}\b")
+_CODE = regex(r"\b[A-Z]{2,}[0-9]{3,}\b")
 _STYLE = """\
 :root { color-scheme: light dark; --line: #8885; --soft: #8881; }
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem; }

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from torchlint.base.finding import Safety
+from torchlint.base.regex import regex
 from torchlint.catalog.manual import code_blocks
 from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.manual.engine_codes import ENGINE_PAGES
@@ -44,7 +45,7 @@ FAMILY_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Family → its heading and one sentence, in the order of the codes."""
-_PROSE_CODE = re.compile(r"(?P<code>```.*?```|`[^`]+`)|\b(?P<rule>TL\d{3})\b", re.DOTALL)
+_PROSE_CODE = regex(r"(?P<code>```.*?```|`[^`]+`)|\b(?P<rule>TL\d{3})\b", re.DOTALL)
 _FLAGGED = "Flagged: "
 _FIX_NAMES = {
     Safety.SAFE: "safe fix",

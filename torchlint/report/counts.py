@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from torchlint.base.finding import Finding
+from torchlint.base.records import dataclass
 from torchlint.report.kit.ascii_json import dump, dump_line
 from torchlint.report.kit.terminal import CYAN, aligned, paint
 from torchlint.report.run_report import RunReport, fixable

@@ -7,17 +7,17 @@ behind the ``@@`` of each hunk, where git writes the function.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Sequence
 
 from torchlint.base.finding import AppliedFix, FileReport, Safety
+from torchlint.base.regex import regex
 from torchlint.report.kit.terminal import BOLD, CYAN, GREEN, RED, paint
 from torchlint.report.kit.words import path_bytes, visible
 from torchlint.report.run_report import RunReport
 
 _NO_NEWLINE = "\\ No newline at end of file\n"
 _STYLES = {"-": RED, "+": GREEN, "@": CYAN, "#": CYAN}
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? .*@@")
+_HUNK = regex(r"@@ -(\d+)(?:,(\d+))? .*@@")
 
 
 def render_diff(run: RunReport, *, for_eyes: bool | None = None) -> str:

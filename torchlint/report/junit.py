@@ -3,17 +3,17 @@ case per finding."""
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from torchlint.base.finding import NOT_ANALYSED, Finding, Severity
+from torchlint.base.regex import regex
 from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
 from torchlint.report.text import file_row, in_file
 
 _HEADER = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_NO_XML = re.compile("[\ufffe\uffff]")
+_NO_XML = regex("[\ufffe\uffff]")
 """What XML cannot hold even as a reference, besides what `visible` spells out."""
 
 

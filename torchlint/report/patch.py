@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 
 from torchlint.base.finding import Edit, TextFix
+from torchlint.base.regex import regex
 from torchlint.report.kit.terminal import GREEN, GUTTER, RED, clip, paint, shown_line
 
 MOST_ROWS = 60
 """Rows of a longer change that are shown; the rest is left to ``torchlint fix``."""
-_NEWLINE = re.compile(r"\r\n|\r")
+_NEWLINE = regex(r"\r\n|\r")
 Row = tuple[str, int, str]
 """``" "``, ``"-"`` or ``"+"``; the row's number in the fixed file; its text."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint.base.finding import INVALID_SYNTAX, UNREADABLE, Finding, Frequency, Severity
+from torchlint.base.records import dataclass
 from torchlint.report import full
 from torchlint.report.excerpt import source_rows
 from torchlint.report.kit.terminal import BOLD, CYAN, DIM, fitted, paint, readable, wrapped

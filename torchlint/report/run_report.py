@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from torchlint.base.finding import (
     NOT_ANALYSED,
@@ -16,6 +15,7 @@ from torchlint.base.finding import (
     Severity,
     Suppressed,
 )
+from torchlint.base.records import dataclass
 from torchlint.base.span import Position
 
 UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})

@@ -12,13 +12,13 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import stat
 import sys
 import time
 from typing import Any
 
 from torchlint.base.places import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
+from torchlint.base.regex import regex
 
 FORMAT = "torchlint-cache-3"
 """The first word of every file; another one is a file of another version."""
@@ -33,9 +33,7 @@ _STALE = 3600.0
 """Seconds after which a temporary file is nobody's any more."""
 _COARSE = 2_000_000_000
 _ELSEWHERE = 100_000_000
-_OURS = re.compile(
-    r"(?:results|run)-[0-9a-f]{32}\.json|CACHEDIR\.TAG|\.gitignore|\.torchlint-.*\.tmp"
-)
+_OURS = regex(r"(?:results|run)-[0-9a-f]{32}\.json|CACHEDIR\.TAG|\.gitignore|\.torchlint-.*\.tmp")
 
 
 def on_ci() -> bool:

@@ -9,8 +9,10 @@ per megabyte of ordinary code.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import accumulate
+
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 
 MOST_OPEN = 200
 """Open brackets that CPython's tokenizer allows (``MAXLEVEL``)."""
@@ -42,7 +44,7 @@ class Prescan:
 
 # A backslash outside strings takes the next byte with it: otherwise `\"""` repeated would cost
 # quadratic time.
-_HIDDEN = re.compile(
+_HIDDEN = regex(
     rb'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
     rb"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
     rb'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
@@ -54,8 +56,8 @@ _STEP = dict.fromkeys(b"([{", 1) | dict.fromkeys(b")]}", -1)
 _NO_BRACKET = bytes(byte for byte in range(256) if byte not in _STEP)
 # No pattern starts like the rest of ``case = f(...)`` or ``case.run(...)``, where ``case`` is a
 # variable.
-_CASE = re.compile(rb"^[ \t]*case\b(?![ \t]*[=.,])([^\n]*)", re.MULTILINE)
-_FORMATTED = re.compile(rb"[fFtT][rR]?[\"']")
+_CASE = regex(rb"^[ \t]*case\b(?![ \t]*[=.,])([^\n]*)", re.MULTILINE)
+_FORMATTED = regex(rb"[fFtT][rR]?[\"']")
 
 
 def prescan(data: bytes) -> Prescan:

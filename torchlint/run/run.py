@@ -12,11 +12,11 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Finding, Severity
+from torchlint.base.records import dataclass
 from torchlint.base.span import Position
 from torchlint.engine.job import Job
 from torchlint.run.fork import AVAILABLE, ForkedWorker

@@ -18,10 +18,11 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.base.finding import FileReport, Note, NoteKind
+from torchlint.base.records import dataclass
 from torchlint.engine.job import Job
 from torchlint.run import limits
 

@@ -8,11 +8,11 @@ its type is left open here, as that lies above.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.values.value import Value
 
 

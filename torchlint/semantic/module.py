@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.statements import Statements
 from torchlint.semantic.code.tree import LOOPS, N, Tree

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from torchlint.base.errors import ConfigError, SourceError
+from torchlint.base.regex import regex
 from torchlint.settings.files import MAX_BYTES, read_toml
 from torchlint.settings.versions import lowest_torch
 from torchlint.source.document import read_bytes
@@ -30,7 +31,7 @@ _NAMES = (
     "environment.yaml",
     "requirements.txt",
 )
-_LISTS = re.compile(r"[\w.-]*requirements[\w.-]*\.txt")
+_LISTS = regex(r"[\w.-]*requirements[\w.-]*\.txt")
 _FOLDER = "requirements"
 _INSTALLED = ".dist-info"
 _BUILT = ".egg-info"
@@ -38,21 +39,21 @@ _METADATA = "METADATA"
 _OF_KIND = {_INSTALLED: (_METADATA,), _BUILT: ("PKG-INFO", "requires.txt")}
 """Folders of metadata, and the files in them that list what a distribution requires."""
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
-_STRING = re.compile(
+_STRING = regex(
     r"#[^\n]*|'''((?:[^'\\]|\\.|'(?!''))*)'''|\"\"\"((?:[^\"\\]|\\.|\"(?!\"\"))*)\"\"\""
     r"|'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"",
     re.DOTALL,
 )
-_COMMENT = re.compile(r"(?:^|\s)#.*$")
-_HASH = re.compile(r"\s--\w.*$")
-_CONDA = re.compile(r"-\s*[\"']?(?:[\w./-]+::)?(py)?torch\s*([<>=!~][^\"'\s#]*)")
-_POETRY = re.compile(r"\^\s*(?=\d)|~\s*(?=\d)")
-_SAID = re.compile(
+_COMMENT = regex(r"(?:^|\s)#.*$")
+_HASH = regex(r"\s--\w.*$")
+_CONDA = regex(r"-\s*[\"']?(?:[\w./-]+::)?(py)?torch\s*([<>=!~][^\"'\s#]*)")
+_POETRY = regex(r"\^\s*(?=\d)|~\s*(?=\d)")
+_SAID = regex(
     r"^\s*[-*]?\s*\[?(?:py)?torch\]?(?:\([^)\s]*\))?\s*(?:version\s*)?(?:>=|≥)\s*(\d+\.\d+)",
     re.IGNORECASE,
 )
 """A line of a description: ``- [PyTorch](https://pytorch.org/)>=1.11.0``."""
-_KEY = re.compile(r"^\s*install_requires\s*[=:]")
+_KEY = regex(r"^\s*install_requires\s*[=:]")
 
 
 def declared_in(folder: str) -> Declared | None:

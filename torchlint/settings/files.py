@@ -11,11 +11,11 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint import __version__
 from torchlint.base.errors import ConfigError
+from torchlint.base.records import dataclass
 from torchlint.settings.keys import EXTEND, REQUIRED_VERSION, checked
 from torchlint.settings.versions import meets
 from torchlint.source.paths import kind_of

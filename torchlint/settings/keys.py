@@ -8,7 +8,7 @@ which settings a cache and a shard of a run depend on. A new key is a new row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from torchlint import __version__
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import Severity
 from torchlint.base.places import CACHE_NAME
+from torchlint.base.records import dataclass
 from torchlint.catalog.rules import Catalog
 from torchlint.report.formats import DEFAULT as DEFAULT_FORMAT
 from torchlint.report.formats import FORMATS
@@ -324,7 +325,7 @@ class Settings:
         "wrapped.",
         unset="that of your formatter, else of the file",
     )
-    fail_on: Severity = _key(  # noqa: RUF009  # a member of an enumeration can be shared
+    fail_on: Severity = _key(  # a member of an enumeration can be shared
         values.severity,
         Severity.WARNING,
         Decides.RUN,

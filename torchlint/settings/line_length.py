@@ -6,12 +6,12 @@ regular files of at most `MAX_BYTES`, and what cannot be read says nothing.
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 
 from torchlint.base.errors import ConfigError, SourceError
+from torchlint.base.regex import regex
 from torchlint.settings.files import MAX_BYTES, read_toml
 from torchlint.source.document import read_bytes
 
@@ -20,8 +20,8 @@ _DEFAULT = 88
 _PLAUSIBLE = range(40, 401)
 _SECTIONS = ("flake8", "pycodestyle", "pep8", "yapf", "style")
 _WORDS = ("max-line-length", "max_line_length", "column_limit")
-_SECTION = re.compile(r"\[([^\]\n]*(?:\][^\]\n]*)*)\]\s*$")
-_WIDTH = re.compile(r"max_line_length\s*[=:]\s*(\d+)\s*(?:[#;].*)?$", re.IGNORECASE)
+_SECTION = regex(r"\[([^\]\n]*(?:\][^\]\n]*)*)\]\s*$")
+_WIDTH = regex(r"max_line_length\s*[=:]\s*(\d+)\s*(?:[#;].*)?$", re.IGNORECASE)
 
 
 def declared_length(folder: str) -> int:
@@ -57,9 +57,14 @@ def _of_pyproject(path: str) -> Iterator[int]:
 
 def _of_sections(path: str) -> Iterator[int]:
     """Yield what the sections of the style checkers say in an INI file."""
+    text = _text(path)
+    if not text:
+        return
+    import configparser  # few projects have such a file
+
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
-        parser.read_string(_text(path))
+        parser.read_string(text)
     except configparser.Error:
         return
     for section in _SECTIONS:

@@ -7,11 +7,11 @@ hashable, or raises a ValueError that says what the value must be.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import Severity
+from torchlint.base.regex import regex
 from torchlint.catalog.rules import Catalog
 from torchlint.report.formats import FORMATS
 from torchlint.settings.versions import meets
@@ -19,7 +19,7 @@ from torchlint.source.globs import bad_globs
 
 Checker = Callable[[object], object]
 SHOWN = 60
-_MINOR = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
+_MINOR = regex(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
 
 
 def text(value: object) -> str:

@@ -7,13 +7,15 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from torchlint.base.regex import regex
+
 Version = tuple[int, ...]
-_NUMBER = re.compile(
+_NUMBER = regex(
     r"v?(\d{1,9}(?:\.\d{1,9}){0,5})(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|dev|post)[-_.]?\d+)*(?:\+[\w.]*)?"
 )
-_CLAUSE = re.compile(r"(===?|>=|<=|~=|!=|>|<|)\s*(\S+)")
-_REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[[^]]*\])?(.*)", re.DOTALL)
-_WHEEL = re.compile(r"[/\\]torch-(\d{1,4}(?:\.\d{1,4}){1,3})")
+_CLAUSE = regex(r"(===?|>=|<=|~=|!=|>|<|)\s*(\S+)")
+_REQUIREMENT = regex(r"([\w.-]+)\s*(?:\[[^]]*\])?(.*)", re.DOTALL)
+_WHEEL = regex(r"[/\\]torch-(\d{1,4}(?:\.\d{1,4}){1,3})")
 """The name of a wheel in an address: ``torch @ https://…/torch-1.13.1%2Bcu117-cp310-….whl``."""
 _LONGEST = 2_000
 _LAST_MINOR = {0: 4, 1: 13}

@@ -9,10 +9,10 @@ statement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import ENGINE_CODES, Edit, Finding
+from torchlint.base.records import dataclass
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.comments import logical_lines
 from torchlint.source.pragma import IGNORE, NOQA, Pragma

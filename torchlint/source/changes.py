@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torchlint.base.errors import UsageError
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.source.git import Git
 
-_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_HUNK = regex(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_ESCAPE = regex(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS = {
     b"a": b"\a",
     b"b": b"\b",

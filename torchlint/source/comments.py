@@ -7,18 +7,18 @@ scan stands in that rather misses a comment than looks inside a string.
 from __future__ import annotations
 
 import bisect
-import re
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
 
 _LAYOUT = frozenset(
     {tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
 )
 _TOKENIZE_ERRORS = (tokenize.TokenError, SyntaxError, ValueError, RecursionError, UnicodeError)
-_OPENING = re.compile(r"\"\"\"|'''|\"|'|#")
+_OPENING = regex(r"\"\"\"|'''|\"|'|#")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from torchlint.base.errors import UsageError
+from torchlint.base.records import dataclass
 from torchlint.source.document import Document
 from torchlint.source.git import Git, GitError, working_tree
 

@@ -12,9 +12,10 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torchlint.base.errors import ConfigError
+from torchlint.base.records import dataclass
 from torchlint.source.document import reason_of
 from torchlint.source.gitignore import Chain, GitIgnores, reason_to_ignore
 from torchlint.source.globs import GlobList

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 
 from torchlint.base.errors import UsageError
+from torchlint.base.regex import regex
 from torchlint.source.paths import kind_of
 
 _TIMEOUT = 60
 """Seconds for one call of git."""
-_KEPT = re.compile(
+_KEPT = regex(
     r"GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|(KEY|VALUE)_\d+)"
     r"|GIT_ALTERNATE_OBJECT_DIRECTORIES|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from torchlint.base.errors import SourceError
+from torchlint.base.records import dataclass
 from torchlint.source.document import read_bytes
 from torchlint.source.globs import GlobList
 

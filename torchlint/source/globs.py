@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 
 _STAR = None
 Token = Callable[[str], bool] | str | None
@@ -37,7 +39,7 @@ _POSIX = {
     "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }
-_CLASS = re.compile(r"\[:([^\]]*):\]")
+_CLASS = regex(r"\[:([^\]]*):\]")
 
 
 class _BadGlobError(ValueError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
 
 Cover = tuple[str, str]
@@ -18,27 +19,27 @@ up."""
 _PYTHON_CELLS = frozenset("capture debug ipytest memit prun px snakeviz time timeit wandb".split())
 """Cell magics that run the rest of their cell as Python, in the kernel; the rest of any other cell
 is no Python."""
-_AUTOMAGIC = re.compile(
+_AUTOMAGIC = regex(
     r"[ "
     r"\t]*(?:autoreload|cat|cd|clear|conda|cp|env|less|load_ext|ls|mamba|man|matplotlib|mkdir|more|mv|pip|pwd|pylab"
     r"|reload_ext|rm|rmdir|run|uv|who|whos)(?:[ \t]+(?![=(,:\[])|$)"
 )
 """Line magics that go without ``%`` where the cell is that one line."""
-_SUSPECT = re.compile(
+_SUSPECT = regex(
     r"^[ \t\f]*[%!?,;/]|\?[ \t]*(?:#.*)?$|=[ \t]*[!%]|^[ \t]*(?:>>>|In \[)", re.MULTILINE
 )
-_PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)(?:\s|$)")
-_CELL_MAGIC = re.compile(r"[ \t]*%%(\w*)(.*)", re.DOTALL)
-_COMMENT = re.compile(r"[ \t\f]*(?:#.*)?", re.DOTALL)
-_ESCAPED = re.compile(r"([ \t\f]*)[%!?,;/]")
-_ASSIGNED = re.compile(
+_PROMPT = regex(r"\s*(?:>>>|In \[\d+\]:)(?:\s|$)")
+_CELL_MAGIC = regex(r"[ \t]*%%(\w*)(.*)", re.DOTALL)
+_COMMENT = regex(r"[ \t\f]*(?:#.*)?", re.DOTALL)
+_ESCAPED = regex(r"([ \t\f]*)[%!?,;/]")
+_ASSIGNED = regex(
     r"([ \t\f]*[^\s#=!%'\"(](?:(?:[^#='\"(]|\[['\"][^'\"]*['\"]\])*[\w\]\s])?=)[ \t]*[!%]"
 )
-_BINDING = re.compile(r"([ \t\f]*)%(?:time|prun)[ \t]+((?:\w+[ \t]*,[ \t]*)*\w+)[ \t]*=(?!=)")
-_RUNNING = re.compile(r"%(?:run|pylab)\b")
-_HELP = re.compile(r"[\w*\]]\?\??\Z")
+_BINDING = regex(r"([ \t\f]*)%(?:time|prun)[ \t]+((?:\w+[ \t]*,[ \t]*)*\w+)[ \t]*=(?!=)")
+_RUNNING = regex(r"%(?:run|pylab)\b")
+_HELP = regex(r"[\w*\]]\?\??\Z")
 # Linear: no two alternatives of a repetition start alike.
-_PIECE = re.compile(
+_PIECE = regex(
     r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:"""|\Z)'
     r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)"
     r'|"[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"?'

@@ -10,18 +10,18 @@ file or an editor, does not matter here.
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.ipython import covers
 
 MARK = "_ipynb"
 """How the words begin that stand in for what is no Python in cells, and between cells; longer
 where cells hold it themselves."""
-_ROW = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-_CODE = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*([ \t]+)[^\s#]")
+_ROW = regex(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_CODE = regex(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*([ \t]+)[^\s#]")
 """The first row with code is indented. IPython takes such an indentation off the whole cell."""
 
 

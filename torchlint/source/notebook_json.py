@@ -10,20 +10,20 @@ notebook follows nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_de
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from json.decoder import JSONDecodeError
 from typing import Any
 
 from torchlint.base.errors import SourceError
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.notebook import Cell, Notebook, SeamError, assembled
 from torchlint.source.source_tokens import Source, spliced
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_SEEN = re.compile(r"nvidia-smi|\bcuda:\d")
+_SPACE = regex(r"[ \t\r\n]*")
+_SURROGATE = regex(r"[\ud800-\udfff]")
+_SEEN = regex(r"nvidia-smi|\bcuda:\d")
 """What a cell or an output says of a GPU that is there."""
 _FORMAT = 4
 _MOST_NESTED = "is nested too deeply"

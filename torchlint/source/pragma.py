@@ -5,22 +5,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.source.comments import Comment
 
 IGNORE, DISABLE, ENABLE, FILE_IGNORE, NOQA = "ignore", "disable", "enable", "file-ignore", "noqa"
 _VERBS = (IGNORE, DISABLE, ENABLE, FILE_IGNORE)
 
-_PRAGMA = re.compile(
+_PRAGMA = regex(
     r"#\s*(?:torchlint\s*:\s*(?P<verb>[a-z][\w-]*)[ \t]*(?P<list>\[(?P<own>[^\]#]*)(?P<close>\])?)?"
     r"|noqa(?:(?P<colon>\s*:)\s*(?P<codes>[a-z]+\d+(?:[,\s]+[a-z]+\d+)*)?)?(?![\w-]))",
     re.IGNORECASE,
 )
-_NEXT_REMARK = re.compile(r"(?<=\s)#(?!\d)")
+_NEXT_REMARK = regex(r"(?<=\s)#(?!\d)")
 """Another remark in the same comment; ``#12`` is an issue's number."""
-_WORD = re.compile(r"[^,\s]+")
+_WORD = regex(r"[^,\s]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.base.span import Span
 
 _PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_CHARACTER = re.compile(rf"{_PAIR}|\\u[0-9a-fA-F]{{4}}|\\.|[^\\]", re.DOTALL)
+_CHARACTER = regex(rf"{_PAIR}|\\u[0-9a-fA-F]{{4}}|\\.|[^\\]", re.DOTALL)
 """One character of a JSON string as it is written."""
-_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
+_LINE = regex(r"[^\n]*\n|[^\n]+\Z")
 
 
 @dataclass(frozen=True, slots=True)

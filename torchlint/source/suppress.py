@@ -12,7 +12,7 @@ Known forms, where a code may also be a prefix (``TL1``) or a rule's name:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torchlint.base.finding import (
     ENGINE_CODES,
@@ -23,6 +23,7 @@ from torchlint.base.finding import (
     Severity,
     TextFix,
 )
+from torchlint.base.records import dataclass
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.comments import comments
 from torchlint.source.pragma import DISABLE, ENABLE, FILE_IGNORE, IGNORE, NOQA, Pragma, pragmas

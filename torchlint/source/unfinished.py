@@ -10,22 +10,23 @@ import ast
 import re
 from keyword import iskeyword
 
+from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
 from torchlint.source.python import parsed
 
 _NAME = r"(?<![\w.])[^\W\d]\w*"
 _DOTTED = rf"{_NAME}(?:\.[^\W\d]\w*)*"
-_PLAIN = re.compile(rf"{_NAME}(?![\w.(\[])")
-_SETTING = re.compile(rf"({_DOTTED})\s*(?::[^=\n]*)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)")
-_LISTS = re.compile(
+_PLAIN = regex(rf"{_NAME}(?![\w.(\[])")
+_SETTING = regex(rf"({_DOTTED})\s*(?::[^=\n]*)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)")
+_LISTS = regex(
     r"^([^=\r\n]*,[^=\r\n]*)=(?!=)"  # a, b =
     r"|\bfor\b(.*?)\bin\b"
     r"|\bimport\b[ \t]*(\([^)]*|.*)"
     r"|\b(?:as|def|class)\b(.*?)(?:[(:,]|$)",
     re.MULTILINE,
 )
-_MODULE = re.compile(r"\bimport[ \t]+([^\W\d]\w*)\.")
-_IMPORT = re.compile(r"[ \t\f]*(?:import|from)\b")
+_MODULE = regex(r"\bimport[ \t]+([^\W\d]\w*)\.")
+_IMPORT = regex(r"[ \t\f]*(?:import|from)\b")
 
 
 def unfinished(python: str, mark: str, indent: str) -> str:

@@ -84,16 +84,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.guards import conditions_around
 
-_STATISTICS = re.compile(
+_STATISTICS = regex(
     r"^torch\.(cuda|xpu|accelerator)\.(memory\.)?((max_)?memory_(allocated|reserved|cached)|memory_stats|mem_get_info|"
     r"memory_stats_as_nested_dict|utilization|memory_usage)$"
     r"|^psutil\.(virtual_memory|swap_memory|cpu_percent|Process)$"
     r"|^(pynvml|py3nvml\.py3nvml)\.nvmlDeviceGet(MemoryInfo|UtilizationRates|PowerUsage|Temperature)$"
 )
-_HEAVY = re.compile(
+_HEAVY = regex(
     r"^torch\.cuda\.(memory\.)?(memory_summary|memory_snapshot|_record_memory_history|_snapshot|list_gpu_processes)$"
 )
 _PROCESSES = frozenset(
@@ -103,7 +104,7 @@ _PROCESSES = frozenset(
         "os.system os.popen"
     ).split()
 )
-_SETTING = re.compile(r"(^|_)(v?ram|mem|memory|debug|profile|stats|verbose)(_|$)", re.IGNORECASE)
+_SETTING = regex(r"(^|_)(v?ram|mem|memory|debug|profile|stats|verbose)(_|$)", re.IGNORECASE)
 
 rule = Rule(
     __name__,

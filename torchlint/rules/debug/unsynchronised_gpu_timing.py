@@ -83,6 +83,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.text import mentions
@@ -111,7 +112,7 @@ _WAITING = ops.having("waits") | {"numpy", "synchronize"}
 _BUILTINS = frozenset(
     "builtins." + name for name in ("range", "len", "enumerate", "zip", "list", "tuple", "dict")
 )
-_DEVICE = re.compile(r"cuda|\.to\([^)\n]*device|accelerat", re.IGNORECASE)
+_DEVICE = regex(r"cuda|\.to\([^)\n]*device|accelerat", re.IGNORECASE)
 
 rule = Rule(
     __name__,

@@ -90,6 +90,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.consumers import Use, furthest_use
@@ -101,9 +102,9 @@ _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _BARRIERS = ("barrier", "monitored_barrier")
 # Where the result lands: the position of the argument that a collective fills, and its name.
 _RESULTS = ops.values("fills")
-_METER = re.compile(r"meter|metric|loss|acc|avg|log|stat", re.IGNORECASE)
-_ONE_RANK = re.compile(r"rank|main_process|master", re.IGNORECASE)
-_SEVERAL = re.compile(r"rank|main_process|master|world|distributed", re.IGNORECASE)
+_METER = regex(r"meter|metric|loss|acc|avg|log|stat", re.IGNORECASE)
+_ONE_RANK = regex(r"rank|main_process|master", re.IGNORECASE)
+_SEVERAL = regex(r"rank|main_process|master|world|distributed", re.IGNORECASE)
 _WAIT = (
     "{collective}() on every step makes all ranks wait for the slowest; backward() lets them "
     "meet already."

@@ -92,6 +92,7 @@ from pathlib import PurePosixPath
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.destinations import destinations
@@ -105,12 +106,12 @@ from torchlint.semantic.values.inferred import is_model_call
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
 _TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorch.trainer.Trainer")
-_INFERENCE = re.compile(
+_INFERENCE = regex(
     r"(^|_)(eval\w*|valid\w*|val|tests?|testing|predict\w*|infer\w*|embed\w*|encode|generate|score|interact|sample)(_|$)"
 )
-_BY_NAME = re.compile(r"(?i:(^|_)(dp|data_?parallel)(_|$)|^data_?parallel)|^DP[A-Z]")
+_BY_NAME = regex(r"(?i:(^|_)(dp|data_?parallel)(_|$)|^data_?parallel)|^DP[A-Z]")
 """What DataParallel is called where people choose it; DDP and its like are none of it."""
-_DDP_NAME = re.compile(r"(^|_)(ddp|distributed_?data_?parallel)(_|$)", re.IGNORECASE)
+_DDP_NAME = regex(r"(^|_)(ddp|distributed_?data_?parallel)(_|$)", re.IGNORECASE)
 _TEST_FOLDERS = frozenset(("test", "tests", "testing"))
 _EVALUATES = (
     "{name} re-replicates the model every forward and only evaluates here; drop the wrapper, or "

@@ -92,6 +92,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import callees_of
@@ -109,7 +110,7 @@ _STRATEGIES = (
     "lightning.pytorch.strategies.ddp.DDPStrategy",
 )
 _BRANCHES = (cst.If, cst.IfExp, cst.Match, cst.Try, cst.While, cst.Break, cst.Continue)
-_PARTIAL = re.compile(r"requires_grad|freez|frozen|\blora|peft|adapter", re.IGNORECASE)
+_PARTIAL = regex(r"requires_grad|freez|frozen|\blora|peft|adapter", re.IGNORECASE)
 
 rule = Rule(
     __name__,

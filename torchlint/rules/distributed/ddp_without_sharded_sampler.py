@@ -92,6 +92,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
@@ -116,15 +117,15 @@ _PLAIN = (
     "torch.utils.data.sampler.RandomSampler",
     "torch.utils.data.sampler.SequentialSampler",
 )
-_RANK = re.compile(
+_RANK = regex(
     r"(^|_)(local_?)?(rank|world|world_?size|shards?|num_?replicas|nproc\w*|node)(_|$)",
     re.IGNORECASE,
 )
-_PROCESSES = re.compile(
+_PROCESSES = regex(
     r"distributed|(^|_)(ddp|rank|world|world_?size|n?gpus?|num_?replicas|parallel)(_|$)",
     re.IGNORECASE,
 )
-_SEED = re.compile(r"seed", re.IGNORECASE)
+_SEED = regex(r"seed", re.IGNORECASE)
 _EPOCH = (
     "set_epoch() is never called on this DistributedSampler: every epoch uses the order of "
     "the first one."

@@ -75,6 +75,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
@@ -88,7 +89,7 @@ _INIT = (
     "torch.distributed.distributed_c10d.init_process_group",
 )
 _DDP = "torch.nn.parallel.DistributedDataParallel"
-_CHOICE = re.compile(
+_CHOICE = regex(
     r"cuda|nccl|gloo|backend|gpus?|device|platform|win|cpu|available|['\"]nt['\"]", re.IGNORECASE
 )
 _NOTE = "Needs NCCL and one GPU per process; sums are taken in another order."

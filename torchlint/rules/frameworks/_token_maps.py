@@ -4,10 +4,11 @@ they are given."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of, writes_of
@@ -17,7 +18,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
 
 _DEPTH = 4
-_MAKERS = re.compile(
+_MAKERS = regex(
     r"datasets\.(load_dataset|load_from_disk|concatenate_datasets|interleave_datasets|DatasetDict|"
     r"(Dataset|DatasetDict)\.(from_\w+|load_from_disk)|arrow_dataset\.Dataset\.from_\w+)"
 )
@@ -32,7 +33,7 @@ _TYPES = frozenset(("datasets.Dataset", "datasets.DatasetDict", "datasets.arrow_
 _ONLY_THERE = frozenset(
     ("remove_columns", "load_from_cache_file", "writer_batch_size", "keep_in_memory")
 )
-_TOKENIZER = re.compile(r"(^|_)(tok|tokeni[sz]er|tokenizer_\w+)$", re.IGNORECASE)
+_TOKENIZER = regex(r"(^|_)(tok|tokeni[sz]er|tokenizer_\w+)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
     Hit,
@@ -96,11 +97,11 @@ _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
 _PROFILERS = frozenset(("advanced", "pytorch", "AdvancedProfiler", "PyTorchProfiler"))
 _FEW = 10
 _SMALL_SHARE = 0.1
-_DEBUG = re.compile(
+_DEBUG = regex(
     r"(^|[_/\W])(debug\w*|smoke\w*|sanity\w*|dry_?run|quick\w*|overfit\w*|profil\w*)", re.IGNORECASE
 )
-_SEEDS = re.compile(r"^(seed_(everything|all)|manual_seed|(set|fix)(_\w+)?_seeds?)$")
-_MAIN = re.compile(r"__name__ *== *[\"']__main__")
+_SEEDS = regex(r"^(seed_(everything|all)|manual_seed|(set|fix)(_\w+)?_seeds?)$")
+_MAIN = regex(r"__name__ *== *[\"']__main__")
 _EVALUATES = frozenset(("validate", "test", "predict"))
 _SLOWER = "Trainer({flag}) takes slower kernels; keep it only where the result must be repeatable."
 _NOTE = "What the flag checked or reported is gone; without a limit, the run takes all batches."

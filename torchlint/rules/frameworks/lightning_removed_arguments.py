@@ -77,6 +77,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
     Hit,
@@ -176,11 +177,11 @@ _RENAMED = {
     "checkpoint_callback": "enable_checkpointing",
 }
 _CALLBACKS = ("checkpoint_callback", "early_stop_callback")
-_VERSION_1 = re.compile(
+_VERSION_1 = regex(
     r"pytorch_lightning[.](metrics|overrides|lite|utilities[.](cloud_io|cli|distributed))\b|"
     r"pytorch_lightning[^\n]*\b(DDPPlugin|LightningLite|GPUStatsMonitor|TestTubeLogger|LightningLoggerBase)\b"
 )
-_VERSION = re.compile(r"version|(lightning|(^|_)pl)_\w*[12]", re.IGNORECASE)
+_VERSION = regex(r"version|(lightning|(^|_)pl)_\w*[12]", re.IGNORECASE)
 _PRECISION = "Trainer(precision={arg}) is the old spelling; use {new}."
 _LEAVE_OUT = (
     "Lightning 2 has no Trainer({arg}); leave it out: without it Lightning 2 does the same."

@@ -104,11 +104,11 @@ train(DataLoader(Images(paths), batch_size=32), model)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
@@ -119,7 +119,7 @@ from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.classes import is_dataset
 
-_READERS = re.compile(
+_READERS = regex(
     r"^(cv2\.(imread|imdecode|cvtColor)|torchvision\.io\.(image\.)?(read_image|decode_\w+)|imageio\.(v[23]\.)?imread|"
     r"skimage\.io\.imread)$"
 )
@@ -128,13 +128,13 @@ _SHAPING = ops.SAME_VALUES | ops.having("repeats") | {"copy", "astype", "to", "t
 _WIDE_DTYPES = tuple(
     dtype for dtype in dtypes.FULL if dtype.kind in ("float", "double") or dtype.name == "int64"
 )
-_WIDE = re.compile(rf"\b({'|'.join(dtypes.spelled(_WIDE_DTYPES))})$")
+_WIDE = regex(rf"\b({'|'.join(dtypes.spelled(_WIDE_DTYPES))})$")
 _CASTS = {
     method: name for method, name in dtypes.CASTS.items() if name in dtypes.spelled(_WIDE_DTYPES)
 }
-_COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")
-_TO_FLOAT = re.compile(r"^torchvision\.transforms\.(v2\.)?(ToTensor|ConvertImageDtype)$")
-_NORMALIZE = re.compile(r"^torchvision\.transforms\.(v2\.)?Normalize$")
+_COMPOSE = regex(r"^torchvision\.transforms\.(v2\.)?Compose$")
+_TO_FLOAT = regex(r"^torchvision\.transforms\.(v2\.)?(ToTensor|ConvertImageDtype)$")
+_NORMALIZE = regex(r"^torchvision\.transforms\.(v2\.)?Normalize$")
 
 rule = Rule(
     __name__,

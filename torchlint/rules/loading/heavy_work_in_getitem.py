@@ -114,6 +114,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
@@ -121,19 +122,19 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.data.datasets import does_work
 from torchlint.semantic.data.samples import is_fixed, sample_role
 
-_READS = re.compile(
+_READS = regex(
     r"^(pandas\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|joblib\.load|scipy\.io\.loadmat|"
     r"(json|pickle|yaml|dill|marshal)\.(safe_)?load|pyarrow\.parquet\.read_\w+|polars\.read_\w+)$"
 )
-_HANDLES = re.compile(
+_HANDLES = regex(
     r"^(h5py\.File|lmdb\.open|zipfile\.ZipFile|tarfile\.open|sqlite3\.connect|netCDF4\.Dataset)$"
 )
-_MODELS = re.compile(
+_MODELS = regex(
     r"(^torch\.hub\.load|\.from_pretrained|^transformers\.pipeline|^torchvision\.models\.[a-z]\w+)$"
 )
-_COMPOSE = re.compile(r"^torchvision\.transforms\.(v2\.)?Compose$")
-_TRANSFORM = re.compile(r"^torchvision\.transforms\.(v2\.)?[A-Z]\w+$")
-_FRAME = re.compile(
+_COMPOSE = regex(r"^torchvision\.transforms\.(v2\.)?Compose$")
+_TRANSFORM = regex(r"^torchvision\.transforms\.(v2\.)?[A-Z]\w+$")
+_FRAME = regex(
     r"(df|data|frame|table|csv|annot\w*|labels?|samples|records|landmarks\w*|index|meta\w*)$",
     re.IGNORECASE,
 )

@@ -85,6 +85,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import base_names, method_of
@@ -95,13 +96,13 @@ from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _BASES = ("torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset")
-_SHARES = re.compile(
+_SHARES = regex(
     r"worker|rank|shard|world|split_by|split_dataset|WebDataset|webdataset|wds|datapipe"
     r"|load_dataset|num_parts|"
     r"process_index|num_processes|Queue|queue",
     re.IGNORECASE,
 )
-_RANDOM = re.compile(
+_RANDOM = regex(
     rf"\b(rand\w*|random\.\w+|choice|sample|uniform|{'|'.join(sorted(ops.having('random')))})\("
     r"|\bwhile\s+(True|1)\s*:"
 )

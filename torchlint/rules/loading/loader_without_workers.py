@@ -115,6 +115,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
     Hit,
@@ -159,7 +160,7 @@ from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
-_TRYOUT = re.compile(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
+_TRYOUT = regex(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
 _PIN = " It does not pin memory either: with workers, set pin_memory=True too."
 _PER_GPU = (
     "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
@@ -185,7 +186,7 @@ _START = "4 is only a start to tune from."
 _PINNED = "Each batch takes memory that cannot be swapped out."
 _KEPT = "The workers stay between the epochs, with the memory that they take."
 _OPEN = "Workers must not share the open file that the dataset keeps."
-_HANDLES = re.compile(
+_HANDLES = regex(
     r"builtins\.open$|h5py\.File$|lmdb\.open$|zipfile\.ZipFile$|tarfile\.open$|sqlite3\.connect$"
     r"|tables\.open_file$|io\.open$"
 )

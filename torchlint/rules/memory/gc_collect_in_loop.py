@@ -83,11 +83,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.text import explained
 from torchlint.semantic.uses.offloads import frees_for_offload, frees_on_purpose
 
-_CYCLES = re.compile(r"cycl|circular|\bleak", re.IGNORECASE)
+_CYCLES = regex(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = (
     "Objects in reference cycles live until Python's next collection; `del` what should go at once."
 )

@@ -90,6 +90,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.text import mentions
@@ -99,8 +100,8 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _PAD = "torch.nn.utils.rnn.pad_sequence"
-_COLLATE = re.compile(r"collat", re.IGNORECASE)
-_HANDLED = re.compile(
+_COLLATE = regex(r"collat", re.IGNORECASE)
+_HANDLED = regex(
     r"PYTORCH_(CUDA_)?ALLOC_CONF|bucket|group_by_length|length_group|grouped_by|pack_padded"
     r"|pack_sequence|varlen|cu_seqlens|"
     r"flash_attn|pad_to_multiple|dynamic\s*=\s*False",

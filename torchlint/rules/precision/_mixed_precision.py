@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import import_of, import_reads
@@ -25,18 +26,18 @@ from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import sees_itself
 from torchlint.semantic.values.inferred import inferred
 
-_BOUND = re.compile(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+[\w., \t]+$", re.MULTILINE)
-_RENAMED = re.compile(r"\bas\b")
+_BOUND = regex(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+[\w., \t]+$", re.MULTILINE)
+_RENAMED = regex(r"\bas\b")
 _WORD = r"[\w.]+"
 _DEVICE = r"(?:[\"']\w+[\"']|device_type[ ]?=[ ]?[\w.\"']+)"
 _ENABLED = rf"enabled[ ]?=[ ]?{_WORD}"
 _CACHED = rf"cache_enabled[ ]?=[ ]?{_WORD}"
-_PLAIN = re.compile(
+_PLAIN = regex(
     rf"\bautocast\(\s*(?:{_DEVICE}|{_ENABLED}|{_CACHED}|{_WORD})?\s*(?:,\s*(?:{_ENABLED}|{_CACHED})\s*)*,?\s*\)"
     r"|\b(?:get_autocast_(?:cpu_|gpu_)?dtype|is_autocast_(?:cache_)?enabled|[sg]et_autocast_cache_enabled)\b"
 )
 """Uses of autocast that set no dtype."""
-_TYPED = re.compile(
+_TYPED = regex(
     rf"\bautocast\(\s*(?:{_DEVICE}|(?:enabled|dtype)[ ]?=[ ]?{_WORD}|{_WORD})?\s*"
     rf"(?:,\s*{_WORD}\s*)?(?:,\s*(?:enabled|dtype)[ ]?=[ ]?{_WORD}\s*)*,?\s*\)"
     r"|\b(?:[sg]et_autocast_(?:cpu_|gpu_)?dtype|is_autocast_(?:cache_)?enabled)\b"
@@ -47,14 +48,14 @@ _PARTS_ONLY = (
     r"|transformers(?:\.models[\w.]*)?\s+import\s+(?![^\n]*Trainer)\w[\w., \t]*$)"
 )
 """What of two libraries holds layers, losses and tokenizers alone."""
-_CALLS_US = re.compile(
+_CALLS_US = regex(
     rf"^[^\S\n]*(?:import|from)\s+{_PARTS_ONLY}(?:lightning|pytorch_lightning|accelerate|transformers|ignite|fastai|deepspeed|composer"
     r"|catalyst|apex|mmengine|mmcv|fairseq|detectron2|diffusers|peft|trl|torchtnt|monai"
     r"|ultralytics)\b",
     re.MULTILINE,
 )
-_SETS_DTYPE = re.compile(r"set_autocast_\w*dtype")
-_BY_NAME = re.compile(
+_SETS_DTYPE = regex(r"set_autocast_\w*dtype")
+_BY_NAME = regex(
     r"\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\("
 )
 """Ways to call what the text does not name."""
@@ -70,14 +71,12 @@ _KNOWN = sys.stdlib_module_names | frozenset(
 )
 """Packages that call no function of a training program inside an autocast of their own."""
 _NAMES = "autocast|GradScaler|custom_fwd|custom_bwd"
-_REPLACED = re.compile(
+_REPLACED = regex(
     rf"[\"'.](?:{_NAMES})[\"']|\b(?:torch|cuda|cpu)\.amp[\"']|\bamp\.(?:{_NAMES})\s*=(?!=)"
     r"|\b(?:torch|cuda|cpu)\.amp\s*=(?!=)"
 )
-_ASKED = re.compile(r"\b(?:has|get)attr\([^()]*\)")
-_TAKES_SCALER = re.compile(
-    r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b"
-)
+_ASKED = regex(r"\b(?:has|get)attr\([^()]*\)")
+_TAKES_SCALER = regex(r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b")
 
 
 def sets_dtype(text: str) -> bool:

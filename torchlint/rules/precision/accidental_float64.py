@@ -75,6 +75,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
@@ -109,12 +110,12 @@ _DTYPE_POSITION = {
 }
 _CASTS = ops.having("cast") - {"double"}
 _DOUBLES = dtypes.dotted(dtypes.of_kind("double"))
-_POLICY = re.compile(r"set_default_dtype|set_default_tensor_type|gradcheck")
-_EXACT = re.compile(
+_POLICY = regex(r"set_default_dtype|set_default_tensor_type|gradcheck")
+_EXACT = regex(
     rf"linalg|cholesky|\b({'|'.join(sorted(ops.having('precise')))}|u_solve|fft)\b|\bfft\."
 )
-_BACK = re.compile(rf"\.float\(\)|\.(to|type)\((?!(dtype=)?({'|'.join(_DOUBLES)}))|\.type_as\(")
-_LOSS = re.compile(r"loss|criterion|metric|scaler|normaliz|standardiz|statistic", re.IGNORECASE)
+_BACK = regex(rf"\.float\(\)|\.(to|type)\((?!(dtype=)?({'|'.join(_DOUBLES)}))|\.type_as\(")
+_LOSS = regex(r"loss|criterion|metric|scaler|normaliz|standardiz|statistic", re.IGNORECASE)
 _DEPTH = 4
 _NOTE = "Values are rounded to float32, and what is computed from them has another dtype."
 _EXPLICIT = (

@@ -77,6 +77,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, conditions_around, with_keyword
 from torchlint.rules.precision._layers import next_layers
 from torchlint.semantic.code.bindings import sole_definition
@@ -91,25 +92,23 @@ _BIAS = ops.values("bias", "layer")
 """The position of the argument ``bias`` of the layers that have one, counted from one."""
 _NORMS = ops.dotted("layer", "batch-norm")
 _INSTANCE_NORMS = ops.dotted("layer", "instance-norm")
-_FROZEN = re.compile(
+_FROZEN = regex(
     (
         r"(freeze|frozen|fix)\w*_(bn|batch_?norm)|(bn|norm)_?(eval|frozen)\b"
         r"|BatchNorm\w*[\])]*:?\s*\w+\.eval\(\)"
     ),
     re.IGNORECASE,
 )
-_TAKES = re.compile(r"(?<!self)\.bias\b(?!\s*=[^=])")
-_ASKS = re.compile(r"bias\s+is\s+(not\s+)?None|(has|get)attr\([^)]*bias|if\s+\w+\.bias\s*:")
-_LOADS = re.compile(r"load_state_dict|load_url|torch\.load\(")
-_PUBLISHED = re.compile(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
-_COUNTS = re.compile(
+_TAKES = regex(r"(?<!self)\.bias\b(?!\s*=[^=])")
+_ASKS = regex(r"bias\s+is\s+(not\s+)?None|(has|get)attr\([^)]*bias|if\s+\w+\.bias\s*:")
+_LOADS = regex(r"load_state_dict|load_url|torch\.load\(")
+_PUBLISHED = regex(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
+_COUNTS = regex(
     r"\b(n|num(ber)?|counts?|total)(_?of)?_?bias(es)?\b|\bnumber of (\w+ and )?bias"
     r"|\bassert\b[^\n]*\bnumel\(\)",
     re.IGNORECASE,
 )
-_PAIRS = re.compile(
-    r"\bzip\([^()\n]*\.(named_)?parameters\(\)\s*,[^()\n]*\.(named_)?parameters\(\)"
-)
+_PAIRS = regex(r"\bzip\([^()\n]*\.(named_)?parameters\(\)\s*,[^()\n]*\.(named_)?parameters\(\)")
 _CALLERS = 3
 _NOTE = (
     "Checkpoints saved with this bias no longer load strictly, and the layers behind it draw "

@@ -76,6 +76,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
     Hit,
@@ -93,7 +94,7 @@ from torchlint.semantic.code.versions import torch_unsaid, version_guarded
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
 
-_OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
+_OLD = regex(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
 _PARAMETERS = {
     "autocast": ("enabled", "dtype", "cache_enabled"),
     "GradScaler": ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"),

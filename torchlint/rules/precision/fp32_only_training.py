@@ -87,6 +87,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.text import has_main_guard, mentions
@@ -96,13 +97,13 @@ from torchlint.semantic.torch import dtypes
 from torchlint.semantic.values.inferred import framework_moves_batches
 
 _NARROW_OR_WIDE = "|".join(dtype.name for dtype in dtypes.of_kind("half", "double"))
-_PRECISION = re.compile(
+_PRECISION = regex(
     rf"autocast|GradScaler|{_NARROW_OR_WIDE}|bf16|fp16|fp32|\bhalf\(|precision|tf32|\bdouble\("
     r"|\b(use_)?amp\b|apex|"
     r"deepspeed|fsdp|quantiz",
     re.IGNORECASE,
 )
-_CUDA = re.compile(r"cuda", re.IGNORECASE)
+_CUDA = regex(r"cuda", re.IGNORECASE)
 
 rule = Rule(
     __name__,

@@ -84,16 +84,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.rules.precision._attention_fixes import fused_attention
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.uses.attention import written_attention
 
-_FUSED = re.compile(
+_FUSED = regex(
     r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention",
     re.IGNORECASE,
 )
-_WINDOW = re.compile(r"[Ww]indow|Win(?=[A-Z])")
+_WINDOW = regex(r"[Ww]indow|Win(?=[A-Z])")
 _SINCE = (2, 0)
 
 rule = Rule(

@@ -7,10 +7,11 @@ import keyword
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.rule import (
     Fix,
     InsertAfter,

@@ -8,6 +8,7 @@ from functools import partial
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
@@ -30,16 +31,16 @@ from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
-EVALUATION = re.compile(
+EVALUATION = regex(
     r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
     r"|[a-z](Eval|Valid|Test|Predict)"
 )
-_GRADIENTS = re.compile(
+_GRADIENTS = regex(
     r"(^|_)(attack\w*|adv\w*|saliency|grad_?cam|cam|attribut\w*|langevin|inver(t|sion)|perturb\w*|optimi\w+|calibrat\w*|"
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
 )
-_UNIT_TEST = re.compile(r"^test_\w+$")
+_UNIT_TEST = regex(r"^test_\w+$")
 
 
 def evaluates_by_name(place: cst.CSTNode) -> bool:

@@ -85,6 +85,7 @@ from itertools import takewhile
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
@@ -103,12 +104,12 @@ _CALLS = frozenset(
     ).split()
 )
 _METHODS = frozenset(("save_pretrained", "save_checkpoint", "savefig"))
-_SCORE = re.compile(r"loss|best|acc|score|metric|error|reward|psnr|fid|auc|improv", re.IGNORECASE)
-_RANK = re.compile(r"rank|main_process|master|distributed|world|local", re.IGNORECASE)
-_SAVE = re.compile(
+_SCORE = regex(r"loss|best|acc|score|metric|error|reward|psnr|fid|auc|improv", re.IGNORECASE)
+_RANK = regex(r"rank|main_process|master|distributed|world|local", re.IGNORECASE)
+_SAVE = regex(
     r"save|ckpt|checkpoint|dump|snapshot|write|store|plot|vis|draw|log|debug", re.IGNORECASE
 )
-_BUFFER = re.compile(r"buf|stream|bytes", re.IGNORECASE)
+_BUFFER = regex(r"buf|stream|bytes", re.IGNORECASE)
 
 rule = Rule(
     __name__,

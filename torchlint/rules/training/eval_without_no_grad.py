@@ -98,12 +98,12 @@ loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Prepend, Replace, Rule, Safety
 from torchlint.rules.training._inference import (
     EVALUATION,
@@ -163,7 +163,7 @@ _UNUSED = (
     "no use of the result reaches a gradient, so the graph is recorded in vain; run it under "
     "torch.no_grad()."
 )
-_SPOKEN = re.compile(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
+_SPOKEN = regex(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
 _SAID = "A comment there speaks of no_grad, and may say why there is none."
 _OTHERS = "A package offers this to others, who may want the graph."
 _SEVERAL = 2

@@ -102,10 +102,10 @@ loader = [(torch.randn(16, 64), torch.randn(16, 1)) for _ in range(16)]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
 from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import reads_of, writes_of

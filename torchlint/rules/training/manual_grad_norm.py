@@ -79,11 +79,11 @@ batches = [torch.randn(8, 32, device=device) for _ in range(3)]
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.project.asked import said_somewhere
@@ -101,7 +101,7 @@ _ELSEWHERE = ops.having("collective") | frozenset(
         "full_tensor"
     ).split()
 )
-_KEEPS_GRAPH = re.compile(r"create_graph\s*=\s*(?!False)")
+_KEEPS_GRAPH = regex(r"create_graph\s*=\s*(?!False)")
 """Without it a gradient has no graph, and no norm of gradients can be back-propagated;
 ``clip_grad_norm_`` and ``get_total_norm`` run without autograd."""
 _KERNELS = (

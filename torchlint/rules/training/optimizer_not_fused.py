@@ -85,6 +85,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword, without_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
@@ -100,14 +101,14 @@ _CLASSES = ops.dotted("optimizer", "foreach")
 _FUSED = ops.dotted("optimizer", "fused")
 _FUSED_SINCE = (2, 8)
 _CHOICES = ("fused", "foreach", "capturable", "differentiable")
-_OWN = re.compile(
+_OWN = regex(
     rf"^_*(plain|my|custom|simple|naive)?_?({'|'.join(_BUILT_IN)})_?(legacy|optimizer)?$",
     re.IGNORECASE,
 )
 _OPTIMIZERS = frozenset(("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"))
 _UPDATES = ops.having("in-place", "arithmetic")
 _LEAST = 3
-_SPARSE = re.compile(r"sparse\s*=\s*True|SparseAdam|register_step_(pre|post)_hook")
+_SPARSE = regex(r"sparse\s*=\s*True|SparseAdam|register_step_(pre|post)_hook")
 _FOREACH = (
     "foreach=False updates one tensor after the other; the default does all tensors at "
     "once on CUDA."

@@ -84,6 +84,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
 from torchlint.rules.training._constructions import called_at_once
 from torchlint.semantic.code.calls import keyword_argument
@@ -97,8 +98,8 @@ from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
 
 _PARAMETERISED = ops.dotted("layer", "parameters")
-_SWITCHES = re.compile(r"eval|valid|test|sample|generat|infer|predict|freez|mode$", re.IGNORECASE)
-_DEVICE = re.compile(r"device|is_cuda|cuda", re.IGNORECASE)
+_SWITCHES = regex(r"eval|valid|test|sample|generat|infer|predict|freez|mode$", re.IGNORECASE)
+_DEVICE = regex(r"device|is_cuda|cuda", re.IGNORECASE)
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
 _NEVER = (
     "{construct} is built anew for every batch: new random weights each time, which are "

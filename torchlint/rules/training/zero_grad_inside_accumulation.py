@@ -78,6 +78,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Append,
     Fix,
@@ -95,7 +96,7 @@ from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.values.inferred import is_model_call
 
-_ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
+_ACCUMULATION = regex(r"accum", re.IGNORECASE)
 _NOTE = (
     "Gradients of all micro-batches count from now on, so training changes; check the "
     "learning rate."

@@ -72,11 +72,11 @@ batches = [torch.randn(8, 512, device=device) for _ in range(3)]
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import read_behind
@@ -85,9 +85,7 @@ from torchlint.semantic.time.upkeep import over_parameters
 from torchlint.semantic.torch import ops
 
 _RESETS = ops.having("sets") | {"detach_", "requires_grad_"}
-_FIXED = re.compile(
-    r"CUDAGraph|cuda\.graph\b|make_graphed_callables|gradient_as_bucket_view\s*=\s*True"
-)
+_FIXED = regex(r"CUDAGraph|cuda\.graph\b|make_graphed_callables|gradient_as_bucket_view\s*=\s*True")
 _NOTE = "Unused parameters are skipped instead of decayed, and code that reads .grad finds None."
 
 rule = Rule(

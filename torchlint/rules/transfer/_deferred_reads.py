@@ -4,11 +4,11 @@ lists over a loop, and neighbours in a tuple."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.rule import (
     InsertAfter,
     InsertBefore,

@@ -3,10 +3,9 @@ again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
@@ -43,7 +42,7 @@ def changed_later(module: Module, source: cst.BaseExpression) -> bool:
 
 
 # Work on another stream does not wait for a copy on this one.
-_STREAMS = re.compile(r"\bStream\b|\bset_stream\b|\bstream\(|CUDAGraph|cuda\.graph")
+_STREAMS = regex(r"\bStream\b|\bset_stream\b|\bstream\(|CUDAGraph|cuda\.graph")
 
 
 @question(remember=False)

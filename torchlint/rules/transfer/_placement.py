@@ -4,10 +4,10 @@ could be made there at once."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around

@@ -4,10 +4,10 @@ function."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy

@@ -126,6 +126,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
     Hit,
@@ -196,7 +197,7 @@ _NOTES = {
     "pinned": "Each batch takes memory that cannot be swapped out.",
 }
 
-_HOST = re.compile(r"\bcpu\b", re.IGNORECASE)
+_HOST = regex(r"\bcpu\b", re.IGNORECASE)
 
 rule = Rule(
     __name__,

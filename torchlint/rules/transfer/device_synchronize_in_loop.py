@@ -94,6 +94,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Safety, deletion
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
@@ -103,18 +104,18 @@ from torchlint.semantic.values.inferred import inferred
 
 _WAITS = ops.dotted("whole-device")
 _CURRENT = ops.dotted("stream")
-_CLOCK = re.compile(
+_CLOCK = regex(
     r"(^|[._])(time|time_ns|perf_counter(_ns)?|monotonic(_ns)?|process_time(_ns)?|default_timer|now|elapsed_time|tic|"
     r"toc)$|"
     r"(^|[._])timer?(_\w+)?\.\w+$|^torch\.\w+\.(memory\.)?(\w*memory\w*|mem_get_info)$",
     re.IGNORECASE,
 )
-_TIMING = re.compile(r"(^|_)(timers?|timing|times?)(_|$)", re.IGNORECASE)
-_OWN_ORDER = re.compile(
+_TIMING = regex(r"(^|_)(timers?|timing|times?)(_|$)", re.IGNORECASE)
+_OWN_ORDER = regex(
     r"^torch\.(cuda|xpu|accelerator)\.(stream|Stream|ExternalStream|CUDAGraph|graph|graphs\.\w+)$|"
     r"\.(wait_stream|wait_event|record_stream|replay)$"
 )
-_OTHERS = re.compile(
+_OTHERS = regex(
     r"^(cupy|cupyx|cucim|cuml|cudf|cuda|pycuda|numba\.cuda|nvidia|tensorrt|warp|jax|taichi|triton"
     r"|tensorflow|ctypes|drjit|mitsuba|nvdiffrast|kaolin)\."
 )

@@ -81,11 +81,11 @@ train(optimizer)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
@@ -93,7 +93,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
 
-_PINS = re.compile(r"^_*pin(_|$)")
+_PINS = regex(r"^_*pin(_|$)")
 _STREAMS = ops.dotted("on-stream")
 _FAILS = (
     "A `pin_memory` of the object's own is no longer called, and without a GPU another "

@@ -101,6 +101,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
     Hit,
@@ -126,7 +127,7 @@ _NOTE = (
     "NumPy's later draws."
 )
 _REASON = "A comment there says why NumPy draws the numbers."
-_NUMPY = re.compile(r"\b(?:numpy|np)\b", re.IGNORECASE)
+_NUMPY = regex(r"\b(?:numpy|np)\b", re.IGNORECASE)
 _CASTS = ops.values("dtype", "method")
 _DRAWS = {"rand": "rand", "randn": "randn", "random": "rand", "random_sample": "rand"}
 

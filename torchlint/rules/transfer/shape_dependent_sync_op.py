@@ -94,11 +94,11 @@ out = labelled(x, y)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.transfer._gathers import only_counted, repeated_within_step
 from torchlint.rules.transfer._masked_fixes import masked_fix
@@ -123,7 +123,7 @@ _BOTH = (
     "{op} must know values on the host to size its result; {alternative}. `{other}` waits for the"
     " device as well: only without both the step runs on."
 )
-_POSITIONS = re.compile(r"(^|_)(index|indices|idxs?|ids|edges|faces|pairs)$")
+_POSITIONS = regex(r"(^|_)(index|indices|idxs?|ids|edges|faces|pairs)$")
 _ONE_HOT = "torch.nn.functional.one_hot"
 
 rule = Rule(

@@ -3,11 +3,11 @@ them at once."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
@@ -52,7 +52,7 @@ _ROW_BY_ROW = ops.having("layer", "one-tensor") - ops.having("batch-norm") | ops
 _HOST_MATHS = ("random.", "numpy.", "math.")
 _FACTS = ops.HOST_METHODS - ops.having("graph")
 _COMPUTES = ops.having("reduce", "method") | ops.having("compare", "method")
-_FILES = re.compile(r"\.(save|load|memmap|fromfile|tofile)")
+_FILES = regex(r"\.(save|load|memmap|fromfile|tofile)")
 _NOT_ELEMENTWISE = (
     "torch.nn.",
     "torch.autograd.",

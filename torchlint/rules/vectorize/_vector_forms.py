@@ -9,10 +9,11 @@ lie at dimension 1; a reduction of a part along its dimension 1 is one of the wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.rule import (
     Fix,
     InsertAfter,

@@ -84,6 +84,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
@@ -100,10 +101,10 @@ _CALLS = {
     "time.monotonic": "time.monotonic()",
 }
 _LEVELS = frozenset(("debug", "info", "warning", "warn", "error", "critical", "exception", "log"))
-_LOGGER = re.compile(r"(^|[._])(logging|log|_?logger)$", re.IGNORECASE)
+_LOGGER = regex(r"(^|[._])(logging|log|_?logger)$", re.IGNORECASE)
 _SIZES = ops.having("values-decide")
 _READS = frozenset(("item", "float", "int", "bool"))
-_LEFT_OUT = re.compile(
+_LEFT_OUT = regex(
     r"is_compiling|is_dynamo_compiling|is_scripting|is_tracing|verbose|debug|(^|_)log(ging)?$"
 )
 _SCALARS = "capture_scalar_outputs"

@@ -78,11 +78,11 @@ loader = [torch.randn(500, 8) for _ in range(3)]
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import (
     Append,
     Fix,
@@ -132,8 +132,8 @@ _PERHAPS_LIST = (
     "(stack a list first) by `.tolist()`."
 )
 _READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__")
-_COMPLEX = re.compile(r"complex|\bfft|\bstft|cfloat|cdouble|chalf|polar|hilbert")
-_LAYOUTS = re.compile(r"sparse|quantize|mkldnn")  # Such tensors have elements, but no ``tolist()``.
+_COMPLEX = regex(r"complex|\bfft|\bstft|cfloat|cdouble|chalf|polar|hilbert")
+_LAYOUTS = regex(r"sparse|quantize|mkldnn")  # Such tensors have elements, but no ``tolist()``.
 _EARLY = (
     "All elements are read before the first turn, so that a change of the tensor in between, or an "
     "error in it, comes too late or too early."

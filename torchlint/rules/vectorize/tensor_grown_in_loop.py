@@ -81,11 +81,11 @@ batches = [torch.randn(16, 64, device=device) for _ in range(200)]
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
@@ -106,7 +106,7 @@ _NUMPY = tuple(
 )
 _TO_HOST = ops.having("to-host") - {"to"} | {"numpy"}
 _FACTS = ops.having("fact")
-_KEPT = re.compile(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
+_KEPT = regex(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
 _FEW = 4
 _FEW_ONCE = 16
 """Turns of a loop in code that runs once: what they copy again is nothing."""

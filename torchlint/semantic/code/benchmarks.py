@@ -6,18 +6,19 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import names as torch_names
 
-_BENCH_WORDS = re.compile(
+_BENCH_WORDS = regex(
     r"(^|[_/\-.])(bench(mark)?s?|profil(e|er|ing)|perf|timing|speed_?test)([_/\-.0-9]|$)"
 )
-_TEST_PATH = re.compile(
+_TEST_PATH = regex(
     r"(^|/)(tests?/|test(s|ing)?[_/](helpers?|util(ity|itie)?s?|fixtures?)/|conftest\.py$)"
 )
-_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
-_HOLDS_TESTS = re.compile(
+_TEST_FILE = regex(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+_HOLDS_TESTS = regex(
     r"^[^\S\n]*((async )?def test_|class Test|class \w+\(.*TestCase)|\bimport (pytest|unittest)\b"
     r"|^[^\S\n]*from (pytest|unittest)",
     re.MULTILINE,

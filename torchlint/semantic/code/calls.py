@@ -4,10 +4,10 @@ alone."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.tree import FUNCTIONS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question

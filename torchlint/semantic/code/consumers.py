@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -18,11 +18,11 @@ _PASSING_BUILTINS = frozenset(
     ("sum", "max", "min", "abs", "list", "tuple", "sorted", "zip", "enumerate", "reversed")
 )
 _SHOWING_BUILTINS = frozenset(("print", "str", "format", "repr", "round", "isinstance", "type"))
-_SHOW = re.compile(
+_SHOW = regex(
     r"^(log\w*|debug|info|warning|error|add_scalars?|set_postfix(_str)?|set_description(_str)?|write|report\w*|print\w*|"
     r"track|record_scalar|scalar|display|format)$"
 )
-_PLOT = re.compile(r"^(plt|ax|axes|axs|fig|pyplot|sns|px)\b")
+_PLOT = regex(r"^(plt|ax|axes|axs|fig|pyplot|sns|px)\b")
 _DEPTH = 3
 
 # ``accelerator.backward(loss)``, Lightning's ``self.manual_backward(loss)``,

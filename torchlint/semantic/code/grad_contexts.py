@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.torch import names as torch_names
@@ -15,11 +16,11 @@ from torchlint.semantic.torch import names as torch_names
 if TYPE_CHECKING:
     from torchlint.semantic.code.scopes import Scopes
 
-_NO_GRAD_WORDS = re.compile(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
-_GRAD_WORDS = re.compile(
+_NO_GRAD_WORDS = regex(r"no_?grad|inference_?mode|disable_?grad", re.IGNORECASE)
+_GRAD_WORDS = regex(
     r"no_?grad|grad_?(enabled|mode|ctx|context)|enable_?grad|inference|eval", re.IGNORECASE
 )
-_NO_GRAD_CODE = re.compile(r"no_grad|inference_mode|set_grad_enabled")
+_NO_GRAD_CODE = regex(r"no_grad|inference_mode|set_grad_enabled")
 
 
 class GradContexts:

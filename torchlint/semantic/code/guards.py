@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
@@ -18,13 +19,13 @@ from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
-_COUNTER = re.compile(
+_COUNTER = regex(
     r"(^|_)(i|j|it|iter(ation)?s?|itr|step|steps|global_?step|batch(_?(idx|i|id|num|index))?|idx|epoch|epochs|n_?iter|ni|"
     r"cur_?iter|counter|count|num_updates|update_?num|trial|nb|ibatch|bidx|current_step"
     r"|epoch_?(idx|num))$",
     re.IGNORECASE,
 )
-_INTERVAL_NAME = re.compile(
+_INTERVAL_NAME = regex(
     r"(should|need|want|time_to|ready)_|(^|_)do_?(log|print|eval|save|report|plot|vis)"
     r"|is_?(last|first|final|log|print|eval|save)|"
     r"(last|first|final)_?(batch|step|iter|epoch)"
@@ -32,16 +33,16 @@ _INTERVAL_NAME = re.compile(
     r"(^|_|is)(stop|early_?stop(ping)?|best|improved|new_best)$",
     re.IGNORECASE,
 )
-_DEBUG_NAME = re.compile(
+_DEBUG_NAME = regex(
     r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE
 )
-_CHECK_NAME = re.compile(r"[._](validat(e|ion|ing)|check|verify|assert)(_\w+)?$", re.IGNORECASE)
-_NOT_FINITE = re.compile(
+_CHECK_NAME = regex(r"[._](validat(e|ion|ing)|check|verify|assert)(_\w+)?$", re.IGNORECASE)
+_NOT_FINITE = regex(
     r"^_*((is|has|have|any|found|got|saw)_?)?(nans?|infs?|nan_?or_?inf|non_?finite|not_finite)(_(found|seen|detected))?$"
 )
-_FINITE = re.compile(r"^_*((is|all|are)_?)?finite$")
+_FINITE = regex(r"^_*((is|all|are)_?)?finite$")
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
-_DEVICE = re.compile(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
+_DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
 _APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NVIDIA = ("torch.cuda.is_available",)

@@ -12,18 +12,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.spelling import Body, Spelling, Unit, lean, spelled
 
-_LINE = re.compile(rb"\r\n|\n|\r")
-_BACKSLASH = re.compile(r"(?:[:;]|^)[ \t]*\\[\r\n]", re.MULTILINE)
+_LINE = regex(rb"\r\n|\n|\r")
+_BACKSLASH = regex(r"(?:[:;]|^)[ \t]*\\[\r\n]", re.MULTILINE)
 """One where a statement may begin: what stands on one line is not to be told by rows then."""
-_TAB, _SPACE, _MIXED = (re.compile(each, re.MULTILINE) for each in (r"^\t", r"^ ", r"^ +\t"))
-_STRING = re.compile(
+_TAB, _SPACE, _MIXED = (regex(each, re.MULTILINE) for each in (r"^\t", r"^ ", r"^ +\t"))
+_STRING = regex(
     r"[rRbBuU]{0,2}(?:"
     r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
     r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
@@ -34,59 +34,53 @@ _STRING = re.compile(
 )
 _DEFAULT = cst.MaybeSentinel.DEFAULT
 
-_NAMES = (
-    "Add AddAssign And AnnAssign Annotation Arg AsName Assert Assign AssignTarget Asynchronous "
-    "Attribute AugAssign Await BinaryOperation BitAnd BitAndAssign BitInvert BitOr BitOrAssign "
-    "BitXor BitXorAssign BooleanOperation Break Call ClassDef CompFor CompIf Comparison "
-    "ComparisonTarget Continue Decorator Del Dict DictComp DictElement Divide DivideAssign Dot "
-    "Element Ellipsis Else Equal ExceptHandler Expr Finally Float FloorDivide FloorDivideAssign "
-    "For From FunctionDef GeneratorExp Global GreaterThan GreaterThanEqual If IfExp Imaginary "
-    "Import ImportAlias ImportFrom ImportStar In IndentedBlock Index Integer Is IsNot Lambda "
-    "LeftShift LeftShiftAssign LessThan LessThanEqual List ListComp MatrixMultiply "
-    "MatrixMultiplyAssign Minus Module Modulo ModuloAssign Multiply MultiplyAssign Name NameItem "
-    "NamedExpr Nonlocal Not NotEqual NotIn Or Param ParamStar Parameters Pass Plus Power "
-    "PowerAssign Raise Return RightShift RightShiftAssign Set SetComp SimpleStatementLine "
-    "SimpleStatementSuite SimpleString Slice StarredDictElement StarredElement Subscript "
-    "SubscriptElement Subtract SubtractAssign Try Tuple UnaryOperation While With WithItem Yield"
-).split()
-new: Any = SimpleNamespace(**{name: lean(getattr(cst, name)) for name in _NAMES})
-"""What makes lean nodes, by the names of their classes."""
-_BINARY: dict[type, Any] = {
-    ast.Add: (new.Add, new.AddAssign),
-    ast.Sub: (new.Subtract, new.SubtractAssign),
-    ast.Mult: (new.Multiply, new.MultiplyAssign),
-    ast.MatMult: (new.MatrixMultiply, new.MatrixMultiplyAssign),
-    ast.Div: (new.Divide, new.DivideAssign),
-    ast.Mod: (new.Modulo, new.ModuloAssign),
-    ast.Pow: (new.Power, new.PowerAssign),
-    ast.LShift: (new.LeftShift, new.LeftShiftAssign),
-    ast.RShift: (new.RightShift, new.RightShiftAssign),
-    ast.BitOr: (new.BitOr, new.BitOrAssign),
-    ast.BitXor: (new.BitXor, new.BitXorAssign),
-    ast.BitAnd: (new.BitAnd, new.BitAndAssign),
-    ast.FloorDiv: (new.FloorDivide, new.FloorDivideAssign),
+
+class _New:
+    """What makes lean nodes, by the names of their classes: each is made when it is needed."""
+
+    def __getattr__(self, name: str) -> Any:
+        made = lean(getattr(cst, name))
+        setattr(self, name, made)
+        return made
+
+
+new: Any = _New()
+_BINARY: dict[type, tuple[str, str]] = {
+    ast.Add: ("Add", "AddAssign"),
+    ast.Sub: ("Subtract", "SubtractAssign"),
+    ast.Mult: ("Multiply", "MultiplyAssign"),
+    ast.MatMult: ("MatrixMultiply", "MatrixMultiplyAssign"),
+    ast.Div: ("Divide", "DivideAssign"),
+    ast.Mod: ("Modulo", "ModuloAssign"),
+    ast.Pow: ("Power", "PowerAssign"),
+    ast.LShift: ("LeftShift", "LeftShiftAssign"),
+    ast.RShift: ("RightShift", "RightShiftAssign"),
+    ast.BitOr: ("BitOr", "BitOrAssign"),
+    ast.BitXor: ("BitXor", "BitXorAssign"),
+    ast.BitAnd: ("BitAnd", "BitAndAssign"),
+    ast.FloorDiv: ("FloorDivide", "FloorDivideAssign"),
 }
 """Each operator between two values, and the one that works in place."""
-_UNARY: dict[type, Any] = {
-    ast.Not: new.Not,
-    ast.Invert: new.BitInvert,
-    ast.USub: new.Minus,
-    ast.UAdd: new.Plus,
+_UNARY: dict[type, str] = {
+    ast.Not: "Not",
+    ast.Invert: "BitInvert",
+    ast.USub: "Minus",
+    ast.UAdd: "Plus",
 }
-_COMPARED: dict[type, Any] = {
-    ast.Eq: new.Equal,
-    ast.NotEq: lambda spelling: new.NotEqual(spelling, "!="),
-    ast.Lt: new.LessThan,
-    ast.LtE: new.LessThanEqual,
-    ast.Gt: new.GreaterThan,
-    ast.GtE: new.GreaterThanEqual,
-    ast.Is: new.Is,
-    ast.IsNot: new.IsNot,
-    ast.In: new.In,
-    ast.NotIn: new.NotIn,
+_COMPARED: dict[type, str] = {
+    ast.Eq: "Equal",
+    ast.NotEq: "NotEqual",
+    ast.Lt: "LessThan",
+    ast.LtE: "LessThanEqual",
+    ast.Gt: "GreaterThan",
+    ast.GtE: "GreaterThanEqual",
+    ast.Is: "Is",
+    ast.IsNot: "IsNot",
+    ast.In: "In",
+    ast.NotIn: "NotIn",
 }
-_SMALL: dict[type, Any] = {ast.Pass: new.Pass, ast.Break: new.Break, ast.Continue: new.Continue}
-_NUMBERS: dict[type, Any] = {int: new.Integer, float: new.Float, complex: new.Imaginary}
+_SMALL: dict[type, str] = {ast.Pass: "Pass", ast.Break: "Break", ast.Continue: "Continue"}
+_NUMBERS: dict[type, str] = {int: "Integer", float: "Float", complex: "Imaginary"}
 
 
 _set_indent, _set_newline = (
@@ -443,7 +437,7 @@ class _Reader:
             self._made[type(node.value)](node.value),
         )
         return new.AugAssign(
-            self._spelling, target, _BINARY[type(node.op)][1](self._spelling), value
+            self._spelling, target, getattr(new, _BINARY[type(node.op)][1])(self._spelling), value
         )
 
     def _maybe(self, node: Any) -> Any:
@@ -461,7 +455,7 @@ class _Reader:
         return new.Del(self._spelling, new.Tuple(self._spelling, self._elements(node.targets)))
 
     def _small(self, node: Any) -> Any:
-        return _SMALL[type(node)](self._spelling)
+        return getattr(new, _SMALL[type(node)])(self._spelling)
 
     def _raise(self, node: Any) -> Any:
         cause = (
@@ -524,7 +518,7 @@ class _Reader:
     def _constant(self, node: Any) -> Any:
         value = node.value
         if type(value) in _NUMBERS:
-            return _NUMBERS[type(value)](self._spelling, self._slice(node))
+            return getattr(new, _NUMBERS[type(value)])(self._spelling, self._slice(node))
         if value is None or value is True or value is False:
             return new.Name(self._spelling, str(value))
         if value is ...:
@@ -648,7 +642,7 @@ class _Reader:
             self._made[type(node.right)](node.right),
         )
         return new.BinaryOperation(
-            self._spelling, left, _BINARY[type(node.op)][0](self._spelling), right
+            self._spelling, left, getattr(new, _BINARY[type(node.op)][0])(self._spelling), right
         )
 
     def _bool_op(self, node: Any) -> Any:
@@ -659,7 +653,7 @@ class _Reader:
         return first
 
     def _unary_op(self, node: Any) -> Any:
-        operator = _UNARY[type(node.op)](self._spelling)
+        operator = getattr(new, _UNARY[type(node.op)])(self._spelling)
         return new.UnaryOperation(
             self._spelling, operator, self._made[type(node.operand)](node.operand)
         )
@@ -667,10 +661,14 @@ class _Reader:
     def _compare(self, node: Any) -> Any:
         made, spelling = self._made, self._spelling
         targets = [
-            new.ComparisonTarget(spelling, _COMPARED[type(how)](spelling), made[type(other)](other))
+            new.ComparisonTarget(spelling, self._comparison(how), made[type(other)](other))
             for how, other in zip(node.ops, node.comparators, strict=True)
         ]
         return new.Comparison(spelling, made[type(node.left)](node.left), targets)
+
+    def _comparison(self, how: ast.cmpop) -> Any:
+        operator = getattr(new, _COMPARED[type(how)])
+        return operator(self._spelling, *(("!=",) if type(how) is ast.NotEq else ()))
 
     def _if_exp(self, node: Any) -> Any:
         made = self._made

@@ -14,10 +14,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from torchlint.base.regex import regex
 from torchlint.source.python import parsed
 
-_TESTED = re.compile(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
-_RUNS = re.compile(
+_TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
+_RUNS = regex(
     r"(^|_)(train|fit|eval|valid|test|predict|infer|run|step|epoch|generat|sampl|forward|call|apply"
     r"|loop|prepare|wrap|compile|script|trace|export|partial)|^[A-Z]"
 )

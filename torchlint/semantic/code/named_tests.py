@@ -12,15 +12,19 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import cast
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import LatePattern
 from torchlint.semantic.code.wording import Wording
 
 Test = Callable[[str], bool]
 Pattern = re.Pattern[str] | Wording
 _OURS = ("torchlint.semantic.", "torchlint.rules.")
 """Where tests may come from: what a cache names is called, and here nothing has an effect."""
-_names: dict[int, tuple[object, str]] = {}
+_PATTERNS = frozenset((re.Pattern, LatePattern, Wording))
+_places: dict[int, tuple[object, str]] = {}
+_seen: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,8 @@ def named(name: tuple[str, ...]) -> Test | None:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError:
         return None
-    if isinstance(found, (re.Pattern, Wording)):
-        return Holds(found)
+    if type(found) in _PATTERNS:
+        return Holds(cast(Pattern, found))
     if not callable(found) or _function(found) != place:
         return None
     return functools.partial(found, *words) if words else found
@@ -73,18 +77,13 @@ def _function(what: object) -> str:
 
 
 def _constant(what: object) -> str:
-    """Return the place of a pattern, which is looked for once in all modules."""
-    held, place = _names.get(id(what), (None, ""))
-    if held is not what:
-        place = next(
-            (
-                f"{name}:{attribute}"
-                for name, module in sorted(sys.modules.items())
-                if name.startswith(_OURS)
-                for attribute, value in sorted(vars(module).items())
-                if value is what
-            ),
-            "",
-        )
-        _names[id(what)] = what, place
-    return place
+    """Return the place of a pattern; each module is looked through once."""
+    if id(what) not in _places:
+        for name in sorted(sys.modules.keys() - _seen):
+            if name.startswith(_OURS):
+                for attribute, value in vars(sys.modules[name]).items():
+                    if type(value) in _PATTERNS:
+                        _places.setdefault(id(value), (value, f"{name}:{attribute}"))
+        _seen.update(sys.modules)
+    held, place = _places.get(id(what), (None, ""))
+    return place if held is what else ""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree
 from torchlint.semantic.torch import names as torch_names
 

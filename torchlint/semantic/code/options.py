@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
@@ -16,18 +17,18 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import parsed
 
-_WHOLE = re.compile(
+_WHOLE = regex(
     r"(^|_)(cuda|gpus?|device|distributed|ddp|dp|parallel|world_size|rank|amp|fp16|bf16|half"
     r"|train(ing)?|eval(uate)?|val(id(ate)?)?|test|fit|predict|infer(ence)?|mode|phase|stage)(_|$)",
     re.IGNORECASE,
 )
 """What chooses the whole program: what it does, and on which devices."""
-_TESTED = re.compile(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
+_TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 _ON, _GIVEN = "True", "None"
 """What is asked of an option: that it is true, that it is not None; else a text, as written."""
 _NO = {_ON: ("False", "None", "0", "0.0", "''", '""'), _GIVEN: ("None",)}
-_DEFAULT = re.compile(r"default\s*=\s*([^,()\n]+)")
-_TEXT = re.compile(r"([\"'])([^\"'\\]*)\1$")
+_DEFAULT = regex(r"default\s*=\s*([^,()\n]+)")
+_TEXT = regex(r"([\"'])([^\"'\\]*)\1$")
 
 
 @question(

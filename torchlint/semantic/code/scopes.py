@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.grad_contexts import GradContexts
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
@@ -18,10 +18,10 @@ from torchlint.semantic.torch import names as torch_names
 if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
 
-_MODULE_WORDS = re.compile(
+_MODULE_WORDS = regex(
     r"(Module|Model|Net|Network|Layer|Block|Loss|Encoder|Decoder|Head|Backbone|Transformer|Attention)$"
 )
-_LOSS_CLASS = re.compile(
+_LOSS_CLASS = regex(
     r"^(?!.*(Plot|Vis|Log(ger|ging)|Print|Show|Save|Track|History|Callback|Schedul))"
     r".*(Loss|Losses|Criterion)$"
 )

@@ -10,14 +10,14 @@ as if libcst had made the tree. No caller knows the difference.
 from __future__ import annotations
 
 import dataclasses
-import re
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.source.python import MisreadError
 
 SKIPPED = frozenset(
@@ -41,7 +41,7 @@ class _DifferentError(Exception):
     """Two nodes do not mean the same."""
 
 
-_SEMICOLON = re.compile(rb"[ \t]*;")
+_SEMICOLON = regex(rb"[ \t]*;")
 _BLOCKS = frozenset(("body", "finalbody", "handlers", "orelse"))
 _ABOVE = "leading_lines"
 """What stands above a statement is told by the text of the whole file alone."""

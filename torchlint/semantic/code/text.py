@@ -6,17 +6,18 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
-_REASON = re.compile(
+_REASON = regex(
     r"\b(work-?around|hack|because|otherwise|unlike|on purpose|intention\w*|deliberate\w*|must"
     r"|needed|necessary|required|to avoid|avoids|prevents?|do not|don't)\b",
     re.IGNORECASE,
 )
 """Words with which people say why code is as it is."""
-_MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
+_MAIN = regex(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
 
 @question(

@@ -8,21 +8,22 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
-_OPTIMIZER = re.compile(
+_OPTIMIZER = regex(
     r"(^|[._])(\w*optim\w*|opt|opts|opt_\w+|\w+_opt|solver|sgd|adam\w*)(\[.*)?$", re.IGNORECASE
 )
-_SCALER = re.compile(r"(^|[._])(grad_?|loss_?|amp_?)?scaler$", re.IGNORECASE)
-_STEP_NAME = re.compile(
+_SCALER = regex(r"(^|[._])(grad_?|loss_?|amp_?)?scaler$", re.IGNORECASE)
+_STEP_NAME = regex(
     r"^(train(ing)?_step|train_(one_)?batch|train_on_batch|optimize_parameters|optimizer_step|manual_backward|"
     r"forward_backward|forward_and_backward|fit_batch)$"
 )
-_COLLECTION = re.compile(
+_COLLECTION = regex(
     r"(optim\w*|opts|losses|loss_?dict|\w*param(eter)?s|schedulers|models|modules|layers|heads|scalers|grads)$",
     re.IGNORECASE,
 )

@@ -8,21 +8,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
 _ORDER = r"(ge|gt|le|lt|gte|lte|greater|less|equal|least|newer|older|before|above|below|since)"
-_VERSION = re.compile(
+_VERSION = regex(
     rf"version|hasattr|(torch|_{_ORDER})_?\d|torch\w*_\d|torch_(\w+_)?{_ORDER}(_\w+)?\(",
     re.IGNORECASE,
 )
 """Words of a test: ``TORCH_2_4``, ``_TORCH_GREATER_EQUAL_2_4``, ``torch_at_least("2.4")``."""
 _RAISED = "ImportError|ModuleNotFoundError|AttributeError|TypeError"
 """What a missing feature raises."""
-_MISSING = re.compile(rf"\b({_RAISED})\b")
-_FALLBACK = re.compile(rf"\b({_RAISED}|Exception)\b")
+_MISSING = regex(rf"\b({_RAISED})\b")
+_FALLBACK = regex(rf"\b({_RAISED}|Exception)\b")
 _NEEDS = "It needs torch {}.{} or newer, and nothing in the project says which torch it has."
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.device.transfers import transfer_of
@@ -36,14 +37,14 @@ _ITERABLE = "torch.utils.data.IterableDataset"
 _DATASETS = frozenset(
     "torch.utils.data." + name for name in ("Dataset", "dataset.Dataset", "TensorDataset")
 )
-_IO = re.compile(
+_IO = regex(
     r"^(PIL\.Image\.open|cv2\.\w+|imageio\.\w+(\.\w+)?|skimage\.io\.\w+|torchvision\.io\.\w+|torchaudio\.load|librosa\.\w+|"
     r"soundfile\.\w+|builtins\.open|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load"
     r"|pickle\.load|json\.load|"
     r"h5py\.\w+|nibabel\.\w+|pydicom\.\w+|decord\.\w+|zarr\.\w+|pandas\.read_\w+|SimpleITK\.\w+"
     r"|tifffile\.\w+)$"
 )
-_WORK = re.compile(
+_WORK = regex(
     r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode",
     re.IGNORECASE,
 )

@@ -3,11 +3,11 @@ words for the number of workers and for pinned memory."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
@@ -33,7 +33,7 @@ from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _AVAILABLE = "torch.cuda.is_available"
 _HOOKS = ("train_dataloader", "val_dataloader")
-_EVERY_FEW_EPOCHS = re.compile(r"check_val_every_n_epoch['\"]?\s*[=:](?!=)\s*(?!(1|None)\b)")
+_EVERY_FEW_EPOCHS = regex(r"check_val_every_n_epoch['\"]?\s*[=:](?!=)\s*(?!(1|None)\b)")
 
 
 @question(

@@ -3,11 +3,11 @@ they are made."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition, top_level
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _DEPTH = 3
 _BRINGS = Wording(
-    re.compile(
+    regex(
         r"ccelerator\.prepare(?:_data_loader)?\((?:[^()]|\([^()]*\))*?(?:oader|_dl\b|\*\w)"
         r"|\.setup_dataloaders\(|\bprepare_data_loader\("
     ),

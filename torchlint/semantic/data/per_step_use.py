@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
@@ -47,23 +48,23 @@ _FUNCTIONS = {
     "logging.debug": "debug",
 }
 _LEVELS = frozenset(("info", "warning", "warn", "error", "critical", "success"))
-_LOGGER = re.compile(r"(^|_)log(ger|ging)?$|^LOG(GER)?$|^rank_zero_logger$", re.IGNORECASE)
-_RUN = re.compile(r"(^|_)wandb(_?run|_?logger)?$", re.IGNORECASE)
+_LOGGER = regex(r"(^|_)log(ger|ging)?$|^LOG(GER)?$|^rank_zero_logger$", re.IGNORECASE)
+_RUN = regex(r"(^|_)wandb(_?run|_?logger)?$", re.IGNORECASE)
 _BAR = frozenset(("set_postfix", "set_postfix_str", "set_description", "set_description_str"))
-_BOARD = re.compile(r"^add_(scalars?|histogram|text|images?|video|embedding)$")
+_BOARD = regex(r"^add_(scalars?|histogram|text|images?|video|embedding)$")
 # Methods that take what is to be logged; what they do with a tensor is not known.
-_TAKES = re.compile(
+_TAKES = regex(
     r"^(log|log_metrics?|log_dict|log_scalars?|report_scalar|record|logkv(_mean)?|add_metric|track(_\w+)?|write(row)?|"
     r"display|debug|put_scalars?|log_value)$"
 )
-_METER = re.compile(
+_METER = regex(
     (
         r"meter|metric"
         r"|(^|_)(avg|average|running|loss(es)?|acc|top_?\d|stats?|tracker|logger|monitor|recorder)(_|$|\d)"
     ),
     re.IGNORECASE,
 )
-_METER_CLASS = re.compile(
+_METER_CLASS = regex(
     r"(Meter|Average|Avg|Metric|Tracker|Logger|Monitor|Recorder|Stats|Mean)", re.IGNORECASE
 )
 _CASTS = frozenset(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.data.datasets import assigned_to
@@ -18,7 +19,7 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
 _SENT = ("dataset", "collate_fn", "worker_init_fn")
-_CALLABLE = re.compile(
+_CALLABLE = regex(
     r"transform|augment|collat|preproc|tokeni[sz]e|(^|_)(fns?|func|callback|reader)$", re.IGNORECASE
 )
 """What people call a parameter that is called for each sample."""

@@ -4,10 +4,11 @@ gradients."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.code.names import dotted_text
@@ -18,7 +19,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.values.params import bind
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
-_ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
+_ACCUMULATION = regex(r"accum", re.IGNORECASE)
 _DEPTH = 3
 
 

@@ -3,10 +3,9 @@ it to the next."""
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
@@ -20,7 +19,7 @@ from torchlint.semantic.values.inferred import inferred
 
 _DEPTH = 3
 # Calls that give the same for the same arguments, and read nothing that may change.
-_PURE = re.compile(
+_PURE = regex(
     r"^(os\.path\.\w+|pathlib\.\w*Path|os\.fspath|builtins\.(str|int|float|len|list|tuple|dict|range|min|max|bool)|torch\.device|"
     r"os\.getcwd"
     r"|torch\.utils\.data\.(TensorDataset|ConcatDataset|RandomSampler|SequentialSampler))$"

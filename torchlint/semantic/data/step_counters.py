@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
-_COUNTED = re.compile(
+_COUNTED = regex(
     r"(^|_)(steps?|iters?|iterations?|itr|batch(es)?(_done|_count|_id(x)?)?|updates?|n_iter|counter?)$"
 )
 """What steps are counted by where a function is handed the count."""

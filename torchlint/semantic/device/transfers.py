@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around

@@ -7,12 +7,12 @@ node, so that it outlives its file's analysis.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.guards import conditions_around, on_error_path
@@ -31,7 +31,7 @@ from torchlint.semantic.values.value import Value
 
 MEMBER = "member"
 """The kind of `Definition` that a method is, as ``Class.method``."""
-_PICTURES = re.compile(r"(^|_)(display|show|plot|draw|vis|visuali[sz]e|render)(_|$)")
+_PICTURES = regex(r"(^|_)(display|show|plot|draw|vis|visuali[sz]e|render)(_|$)")
 HOPS = 4
 """Files up which callers are looked for."""
 

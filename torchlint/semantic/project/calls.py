@@ -25,20 +25,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.torch import ops
 
-_WORD = re.compile(r"\w+$")
-_HEAD = re.compile(r"\s*([^\W\d]\w*)\s*[(:]")
+_WORD = regex(r"\w+$")
+_HEAD = regex(r"\s*([^\W\d]\w*)\s*[(:]")
 """The name in a class statement."""
 _LONGEST = 80
 """Characters of the longest name."""
-_NO_PROGRAM = re.compile(
+_NO_PROGRAM = regex(
     r"(^|/)(tests?|testing|unit_?tests?|benchmarks?|examples?|demos?|docs?|tutorials?|sandbox)/"
 )
-_TEST_FILE = re.compile(r"(^|/)(conftest|test_[^/]*|[^/]*_tests?|bench(mark)?_?[^/]*)\.py$")
+_TEST_FILE = regex(r"(^|/)(conftest|test_[^/]*|[^/]*_tests?|bench(mark)?_?[^/]*)\.py$")
 _OF_LIBRARIES = ops.METHODS | frozenset(
     (
         "add_argument add_scalar add_image apply_async fit_transform parse_args read_text "
@@ -46,7 +48,7 @@ _OF_LIBRARIES = ops.METHODS | frozenset(
     ).split()
 )
 """Names of two words that methods of torch and of other libraries have."""
-_TWO_WORDS = re.compile(r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]")
+_TWO_WORDS = regex(r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Calls:
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp)
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _STEPPING = frozenset(("backward", "step"))
-_MAY_STEP = re.compile(
+_MAY_STEP = regex(
     r"forward|backward|step|batch|loss|criterion|collat|predict|decode|encode|update|optimi[sz]e"
     r"|^__(call|getitem|getitems|iter|next)__$",
     re.IGNORECASE,

@@ -4,10 +4,10 @@ syntax tree."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around, guards, on_error_path

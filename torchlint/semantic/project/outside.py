@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports

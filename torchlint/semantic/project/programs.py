@@ -9,20 +9,20 @@ no way to find a module is missed.
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.reach import stem_of
 from torchlint.source.python import parsed
 
-_KEYWORD = re.compile(r"(?:from|import)\b")
-_REST = re.compile(r"(?:[^;#\n()\\]|\\\r?\n|\\.|\([^)]*\))*")
-_WORD = re.compile(r"\w+")
+_KEYWORD = regex(r"(?:from|import)\b")
+_REST = regex(r"(?:[^;#\n()\\]|\\\r?\n|\\.|\([^)]*\))*")
+_WORD = regex(r"\w+")
 _DYNAMIC = Wording(
-    re.compile(
+    regex(
         r"\b(import_module|__import__|exec|execfile|runpy|run_path|run_module|spec_from_file_location|SourceFileLoader"
         r"|import_string|locate|pkgutil|resolve_name|entry_points|hydra|instantiate|LightningCLI"
         r"|jsonargparse"
@@ -35,7 +35,7 @@ _DYNAMIC = Wording(
     ),
 )
 """Words without which a file imports nothing but what its import statements name."""
-_BY_PYTEST = re.compile(r"^(test_.*|.*_test)$")
+_BY_PYTEST = regex(r"^(test_.*|.*_test)$")
 _AT_START = frozenset(("sitecustomize", "usercustomize"))
 
 

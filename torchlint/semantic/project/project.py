@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from torchlint.base.regex import regex
 from torchlint.base.trail import UNNAMED, Asked, Trail, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
@@ -76,7 +77,7 @@ _TEXTS = 5_000
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
 _CALLERS = 16
 """Files that are analysed for the calls of one function."""

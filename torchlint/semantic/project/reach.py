@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.source.python import parsed
 
 MINE, OTHERS, OUTSIDE = "mine", "others", "outside"
@@ -27,7 +27,7 @@ _AT_RUN_TIME = frozenset(
 """Functions that import what no import statement names."""
 _WHOLE = frozenset(("vars", "dir", "__dict__", "getmembers"))
 """What gives all names of a module at once."""
-_LAST_NAME = re.compile(r"[.:](\w+)\Z")
+_LAST_NAME = regex(r"[.:](\w+)\Z")
 """The name at the end of a target of ``mock.patch`` or of an entry point."""
 
 

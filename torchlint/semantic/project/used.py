@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
@@ -36,17 +37,15 @@ _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
 _SAID = (*sorted(_FREE | _MODULES), "__dict__", "sys.modules")
 _BY_TEXT = Wording(
-    re.compile(
+    regex(
         rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
         rf"|(?<![.\w])(?!getattr\([\w.]+,\s*[\"'])({'|'.join(_CALLED)})\("
     ),
     (*_SAID, *_CALLED),
 )
-_VALUES = re.compile(
-    r"(self|cls|args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I
-)
+_VALUES = regex(r"(self|cls|args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I)
 """Names of what is no module, whatever its attributes are."""
-_PROGRAM = re.compile(
+_PROGRAM = regex(
     r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
 )
 """What does something where the file itself is run."""
@@ -56,8 +55,8 @@ _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", 
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
-_COMMENTED = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
-_NAME_AT_END = re.compile(r"[.:](\w+)\Z")
+_COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
+_NAME_AT_END = regex(r"[.:](\w+)\Z")
 _MOST = 100
 """Definitions that are looked at for one question; behind that the answer is yes."""
 _PARSED = 4_000_000

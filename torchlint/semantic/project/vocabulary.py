@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-_WORD = re.compile(r"\w+")
-_IMPORTING = re.compile(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
+from torchlint.base.regex import regex
+
+_WORD = regex(r"\w+")
+_IMPORTING = regex(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
 
 
 def imported_words(text: str) -> frozenset[str]:

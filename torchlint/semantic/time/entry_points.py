@@ -10,6 +10,7 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import has_main_guard
 from torchlint.semantic.module import Module
@@ -61,8 +62,8 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
-_COMMENTED = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
-_TESTED = re.compile(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
+_COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
+_TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 
 
 @question(

@@ -8,10 +8,12 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
 from torchlint.semantic.code.names import dotted_text
@@ -28,34 +30,34 @@ from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.params import used_as_tensor
 from torchlint.semantic.values.value import Value
 
-_LOSS_NAME = re.compile(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
-_NOT_LOSS = re.compile(
+_LOSS_NAME = regex(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
+_NOT_LOSS = regex(
     r"^(get|build|make|create|set|init|plot|log|print|show|save|load|parse|add|update|record)_",
     re.IGNORECASE,
 )
-_BATCH_STEP = re.compile(
+_BATCH_STEP = regex(
     r"^_*((eval(uat\w+)?|valid(at\w+)?|val|test|predict|inference)_(one_)?(step|batch|iteration)|predict_on_batch|"
     r"(step|batch)_(eval|predict|inference|validate)|update_metrics|process_batch)$"
 )
-_BATCH_HOOK = re.compile(r"^on_((?P<train>train)|validation|test|predict)_batch_(start|end)$")
-_MODULE_METHOD = re.compile(
+_BATCH_HOOK = regex(r"^on_((?P<train>train)|validation|test|predict)_batch_(start|end)$")
+_MODULE_METHOD = regex(
     r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$"
 )
-_METRIC = re.compile(r"(Metric|Meter|Accuracy|Evaluator|Average|Averager|Tracker)s?$")
-_MOVING_AVERAGE = re.compile(r"(^|[a-z_])(EMA|Ema)([A-Z_]|$)|MovingAverage|ModelEma|^(Model)?Ema")
-_TENSOR_METHOD = re.compile(
+_METRIC = regex(r"(Metric|Meter|Accuracy|Evaluator|Average|Averager|Tracker)s?$")
+_MOVING_AVERAGE = regex(r"(^|[a-z_])(EMA|Ema)([A-Z_]|$)|MovingAverage|ModelEma|^(Model)?Ema")
+_TENSOR_METHOD = regex(
     r"^_*(neg_log\w*|nll\w*|log_(prob|likelihood)\w*|viterbi\w*|p_sample|q_sample|denoise\w*"
     r"|reparam\w*|sample(_from)?_?(posterior|latent|z|noise|action)?|act|evaluate_actions"
     r"|get_action\w*|embed\w*|infer(ence)?|translate|reconstruct\w*)$"
 )
 """What a module does with tensors for each batch, besides what `_MODULE_METHOD` says."""
-_ALL_DATA = re.compile(r"Data(Loader|Set|Frame|Module)", re.IGNORECASE)
-_COLLATE = re.compile(r"(^|_)collate", re.IGNORECASE)
-_STEP_ROLE = re.compile(
+_ALL_DATA = regex(r"Data(Loader|Set|Frame|Module)", re.IGNORECASE)
+_COLLATE = regex(r"(^|_)collate", re.IGNORECASE)
+_STEP_ROLE = regex(
     r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
 )
 
-_NO_USE = re.compile(r"^[ \t]*(#|import\b|from\b[^(\n]*$).*$", re.MULTILINE)
+_NO_USE = regex(r"^[ \t]*(#|import\b|from\b[^(\n]*$).*$", re.MULTILINE)
 """Lines that use no name."""
 
 _NAMES = (_LOSS_NAME, _BATCH_STEP, _MODULE_METHOD, _TENSOR_METHOD, _STEP_ROLE)

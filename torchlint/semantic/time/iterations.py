@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import COMPREHENSIONS, Comprehension, Loop, Tree
@@ -23,7 +23,7 @@ _WRAPPERS = (
     "builtins.tuple",
     "builtins.sorted",
 )
-_STRUCTURE = re.compile(
+_STRUCTURE = regex(
     r"(^|_)(layers?|blocks?|stages?|heads?|convs?|levels?|scales?|modules?|branch(es)?|paths|stacks?|cells?|hops?|"
     r"decoders?|encoders?|resnets?|attns?|attentions?|mlps?|downs?|ups?|strides|dilations"
     r"|augmentations?)$"

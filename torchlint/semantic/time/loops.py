@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
 
-_RUNS = re.compile(
+_RUNS = regex(
     r"^_*((compute|get|calc(ulate)?)_)?(loss|losses)$|^_*(nll|elbo|neg_log_likelihood|log_prob)$"
     r"|^_*(sample|denoise|decode|encode|predict|infer(ence)?|translate|reconstruct)(_batch)?$"
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
@@ -21,24 +22,24 @@ from torchlint.semantic.values.facts import Values, values
 
 _HANDFUL = 10
 """Passes, written out, that make no loop over data: members of an ensemble, a warm-up, a demo."""
-_NO_DATA = re.compile(
+_NO_DATA = regex(
     r"(^|_)(epochs?|folds?|laps?|seeds?|ckpts?|checkpoints?|weights?(_?files?)?|state_dicts?"
     r"|experiments?|configs?|models?|nets?|networks?)(_|\d|$)",
     re.IGNORECASE,
 )
 """What a loop over whole trainings, epochs or models says of itself."""
-_WHOLE = re.compile(
+_WHOLE = regex(
     r"^(train|fit|evaluate|validate|test|run_training)(_|$)|(^|_)epoch(_|$)", re.IGNORECASE
 )
 """Functions elsewhere that go over all data by themselves: the loop around them is over epochs."""
-_RUNS = re.compile(
+_RUNS = regex(
     r"^_*(p_)?(sample|denoise|decode|encode|predict|infer(ence)?|translate|act|get_action|score"
     r"|step)(_\w+)?$"
 )
 """Methods by which a module is run, beside calling it."""
 _LOADING = frozenset(("load_state_dict", "load_weights", "load_checkpoint", "restore"))
 _FED = frozenset(("tensor", "batch"))
-_TRAINED = re.compile(r"\b(load\w*|from_pretrained|optim\w*|pretrained|restore\w*|train\w*)\b")
+_TRAINED = regex(r"\b(load\w*|from_pretrained|optim\w*|pretrained|restore\w*|train\w*)\b")
 _DEPTH = 2
 _FEW = 6
 """Bindings of a name that are looked at; one with more is anything."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, callees_of
@@ -26,19 +27,19 @@ from torchlint.semantic.time.iterations import goes_over, iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import inferred
 
-_INVESTIGATION = re.compile(
+_INVESTIGATION = regex(
     r"(^|[_/\-.])(debug\w*|repro\w*|issue\w*|minimal|scratch|bench\w*|profil\w*|perf|timing|sanity\w*)([_/\-.0-9]|$)"
     r"|[a-z](Debug|Profil|Bench)|^(Debug|Profil|Bench)",
     re.IGNORECASE,
 )
-_ALWAYS = re.compile(
+_ALWAYS = regex(
     r"(^|[._])(is_available|(global_|local_)?rank|is_main_process|is_rank_zero)$", re.IGNORECASE
 )
-_TRAINS = re.compile(
+_TRAINS = regex(
     r"^(train|fit|run_training|training_loop|train_loop|train_(model|network|epoch|one_epoch))$"
 )
-_TRAINER = re.compile(r"(trainer|learner|engine|learn|runner)$", re.IGNORECASE)
-_PARAMETERS = re.compile(r"(^|_)param(eter)?s$")
+_TRAINER = regex(r"(trainer|learner|engine|learn|runner)$", re.IGNORECASE)
+_PARAMETERS = regex(r"(^|_)param(eter)?s$")
 
 _DISABLE = frozenset(
     ("torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip", "torch.jit.ignore")

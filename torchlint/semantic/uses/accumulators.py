@@ -6,11 +6,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
 from torchlint.semantic.code.guards import leaves, throttled
@@ -40,7 +41,7 @@ from torchlint.semantic.values.inferred import inferred
 _FRAME_READERS = frozenset(
     "builtins." + name for name in ("locals", "globals", "vars", "eval", "exec", "dir")
 )
-_REDUCES = re.compile(r"reduce|broadcast")
+_REDUCES = regex(r"reduce|broadcast")
 _BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
 _SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
 
@@ -370,7 +371,7 @@ def _named_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
     return module.outside.others_say(test, near=False) is not False
 
 
-_COMMENT = re.compile(r"(^|\s)#[^\n]*")
+_COMMENT = regex(r"(^|\s)#[^\n]*")
 
 
 def _names_method(method: str, cls: str, stem: str, text: str) -> bool:
@@ -511,7 +512,7 @@ def running_sum(module: Module, step: cst.AugAssign) -> Accumulator | None:
 
 
 _LARGEST_START = 2**53
-_INFERENCE = re.compile("inference_mode|InferenceMode")
+_INFERENCE = regex("inference_mode|InferenceMode")
 
 
 def _is_small(literal: cst.Integer | cst.Float) -> bool:

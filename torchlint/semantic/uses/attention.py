@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
@@ -27,9 +28,9 @@ _SAME = ops.having("keeps-last") | ops.having("cast") - ops.having("gives-int") 
     "gives-bool"
 )
 _TURNS = ops.having("turns") | {"rearrange"}
-_DROPOUT = re.compile(r"drop", re.IGNORECASE)
+_DROPOUT = regex(r"drop", re.IGNORECASE)
 _LAST = frozenset(("-1", "2", "3"))
-_SCALE_WORDS = re.compile(
+_SCALE_WORDS = regex(
     r"sqrt|scal|\*\*\s*\(?\s*(-|0?\.5|1\s*/)|\bd_?k\b|temper|norm_?factor", re.IGNORECASE
 )
 _DEPTH = 8

@@ -4,11 +4,11 @@ host."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeGuard
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, read_behind

@@ -3,10 +3,9 @@ array there."""
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.names import dotted_text
@@ -20,7 +19,7 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import lives, on_device
 
 _CALLS_UP = 3
-_STEPS = re.compile(r"\.step\(\s*[^\s)]")
+_STEPS = regex(r"\.step\(\s*[^\s)]")
 _READS = ops.having("host-memory")
 _NO_WORLDS = ("optimizer", "scaler", "module", "tensor")
 

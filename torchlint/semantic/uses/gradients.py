@@ -7,6 +7,7 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
@@ -26,8 +27,8 @@ _NEEDS = ops.having("wants-graph")
 _CUTS = ops.having("cuts")
 _CALLEES = 2
 """Functions into which one is followed that a place calls."""
-_OFF = re.compile(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
-_FREEZING = re.compile(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
+_OFF = regex(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
+_FREEZING = regex(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
 @question(yes="the code asks for gradients", no="the code asks for no gradients")

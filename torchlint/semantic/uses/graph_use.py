@@ -15,6 +15,7 @@ from functools import partial
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.names import dotted_text
@@ -33,10 +34,10 @@ from torchlint.semantic.values.inferred import classes_behind, inferred, is_mode
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
-_ALL_OFF = re.compile(
+_ALL_OFF = regex(
     r"for (\w+) in self\.parameters\(\):\s+\1\.requires_grad = (requires_grad|False)\b"
 )
-_OFF_BY_DEFAULT = re.compile(r"\brequires_grad(: bool)?\s*=\s*False\s*[,)]")
+_OFF_BY_DEFAULT = regex(r"\brequires_grad(: bool)?\s*=\s*False\s*[,)]")
 _CUTS = ops.having("cuts")
 _WANTS = ops.having("wants-graph")
 _WHOLE = ops.INT_METHODS | ops.BOOL_METHODS
@@ -58,7 +59,7 @@ _LEARNS = ("module", "tensor")
 _GROWS = frozenset(("append", "extend", "insert", "appendleft", "setdefault"))
 _OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "index"}
 _BACK = frozenset(("backward", "manual_backward", "scale", "step", "minimize"))
-_TRAINS = re.compile(r"backward|step|train|optim|update|fit|learn|grad|loss", re.IGNORECASE)
+_TRAINS = regex(r"backward|step|train|optim|update|fit|learn|grad|loss", re.IGNORECASE)
 _NOT_RUNS = ("forward", "__init__", "__call__", "generate")
 _FUEL = 500
 _DEEP = 3

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
@@ -17,9 +16,7 @@ from torchlint.semantic.values.inferred import inferred
 
 _DEPTH = 6
 _ON = frozenset(("enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_", "Parameter"))
-_SWITCHED_ON = re.compile(
-    r"\benable_grad\b|\bset_grad_enabled\b|\binference_mode\(\s*(?:mode\s*=)?F"
-)
+_SWITCHED_ON = regex(r"\benable_grad\b|\bset_grad_enabled\b|\binference_mode\(\s*(?:mode\s*=)?F")
 _TENSORS = ("tensor", "batch")
 _CALLABLE = ("module", "function")
 _LATER = (cst.Lambda, cst.GeneratorExp, cst.ClassDef)

@@ -4,10 +4,10 @@ tensors could be brought there once, before it, whatever else the loop does with
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.reaching import definitions_of, read_behind
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module

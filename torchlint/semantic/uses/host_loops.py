@@ -4,10 +4,10 @@ brought there once, before the loop."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question

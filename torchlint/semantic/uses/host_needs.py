@@ -7,6 +7,7 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
@@ -27,19 +28,19 @@ _WORKS = frozenset(
 """Libraries that compute on the host alone."""
 _SENDS = frozenset("requests httpx aiohttp urllib socket zmq grpc json pickle redis".split())
 """Libraries that write a value out, or send it away."""
-_SAVES = re.compile(r"^(save\w*|imsave|imwrite|write_(video|jpeg|png)|dump|export)$")
+_SAVES = regex(r"^(save\w*|imsave|imwrite|write_(video|jpeg|png)|dump|export)$")
 _HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".split())
 """Methods of queues, and of writers of files, videos and sound."""
-_TEXT = re.compile(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
+_TEXT = regex(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
 _SIZED = (ops.having("sizes") | {"topk", "range"}) - {"full"}
 """Functions and methods that take how many elements there will be."""
-_SPELLS = re.compile(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
+_SPELLS = regex(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
 """Functions of projects that may make texts of numbers; boxes are decoded too."""
-_TEXT_NAME = re.compile(r"(^|_)(str|string|text|word|sentence|caption|transcript)s?$")
+_TEXT_NAME = regex(r"(^|_)(str|string|text|word|sentence|caption|transcript)s?$")
 _SOLVES = ops.having("precise")
 """Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
 _NORMS = ops.having("linalg", "reduce")
-_TOKENIZER = re.compile(r"token|vocab|processor|bpe|sentencepiece|(^|_)sp(_|$)", re.IGNORECASE)
+_TOKENIZER = regex(r"token|vocab|processor|bpe|sentencepiece|(^|_)sp(_|$)", re.IGNORECASE)
 
 
 @question(

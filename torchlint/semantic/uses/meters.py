@@ -3,12 +3,11 @@ who looks at one of them."""
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import on_error_path, throttled
 from torchlint.semantic.device.host_reads import scalar_reads
@@ -191,6 +190,8 @@ def _fields(pattern: str) -> Iterator[tuple[str, str | None]]:
     Raises:
         ValueError: it is none.
     """
+    import string  # few files have a meter
+
     for _, name, spec, conversion in string.Formatter().parse(pattern):
         if name is not None:
             yield name, conversion

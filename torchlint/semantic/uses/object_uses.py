@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of

@@ -14,6 +14,7 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import meaning_of, top_level
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import keeper
@@ -25,11 +26,11 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.question import question
 
-_MPS = re.compile(r"\bmps\b")
-_CUDA = re.compile(r"cuda|nccl|\brank\b")
-_DEVICE = re.compile(r"\bdevice\b")
+_MPS = regex(r"\bmps\b")
+_CUDA = regex(r"cuda|nccl|\brank\b")
+_DEVICE = regex(r"\bdevice\b")
 _FRAMES = Wording(
-    re.compile(
+    regex(
         r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b"
         r"|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
         r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals"
@@ -46,10 +47,10 @@ _FRAMES = Wording(
     ),
 )
 """Words without which no code can look into the variables of a running function."""
-_INTERACT = re.compile(r"interact(?<=\binteract)\b")
+_INTERACT = regex(r"interact(?<=\binteract)\b")
 """One more of those; the order is that which Python searches fast."""
 _MODULES = Wording(
-    re.compile(
+    regex(
         r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b"
         r"|[\"']modules[\"']"
         r"|\bimportlib\b|\bimport_module\b|__import__|__globals__|\brunpy\b|\bgetmembers\b"
@@ -68,28 +69,26 @@ _MODULES = Wording(
 )
 """Words without which no code can look at the variables of a module that it does not import by
 name."""
-_IMP = re.compile(r"imp(?<=\bimp)\b")
+_IMP = regex(r"imp(?<=\bimp)\b")
 """The module of that name, which does so, too."""
-_MAIN_GUARD = re.compile(
-    r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__"
-)
+_MAIN_GUARD = regex(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
 _BUILTINS = Wording(
-    re.compile(
+    regex(
         r"__builtins__|(setattr|patch|object|setitem)\([^\n]*[\"'.](float|int)[\"']"
         r"|builtins?(__)?\W[^\n]*[\"'](float|int)[\"']|\bvars\(\s*_*builtin"
     ),
     ("builtin", "setattr(", "patch(", "object(", "setitem("),
 )
-_BUILTIN_SET = re.compile(r"\.(float|int)\s*=(?!=)")
+_BUILTIN_SET = regex(r"\.(float|int)\s*=(?!=)")
 """Words without which no code can replace the builtin ``float`` or ``int``."""
-_OWN_TENSORS = re.compile(
+_OWN_TENSORS = regex(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
     r"|_make_(wrapper_)?subclass"
     r"|class\s+\w+\([^)]*(?<!\[)\bTensor\b(?!\])"
 )
 """Words without which all tensors are torch's own, and no code sees each operation on them."""
 _WATCHED = Wording(
-    re.compile(
+    regex(
         r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b"
         r"|\bmake_fx\b|\bjit\.trace\b"
     ),
@@ -105,7 +104,7 @@ _WATCHED = Wording(
 )
 """Words without which no code is handed the operations of a network, or traces them."""
 _PLAINLY_WATCHED = Wording(
-    re.compile(
+    regex(
         r"(Function|Dispatch)Mode|torch_(function|dispatch)_mode|\bsymbolic_trace\b"
         r"|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b"
     ),
@@ -122,16 +121,16 @@ _PLAINLY_WATCHED = Wording(
     ),
 )
 """Words without which no code is handed operations that torch's own tensors alone take part in."""
-_PATCHED = re.compile(
+_PATCHED = regex(
     r"^[^\S\n]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
     re.MULTILINE,
 )
 """Words without which torch's functions are torch's."""
-_OWN_CALLS = re.compile(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
+_OWN_CALLS = regex(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
 """Words without which torch's own layers give what torch computes: hooks, or another
 ``forward``."""
 _WARNINGS = Wording(
-    re.compile(
+    regex(
         r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter"
         r"|filterwarnings)\(\s*(?:action\s*=\s*)?"
         r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b"
@@ -147,7 +146,7 @@ _WARNINGS = Wording(
 """Words without which warnings are printed or ignored, and nothing else."""
 _WITH_DATA = r"(?!\(\s*(?:torch\.device\(\s*)?[\"'](?:cpu|cuda|mps|xpu|hpu)\b)"
 _META = Wording(
-    re.compile(
+    regex(
         r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init"
         r"|\bFake(Tensor)?Mode\b"
         rf"|\bset_default_device\b{_WITH_DATA}|\bDeviceContext\b|\bdevice\b[^\n]*__enter__"
@@ -164,22 +163,20 @@ _META = Wording(
 )
 """Words without which tensors without data are made only where a call says so itself, or below a
 ``with``."""
-_WITH_DEVICE = re.compile(
+_WITH_DEVICE = regex(
     rf"^[ \t]*with\s+(?!(?:torch\.cuda|jax|tf|tensorflow)\.)"
     rf"(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
     rf"|^[ \t]*with\b[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
     re.MULTILINE,
 )
-_ENTERED_DEVICE = re.compile(
+_ENTERED_DEVICE = regex(
     rf"enter_context(?<=\benter_context)\([^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}"
 )
 _SCRIPT = Wording(
-    re.compile(
-        r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule"
-    ),
+    regex(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule"),
     ("jit", "script_method", "ScriptModule"),
 )
-_CELLS = re.compile(r"^# ?%%", re.MULTILINE)
+_CELLS = regex(r"^# ?%%", re.MULTILINE)
 _DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
 _SETTERS = frozenset(
     (
@@ -387,11 +384,11 @@ def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
 
 
 _LIBRARIES = ("torch", "np", "numpy", "th", "F", "functional", "nn", "Tensor", "Module")
-_ALIASES = re.compile(
+_ALIASES = regex(
     r"\bimport\s+(?:torch|numpy)[\w.]*\s+as\s+(\w+)|\bfrom\s+(?:torch|numpy)[\w.]*\s+import\s+(.+)"
 )
 
-_WRAPS = re.compile(
+_WRAPS = regex(
     r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)"
     r"\bsetattr\(\s*\1\s*,\s*(?![\"'\s])(?!\w+,\s*(?:\[\]|\{\}|None|True|False|\d[\d.]*)\s*\))"
     r"|\bsetattr\(\s*(\w+)\s*,\s*(?![\"'\s])[^\n]*\bgetattr\(\s*\2\s*,\s*(?![\"'\s])"
@@ -406,7 +403,7 @@ def _replaces(attribute: str, text: str) -> bool:
     quoted = f"{attribute}'" in text or f'{attribute}"' in text
     if (quoted or "multiple(" in text) and by_string.search(text):
         return True
-    if not assigned.search(text):
+    if f".{attribute}" not in text or not assigned.search(text):
         return False  # as for nearly all texts, which is told much sooner so
     return (
         re.search(
@@ -421,11 +418,11 @@ def _replaces(attribute: str, text: str) -> bool:
 def _replacing(attribute: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the patterns of what replaces an attribute by a string, and of assignments to it."""
     name = re.escape(attribute)
-    by_string = re.compile(
+    by_string = regex(
         rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']"
         rf"|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
     )
-    return by_string, re.compile(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
+    return by_string, regex(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
 
 
 def _replaces_any(text: str) -> bool:
@@ -524,7 +521,7 @@ def elsewhere_reached(module: Module, name: str) -> bool:
 
 
 _LOOKS_AT_MODULES = Wording(
-    re.compile(r"import\s+__main__|\bsys\.modules\b|__main__\.|[\"']__main__[\"']\s*[\])]"),
+    regex(r"import\s+__main__|\bsys\.modules\b|__main__\.|[\"']__main__[\"']\s*[\])]"),
     ("__main__", "sys.modules"),
 )
 

@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.destinations import Place, destinations
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
@@ -21,22 +22,20 @@ _FUNCTIONS = frozenset(("torch.autograd.Function", "torch.autograd.function.Func
 _HOOKS = "torch.autograd.graph.saved_tensors_hooks"
 _SAVES = frozenset(("save_for_backward", "save_for_forward"))
 _FREES = ops.dotted("empties") | {"gc.collect"}
-_MEMORY = re.compile(
-    r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE
-)
+_MEMORY = regex(r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE)
 _PEAKS = frozenset(("torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"))
-_SHORT = re.compile(r"OutOfMemoryError$")
-_CLEARS = re.compile(
+_SHORT = regex(r"OutOfMemoryError$")
+_CLEARS = regex(
     r"(^|_)(clear|clean|free|release|empty|flush|purge|reclaim)(_?up)?(_\w+)?_?"
     r"(v?ram|mem|memory|cache|caches|gpu|cuda|device|garbage)(_|$)"
     r"|^_*(clear|clean_?up|free|release|flush|gc|garbage_collect|collect_garbage)$",
     re.IGNORECASE,
 )
 """What people call a function that exists to free memory."""
-_SAYS_MEMORY = re.compile(r"memory|\boom\b|fragment|\bleak", re.IGNORECASE)
+_SAYS_MEMORY = regex(r"memory|\boom\b|fragment|\bleak", re.IGNORECASE)
 _NEAR = 2
 """Statements above a call whose comments may be about it."""
-_OFFLOAD = re.compile(r"off_?load|low_?mem|spare_?mem|save_?mem", re.IGNORECASE)
+_OFFLOAD = regex(r"off_?load|low_?mem|spare_?mem|save_?mem", re.IGNORECASE)
 
 
 @question(

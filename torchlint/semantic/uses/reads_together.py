@@ -4,10 +4,10 @@ the host waits: they could be made at once."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import COMPREHENSIONS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import Import, import_of, is_exported
 from torchlint.semantic.code.names import dotted_text

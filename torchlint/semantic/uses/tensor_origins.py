@@ -8,10 +8,12 @@ of its own.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, writes_of
@@ -39,11 +41,11 @@ from torchlint.semantic.values.relatives import returned
 _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
 _MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
-_OTHER_COLLATE = re.compile(
+_OTHER_COLLATE = regex(
     r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*="
     r"|DataLoader\.\w+\s*="
 )
-_MOVERS = re.compile(r"^[ \t]+def (to|cuda)\(", re.MULTILINE)
+_MOVERS = regex(r"^[ \t]+def (to|cuda)\(", re.MULTILINE)
 """Classes of another file whose objects have a way of their own to a device."""
 _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 

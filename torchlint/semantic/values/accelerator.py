@@ -7,6 +7,7 @@ import re
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import scopes
@@ -16,22 +17,22 @@ from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
-_TORCH = re.compile(r"^[^\S\n]*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
+_TORCH = regex(r"^[^\S\n]*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
 _OTHER = Wording(
-    re.compile(r"^[^\S\n]*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE),
+    regex(r"^[^\S\n]*(import|from)\s+(mxnet|jax|tensorflow|paddle|mindspore)\b", re.MULTILINE),
     ("mxnet", "jax", "tensorflow", "paddle", "mindspore"),
 )
 _ACCEL = Wording(
-    re.compile(
+    regex(
         r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|lightningmodule|\btrainer\b"
         r"|\.to\([\w.]*\brank\b|\.to\([\w.]*_rank\b"
     ),
     ("cuda", "device", "gpu", "accelerat", "mps", ".cpu()", "lightningmodule", "trainer", ".to("),
 )
 """What speaks of one in a text in lower case."""
-_CUDA = re.compile(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
-_MOVES = re.compile(r"\.cuda\(\s*[^)]*\)|[\"']cuda|\.to\(|set_default_|\bmps\b")
-_OWNERS = re.compile(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
+_CUDA = regex(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
+_MOVES = regex(r"\.cuda\(\s*[^)]*\)|[\"']cuda|\.to\(|set_default_|\bmps\b")
+_OWNERS = regex(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
 """What may bring a network to a device on its own."""
 _TRAINERS = frozenset(
     (

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
 
 FUEL = 3
-_FRAMEWORK = re.compile(
+_FRAMEWORK = regex(
     (
         r"^[^\S\n]*(?:import|from) "
         r"(?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b"
@@ -45,7 +46,7 @@ _FRAMEWORK = re.compile(
 )
 _OBJECTS = frozenset(("module", "optimizer", "loader", "scaler"))
 """What a name alone may stand for."""
-_DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
+_DEFAULT_DEVICE = regex(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 
 
 class Values(Fuelled, Roles):

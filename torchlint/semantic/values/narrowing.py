@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from enum import Enum
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.values.value import CPU, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
-_HOLDERS = re.compile(
+_HOLDERS = regex(
     r"^(builtins|collections|typing|torch_geometric|dgl|transformers)\b"
     r"|(Tensor|Parameter|Variable|PackedSequence|Batch\w*|Data)$"
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
@@ -35,7 +36,7 @@ from torchlint.semantic.values.value import (
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
-_NOT_A_TENSOR = re.compile(
+_NOT_A_TENSOR = regex(
     r"(^|_)(size|sizes|shape|shapes|len|num|n|mode|name|names|idx|index|epoch|step|steps|scale_factor|level|flag|cfg|config|eps|k|dim|dims|"
     r"kwargs|args|cls|key|path|dtype|device|generator|reduction|ratio|prob|p|h|w|spatial_shape"
     r"|return\w*|use|is|do|type|fn|func|callback|"

@@ -9,11 +9,12 @@ from functools import cache
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.torch.spelling import DEVICE_FLAG, called
 from torchlint.semantic.values.value import CPU, CUDA, Value, join, moved_or_not
 
-_AGAINST = re.compile(r"(^|_)(no|not|cpu|disable\w*|without)(_|$)", re.IGNORECASE)
+_AGAINST = regex(r"(^|_)(no|not|cpu|disable\w*|without)(_|$)", re.IGNORECASE)
 """What a word of a device flag says that speaks against a GPU: ``no_cuda``, ``args.cpu``."""
 _BELOW = (cst.Equal, cst.Is, cst.LessThan, cst.LessThanEqual)
 

@@ -1,0 +1,203 @@
+"""Our frozen dataclasses are those of the standard library, made sooner."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, field, fields, replace
+from typing import Any
+
+import pytest
+
+from torchlint.base import records
+
+Decorator = Callable[..., Any]
+
+
+def shapes(dataclass: Decorator) -> dict[str, Any]:
+    """Return a class of each kind that the two decorators make."""
+
+    @dataclass(frozen=True, slots=True)
+    class Plain:
+        """A plain one."""
+
+        name: str
+        size: int = 3
+        parts: list[str] = field(default_factory=list)
+        hidden: int = field(default=0, compare=False, repr=False)
+
+    @dataclass(frozen=True, slots=True)
+    class Nothing:
+        """No fields."""
+
+    @dataclass(frozen=True, slots=True)
+    class One:
+        """One field."""
+
+        value: object
+
+    @dataclass(frozen=True, slots=True, order=True)
+    class Ordered:
+        """With an order."""
+
+        row: int
+        column: int = 1
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Named:
+        """By name alone."""
+
+        first: int = 1
+        second: int
+
+    @dataclass(frozen=True, slots=True, eq=False)
+    class Itself:
+        """Equal to itself alone."""
+
+        value: int
+
+    @dataclass(frozen=True, slots=True)
+    class Checked:
+        """Looks at what it is given."""
+
+        value: int
+
+        def __post_init__(self) -> None:
+            if self.value < 0:
+                raise ValueError("negative")
+
+    @dataclass(frozen=True, slots=True)
+    class Own:
+        """Has its own words and comparison."""
+
+        value: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 7
+
+    @dataclass(frozen=True, slots=True)
+    class Wider(Plain):
+        """With fields of another."""
+
+        more: int = 5
+
+    found = (Plain, Nothing, One, Ordered, Named, Itself, Checked, Own, Wider)
+    return {each.__name__: each for each in found}
+
+
+OURS, THEIRS = shapes(records.dataclass), shapes(dataclasses.dataclass)
+GIVEN: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("Plain", ("a",), {}),
+    ("Plain", ("a", 4, ["b"], 9), {}),
+    ("Plain", (), {"name": "a", "parts": []}),
+    ("Nothing", (), {}),
+    ("One", ("a",), {}),
+    ("Ordered", (2,), {}),
+    ("Named", (), {"second": 2}),
+    ("Itself", (1,), {}),
+    ("Checked", (1,), {}),
+    ("Own", (1,), {}),
+    ("Wider", ("a",), {"more": 1}),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "named"), GIVEN)
+def test_an_object_is_as_the_standard_librarys(
+    name: str, args: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    ours, theirs = OURS[name](*args, **named), THEIRS[name](*args, **named)
+    words = repr(theirs).replace("shapes.<locals>.", "")
+    assert repr(ours).replace("shapes.<locals>.", "") == words
+    values = [getattr(theirs, each.name) for each in fields(theirs)]
+    assert [getattr(ours, each.name) for each in fields(ours)] == values
+    assert ours.__match_args__ == theirs.__match_args__
+    again, other = copy.copy(ours), copy.copy(theirs)
+    assert (ours == again, ours != again) == (theirs == other, theirs != other)
+    assert ours != theirs or name == "Own"
+    assert not hasattr(ours, "__dict__")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_class_takes_what_the_standard_librarys_takes(name: str) -> None:
+    ours = inspect.signature(OURS[name].__init__).parameters.values()
+    theirs = inspect.signature(THEIRS[name].__init__).parameters.values()
+    assert [(each.name, each.kind) for each in ours] == [(each.name, each.kind) for each in theirs]
+    assert [each.default is each.empty for each in ours] == [
+        each.default is each.empty for each in theirs
+    ]
+
+
+def test_what_is_compared_decides_the_hash_and_the_order() -> None:
+    one = OURS["Ordered"]
+    assert hash(one(1, 2)) == hash(one(1, 2))
+    assert len({one(1, 2), one(1, 2), one(2, 1)}) == 2
+    assert one(1, 2) < one(1, 3) <= one(1, 3) < one(2, 0)
+    assert one(2, 0) > one(1, 3) >= one(1, 3)
+    with pytest.raises(TypeError):
+        one(1) < THEIRS["Ordered"](2)  # noqa: B015
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(OURS["Plain"]("a"))
+    assert OURS["Plain"]("a", hidden=1) == OURS["Plain"]("a", hidden=2)
+    assert hash(OURS["Own"](1)) == 7
+
+
+def test_nothing_can_be_assigned() -> None:
+    for cls in (OURS["Plain"], OURS["Wider"]):
+        made = cls("a")
+        with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
+            made.name = "b"
+        with pytest.raises(FrozenInstanceError):
+            del made.name
+        assert made.name == "a"
+
+
+def test_defaults_are_made_for_each_object() -> None:
+    one, other = OURS["Plain"]("a"), OURS["Plain"]("a")
+    one.parts.append("x")
+    assert other.parts == []
+
+
+def test_a_changed_copy_is_checked_too() -> None:
+    made = OURS["Checked"](1)
+    assert replace(made, value=2).value == 2
+    with pytest.raises(ValueError, match="negative"):
+        replace(made, value=-1)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(TypeError, match=r"Plain.__init__\(\) missing 1 required .* 'name'"):
+        OURS["Plain"]()
+
+
+@records.dataclass(frozen=True, slots=True)
+class Sent:
+    """Goes to another process."""
+
+    name: str
+    parts: tuple[int, ...] = ()
+
+
+def test_it_can_be_sent_and_copied() -> None:
+    sent = Sent("a", (1, 2))
+    assert pickle.loads(pickle.dumps(sent)) == sent
+    assert copy.deepcopy(sent) == sent
+
+
+def test_others_are_left_to_the_standard_library() -> None:
+    @records.dataclass(slots=True)
+    class Open:
+        value: int
+
+    made = Open(1)
+    made.value = 2
+    assert made == Open(2)
+    assert Open.__hash__ is None
