@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import warnings
+
+_PLAIN = frozenset(
+    "ctx op ops id attr arg kind type_comment level module conversion simple is_async asname rest "
+    "type_ignores".split()
+)
+"""Fields of nodes that hold no node, or one with nothing below it."""
 
 
 class MisreadError(Exception):
@@ -28,3 +35,22 @@ def parsed(text: str) -> ast.Module | None:
             return ast.parse(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
+
+
+@functools.cache
+def below(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a kind of node that may hold other nodes, or lists of them."""
+    return tuple(name for name in kind._fields if name not in _PLAIN)
+
+
+def walk(tree: ast.Module) -> list[ast.AST]:
+    """Return the nodes of a tree in the order of `ast.walk`, which takes twice the time, but for
+    some that have nothing below them: operators and contexts."""
+    found: list[ast.AST] = [tree]
+    for node in found:
+        for value in map(node.__getattribute__, below(type(node))):
+            if type(value) is list:
+                found += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found

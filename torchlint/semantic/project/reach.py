@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from torchlint.source.python import walk
+
 MINE, OTHERS, OUTSIDE = "mine", "others", "outside"
 """Where the name of a module leads: to the file asked about, to another one of the project, or out
 of it."""
@@ -99,7 +101,7 @@ def reach(tree: ast.Module) -> Reach:
     attributes: defaultdict[str, set[str | None]] = defaultdict(set)
     names: set[str] = set()
     computed = False
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
