@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import warnings
 
 _PLAIN = frozenset(
@@ -37,10 +36,15 @@ def parsed(text: str) -> ast.Module | None:
         return None
 
 
-@functools.cache
-def below(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields of a kind of node that may hold other nodes, or lists of them."""
-    return tuple(name for name in kind._fields if name not in _PLAIN)
+_below: dict[type, tuple[str, ...]] = {}
+
+
+def below(node: ast.AST) -> tuple[str, ...]:
+    """Return the fields of a node that may hold other nodes, or lists of them."""
+    kind = type(node)
+    if kind not in _below:
+        _below[kind] = tuple(name for name in kind._fields if name not in _PLAIN)
+    return _below[kind]
 
 
 def walk(tree: ast.Module) -> list[ast.AST]:
@@ -48,7 +52,7 @@ def walk(tree: ast.Module) -> list[ast.AST]:
     some that have nothing below them: operators and contexts."""
     found: list[ast.AST] = [tree]
     for node in found:
-        for value in map(node.__getattribute__, below(type(node))):
+        for value in map(node.__getattribute__, below(node)):
             if type(value) is list:
                 found += [each for each in value if isinstance(each, ast.AST)]
             elif isinstance(value, ast.AST):

@@ -189,7 +189,7 @@ class _Reader:
                 self._import(node)
                 continue
             often = often or isinstance(node, _LOOPS)
-            for value in map(node.__getattribute__, below(type(node))):
+            for value in map(node.__getattribute__, below(node)):
                 if type(value) is list:
                     self._todo += [
                         (each, cls, within, often, methods)
