@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from benchmarks.library import library
 from tests.checking import job
 from tests.semantic.test_project import write
 from torchlint.engine.job import Job
+from torchlint.run import projects
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -63,3 +65,81 @@ def test_twice_the_files_are_about_twice_the_work(tmp_path: Path) -> None:
     some = cost_of(tmp_path / "some", library(10))
     twice = cost_of(tmp_path / "twice", library(20))
     assert twice / some < 2.3
+
+
+def copies(files: int) -> dict[str, str]:
+    """Return files whose classes are copies of each other and speak of each other, as pipelines of
+    one library do: each calls its own methods, and none another's."""
+    found = {"lib/__init__.py": ""}
+    for one in range(files):
+        others = ", ".join(f"Pipe{each}" for each in range(files) if each != one)
+        found[f"lib/pipe{one}.py"] = (
+            f'import torch\n\n\nclass Pipe{one}:\n    """Like {others}."""\n\n'
+            "    def prepare_latents(self, latents, scale):\n"
+            "        noise = torch.zeros(3).to(latents.device)\n"
+            "        print(latents.sum().item())\n        return latents * scale + noise\n\n"
+            "    def __call__(self, images):\n        for image in images:\n"
+            "            x = self.prepare_latents(image, 2)\n            print(x.sum().item())\n"
+        )
+    return found
+
+
+def called_by(files: int, call: str) -> dict[str, str]:
+    """Return a function and files that call it, each in the same way."""
+    found = {
+        "lib/__init__.py": "",
+        "lib/shared.py": (
+            "import torch\n\n\ndef scale_all(latents):\n"
+            "    noise = torch.zeros(3).to(latents.device)\n"
+            "    print(latents.sum().item())\n    return latents + noise\n"
+        ),
+    }
+    for one in range(files):
+        found[f"lib/user{one}.py"] = f"from lib.shared import scale_all\n\n\n{call}"
+    return found
+
+
+def analysed_for(
+    folder: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch, checked: Iterable[str]
+) -> list[str]:
+    """Return the files that are analysed to answer what the checked ones ask about them."""
+    write(folder, files)
+    analysed: list[str] = []
+    analyse = projects._Analyst.module
+
+    def noted(analyst: Any, project: Any, path: str, text: str) -> Any:
+        analysed.append(Path(path).name)
+        return analyse(analyst, project, path, text)
+
+    patch.setattr(projects._Analyst, "module", noted)
+    forget()
+    for name in checked:
+        analyse_job(job(files[name], name=name, root=str(folder)))
+    return analysed
+
+
+def test_who_calls_its_own_method_is_not_analysed_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = copies(12)
+    assert analysed_for(tmp_path, files, monkeypatch, files) == []
+
+
+def test_callers_are_analysed_until_one_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = "loss = model(x).sum()\n        scale_all(rest)\n        loss.backward()\n"
+    loop = f"    for x in loader:\n        {step}        optimizer.step()\n"
+    files = called_by(12, f"def train_all(model, loader, optimizer, rest):\n{loop}")
+    found = analysed_for(tmp_path, files, monkeypatch, ["lib/shared.py"])
+    assert len(found) == 1
+
+
+def test_callers_that_run_seldom_are_not_analysed_for_the_heat_of_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = called_by(12, "def save_all(x):\n    scale_all(x)\n")
+    files["lib/user5.py"] += "\n\ndef train(loader):\n    for x in loader:\n        scale_all(x)\n"
+    found = analysed_for(tmp_path, files, monkeypatch, ["lib/shared.py"])
+    assert len(found) <= 2
+    assert "user5.py" in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
@@ -37,6 +38,8 @@ _SHORT = 2_000
 """Characters of a text, as of one statement, for which the exchange of libcst's classes costs more
 than it saves."""
 _recent: dict[str, _Remembered] = {}
+_in_use: WeakValueDictionary[str, Tree] = WeakValueDictionary()
+"""Trees that an analysis still holds, by text."""
 left_to_libcst: set[str] = set()
 """Texts of which a lean tree turned out to be another than libcst's."""
 _RAW_LINE = regex(r"error at (\d+):(\d+)")
@@ -124,14 +127,16 @@ def _libcst_parses(text: str) -> bool:
 def parse(text: str, python: ast.Module | None) -> cst.Module | str:
     """Parse a text that CPython accepts; return the tree, or why libcst cannot read it.
 
-    The last trees are remembered: a file is read for itself, and for what others import from it.
+    The last trees are remembered, and those in use: a file is read for itself, and for what others
+    import from it.
 
     Args:
         text: the decoded text without its BOM.
         python: CPython's tree of it; None where only a newer Python accepts it.
     """
+    used = _in_use.get(text)
     _recent[text] = found = _recent.pop(text, None) or _Remembered(
-        python, _lean(text, python) or _parsed(text)
+        python, used.root if used is not None else _lean(text, python) or _parsed(text), used
     )
     total = sum(map(len, _recent))
     while total > _KEPT and len(_recent) > 1:
@@ -150,7 +155,7 @@ def structure(text: str, root: cst.Module) -> Tree:
     if found is None or found.root is not root:
         return Tree(root)
     if found.tree is None:
-        found.tree = Tree(root)
+        found.tree = _in_use[text] = Tree(root)
     return found.tree
 
 
@@ -170,6 +175,7 @@ def leave_to_libcst(text: str) -> None:
     """Have libcst's own parser read a text from now on."""
     left_to_libcst.add(text)
     _recent.clear()
+    _in_use.clear()
 
 
 def exactly(text: str) -> cst.Module:

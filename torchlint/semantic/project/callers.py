@@ -8,6 +8,7 @@ node, so that it outlives its file's analysis.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Generic, TypeVar
 
 import libcst as cst
 
@@ -29,6 +30,7 @@ from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.values.inferred import classes_behind, home_of_parameters, inferred
 from torchlint.semantic.values.value import Value
 
+T = TypeVar("T")
 MEMBER = "member"
 """The kind of `Definition` that a method is, as ``Class.method``."""
 _PICTURES = regex(r"(^|_)(display|show|plot|draw|vis|visuali[sz]e|render)(_|$)")
@@ -79,6 +81,23 @@ class CallSite:
     no_grad: bool | None
     once: bool
     entrances: tuple[tuple[str, tuple[Link, ...]], ...]
+
+
+class Told(Generic[T]):
+    """What the calls of a function say, worked out as far as somebody looks; false for none.
+
+    Args:
+        begin: gives it from the first on.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[T]]) -> None:
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[T]:
+        return self._begin()
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self)
 
 
 def call_sites(module: Module, wanted: Wanted) -> Iterator[CallSite]:
@@ -253,6 +272,8 @@ def hottest(
             for site in sites(at) if often(at) else ():
                 if best is None or site.grade > best.grade:
                     best = Calling(site.grade, (*way, *site.why))
+                if best.grade is Grade.TRAIN:
+                    return best
                 for name, links in site.entrances:
                     caller = Definition(site.path, name, MEMBER)
                     if caller not in seen:
@@ -265,8 +286,8 @@ def hottest(
 
 
 def graphless(definition: Definition, sites: Sites) -> set[bool | None]:
-    """Return what the calls of a function say of autograd being off, through callers of callers;
-    nothing where there are none."""
+    """Return what the calls of a function say of autograd being off, through callers of callers, up
+    to the first that says otherwise than one before it; nothing where there are none."""
     return _graphless(definition, sites, frozenset(), HOPS)
 
 
@@ -282,4 +303,6 @@ def _graphless(
                 if caller not in seen:
                     above |= _graphless(caller, sites, seen | {caller}, hops - 1)
         found |= above or {site.no_grad}
+        if len(found) > 1:
+            break
     return found

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import NamedTuple
 
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.semantic.torch import ops
+from torchlint.source.python import below
 
 _WORD = regex(r"\w+$")
 _HEAD = regex(r"\s*([^\W\d]\w*)\s*[(:]")
@@ -110,21 +111,24 @@ class Written(NamedTuple):
             top level.
         often: whether it stands in a loop, or in a function that may run in each step by its name
             or by what it calls.
+        own: whether it calls a method of the class around it that this class itself defines.
     """
 
     receiver: str | None
     within: str
     often: bool
+    own: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
     """The calls of one file by the last name of what is called, and what its imports bind, in
-    whatever scope."""
+    whatever scope; or `unread`, where Python does not accept its text."""
 
     sites: Mapping[str, frozenset[Written]] = field(default_factory=dict)
     imports: Mapping[str, frozenset[str]] = field(default_factory=dict)
     stars: tuple[str, ...] = ()
+    unread: bool = False
     _around: dict[tuple[str, bool], frozenset[str] | None] = field(default_factory=dict)
 
     def around(self, name: str, *, method: bool) -> frozenset[str] | None:
@@ -138,9 +142,17 @@ class Calls:
             self._around[key] = None if some else withins
         return self._around[key]
 
+    def reach_out(self, names: Iterable[str]) -> bool:
+        """Say whether a call of one of these names may reach what another file defines: it is not
+        of a method of the file's own class."""
+        return self.unread or any(
+            not site.own for name in names for site in self.sites.get(name, ())
+        )
+
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp)
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OBJECTS = ("self", "cls")
 _STEPPING = frozenset(("backward", "step"))
 _MAY_STEP = regex(
     r"forward|backward|step|batch|loss|criterion|collat|predict|decode|encode|update|optimi[sz]e"
@@ -157,27 +169,37 @@ class _Reader:
         self.sites: dict[str, set[Written]] = {}
         self.imports: dict[str, set[str]] = {}
         self.stars: list[str] = []
-        self._todo: list[tuple[ast.AST, str, str, bool]] = []
+        self._todo: list[tuple[ast.AST, str, str, bool, frozenset[str]]] = []
 
     def read(self, tree: ast.Module) -> Calls:
         """Return the calls of a tree."""
-        self._todo.append((tree, "", "", False))
+        self._todo.append((tree, "", "", False, frozenset()))
         while self._todo:
-            node, cls, within, often = self._todo.pop()
+            node, cls, within, often, methods = self._todo.pop()
             if type(node) is ast.Call:
                 name, receiver = _callee(node.func)
                 if name:
-                    self.sites.setdefault(name, set()).add(Written(receiver, within, often))
+                    own = receiver in _OBJECTS and name in methods
+                    self.sites.setdefault(name, set()).add(Written(receiver, within, often, own))
             elif isinstance(node, _DEFS):
                 within = within or (f"{cls}.{node.name}" if cls else node.name)
                 often = often or _MAY_STEP.search(node.name) is not None
             elif isinstance(node, ast.ClassDef):
                 cls = cls or node.name
+                methods = frozenset(each.name for each in node.body if isinstance(each, _DEFS))
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
                 continue
             often = often or isinstance(node, _LOOPS)
-            self._todo += [(each, cls, within, often) for each in _below(node)]
+            for value in map(node.__getattribute__, below(node)):
+                if type(value) is list:
+                    self._todo += [
+                        (each, cls, within, often, methods)
+                        for each in value
+                        if type(each) not in _LEAVES
+                    ]
+                elif type(value) not in _LEAVES:
+                    self._todo.append((value, cls, within, often, methods))
         stepping = {site.within for name in _STEPPING for site in self.sites.get(name, ())}
         return Calls(
             {
@@ -198,27 +220,14 @@ class _Reader:
                 self.stars.append(dotted)
 
 
-_CONSTANTS = (str, int, float, complex, bytes, bool, type(None), type(...))
 _LEAVES: frozenset[type] = frozenset(
-    (ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.alias, ast.Pass, ast.Global)
-).union(_CONSTANTS)
-
-
-def _below(node: ast.AST) -> list[ast.AST]:
-    """Return the children of a node that may hold calls."""
-    found: list[ast.AST] = []
-    for value in vars(node).values():
-        kind = type(value)
-        if kind is list:
-            found += [each for each in value if type(each) not in _LEAVES]
-        elif kind not in _LEAVES:
-            found.append(value)
-    return found
+    (ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Global, type(None), str, bool)
+)
 
 
 def written(tree: ast.Module | None) -> Calls:
     """Return the calls of a file by CPython's tree; none where Python does not accept its text."""
-    return _Reader().read(tree) if tree is not None else Calls()
+    return _Reader().read(tree) if tree is not None else Calls(unread=True)
 
 
 def _callee(func: ast.expr) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
@@ -10,7 +11,15 @@ from torchlint.base.records import dataclass
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports
-from torchlint.semantic.project.callers import MEMBER, Calling, CallSite, Given, graphless, hottest
+from torchlint.semantic.project.callers import (
+    MEMBER,
+    Calling,
+    CallSite,
+    Given,
+    Told,
+    graphless,
+    hottest,
+)
 from torchlint.semantic.project.exports import ArgumentRead
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Project
@@ -267,13 +276,13 @@ class Outside:
             and self.project.may_run_often(Definition(self.path, name, MEMBER))
         )
 
-    def calls(self, name: str | None) -> tuple[CallSite, ...]:
+    def calls(self, name: str | None) -> Told[CallSite] | tuple[()]:
         """Return the calls of a function of this file in others."""
         if name is None or not self.deep or self.project is None:
             return ()
         return self.project.calls(Definition(self.path, name, MEMBER))
 
-    def passed(self, name: str | None) -> tuple[Given, ...]:
+    def passed(self, name: str | None) -> Told[Given] | tuple[()]:
         """Return what the calls of a function of this file in others pass, each as its arguments'
         stars or keywords and values; nothing where the function cannot run often."""
         if name is None or self.project is None or not self.may_run_often(name):
@@ -336,7 +345,9 @@ class Outside:
         if name is None or not self.deep or self.project is None:
             return None
         return hottest(
-            Definition(self.path, name, MEMBER), self.project.calls, self.project.may_run_often
+            Definition(self.path, name, MEMBER),
+            functools.partial(self.project.calls, often=True),
+            self.project.may_run_often,
         )
 
     def graphless_calls(self, name: str | None) -> set[bool | None]:

@@ -28,6 +28,7 @@ from torchlint.semantic.project.callers import (
     MEMBER,
     CallSite,
     Given,
+    Told,
     Wanted,
     call_sites,
     calls_of,
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from torchlint.semantic.module import Module
 
 T = TypeVar("T")
-K = TypeVar("K")
 _KEPT = 2_000_000
 """Characters of source whose analyses are remembered from one file that is checked to the next."""
 _TEXTS = 5_000
@@ -145,10 +145,10 @@ class Project:
         self._lexicon: dict[str, set[str]] = {}
         self._defined: dict[str, dict[str, int]] = {}
         self._calls: dict[str, Calls] = {}
-        self._given: dict[Definition, tuple[tuple[Given, ...], Trail]] = {}
+        self._given: dict[tuple[Definition, str], tuple[tuple[Given, ...], Trail]] = {}
         self._flags: dict[FlagOf, tuple[tuple[bool, ...], Trail]] = {}
         self._seldom: dict[FlagOf, tuple[bool, Trail]] = {}
-        self._called: dict[Definition, tuple[tuple[CallSite, ...], Trail]] = {}
+        self._called: dict[tuple[Definition, str], tuple[tuple[CallSite, ...], Trail]] = {}
         self._ways: dict[Definition, list[Step]] = {}
         self._frequent: dict[Step, bool] = {}
         self._vocabulary: list[Vocabulary] = []
@@ -275,16 +275,20 @@ class Project:
             return None
         others = (self._meeting if which == "place" else self._program)(path, every) - {path}
         tested, saying = self._said.setdefault(key, (set(), set()))
+
+        def counts(other: str) -> bool:
+            return which != "near" or stem_of(path) in (self._text(other) or stem_of(path))
+
+        if any(map(counts, others & saying)):
+            return True
         for other in others - tested:
             text = self._text(other)
             tested.add(other)
             if text is not None and test(text):
                 saying.add(other)
-        found = others & saying
-        return any(
-            which != "near" or stem_of(path) in (self._text(other) or stem_of(path))
-            for other in found
-        )
+                if counts(other):
+                    return True
+        return False
 
     def _program(self, path: str, every: Iterable[str]) -> frozenset[str]:
         if path not in self._programs:
@@ -426,10 +430,13 @@ class Project:
         found: bool = self.ask(("often", target.path, target.name))
         return found
 
-    def _may_run_often(self, path: str, name: str) -> bool:
+    def _may_run_often(self, path: str, name: str, *callers: str) -> bool:
         # Of its own file callers are known already.
-        steps = [step for step in self._steps(Definition(path, name, MEMBER)) if step.path != path]
-        return any(self._some_often(step) for step in steps)
+        return any(
+            self._some_often(step)
+            for step in self._steps(Definition(path, name, MEMBER))
+            if step.path != path and (not callers or step.path in callers)
+        )
 
     def _some_often(self, first: Step) -> bool:
         """Say whether a call of a name in a file, or one of those that lead there, may run often;
@@ -499,34 +506,48 @@ class Project:
             ]
         return self._ways[target]
 
-    def calls(self, target: Definition) -> tuple[CallSite, ...]:
-        """Return the calls of a function in other files, of as many as one question is worth."""
-        return self._noted(self._called, target, lambda view: view._call_sites(target))
+    def calls(self, target: Definition, *, often: bool = False) -> Told[CallSite]:
+        """Return the calls of a function in other files, of as many as one question is worth; those
+        alone that may run `often`, or are led to by such calls, if that is asked for."""
+        return Told(lambda: self._told(self._called, target, call_sites, often=often))
 
-    def _noted(
-        self,
-        memory: dict[K, tuple[tuple[T, ...], Trail]],
-        target: K,
-        answer: Callable[[Project], Iterator[T]],
-    ) -> tuple[T, ...]:
-        """Return an answer that is worked out once, and note what it rests on for each who
-        asks."""
-        if target not in memory:
-            trail = Trail()
-            memory[target] = tuple(answer(self.view(trail))), trail
-        found, trail = memory[target]
-        self._trail.add(trail)
-        return found
-
-    def passed(self, target: Definition) -> tuple[Given, ...]:
+    def passed(self, target: Definition) -> Told[Given]:
         """Return what the calls of a function in other files pass."""
-        return self._noted(self._given, target, lambda view: view._passed(target))
+        return Told(lambda: self._told(self._given, target, passed))
+
+    def _told(
+        self,
+        memory: dict[tuple[Definition, str], tuple[tuple[T, ...], Trail]],
+        target: Definition,
+        say: Callable[[Module, Wanted], Iterator[T]],
+        *,
+        often: bool = False,
+    ) -> Iterator[T]:
+        """Yield what the calls of a function in other files say, each file's when those before it
+        were not enough for who asks."""
+        for caller in self._callers(target)[:_CALLERS]:
+            path, _ = caller
+            if often and not self.ask(("often", target.path, target.name, path)):
+                continue
+            if (target, path) not in memory:
+                trail = Trail()
+                calling = self.view(trail)._calling_modules(target, [caller])
+                found = tuple(each for module, wanted in calling for each in say(module, wanted))
+                memory[target, path] = found, trail
+            found, trail = memory[target, path]
+            self._trail.add(trail)
+            yield from found
 
     def flag(self, target: Definition, flag: Flag) -> tuple[bool, ...]:
         """Return of each call of a function in other files whether it gives a flag the truth that
         is asked about only now and then, up to the first that does not."""
         key = (target, flag)
-        return self._noted(self._flags, key, lambda view: view._flag_given(key))
+        if key not in self._flags:
+            trail = Trail()
+            self._flags[key] = tuple(self.view(trail)._flag_given(key)), trail
+        found, trail = self._flags[key]
+        self._trail.add(trail)
+        return found
 
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
         visited = {key}
@@ -601,26 +622,21 @@ class Project:
 
     def calling(self, target: Definition) -> Iterator[tuple[Module, cst.Call]]:
         """Yield the calls of a function in other files as nodes, to be used at once."""
-        for module, wanted in self._calling_modules(target):
+        callers = self._callers(target)[:_CALLERS]
+        for module, wanted in self._calling_modules(target, callers):
             for call in calls_of(module, wanted):
                 yield module, call
 
-    def _call_sites(self, target: Definition) -> Iterator[CallSite]:
-        for module, wanted in self._calling_modules(target):
-            yield from call_sites(module, wanted)
-
-    def _passed(self, target: Definition) -> Iterator[Given]:
-        for module, wanted in self._calling_modules(target):
-            yield from passed(module, wanted)
-
-    def _calling_modules(self, target: Definition) -> Iterator[tuple[Module, Wanted]]:
+    def _calling_modules(
+        self, target: Definition, callers: Iterable[tuple[str, tuple[str, ...]]]
+    ) -> Iterator[tuple[Module, Wanted]]:
         name = target.name.rpartition(".")[2]
 
         def overridden(cls: Definition) -> bool:
             return self.says(cls.path, f"def {name}(")
 
-        for path, names in self._callers(target)[:_CALLERS]:
-            module = self.module(path)
+        for path, names in callers:
+            module = self.module(path) if self._written(path).reach_out(names) else None
             if module is not None:
                 yield module, Wanted(target, names, self._alone(target, path), overridden)
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
-from torchlint.source.python import parsed
+from torchlint.source.python import parsed, walk
 
 MINE, OTHERS, OUTSIDE = "mine", "others", "outside"
 """Where the name of a module leads: to the file asked about, to another one of the project, or out
@@ -107,7 +107,7 @@ def _reach(tree: ast.Module) -> Reach:
     attributes: defaultdict[str, set[str | None]] = defaultdict(set)
     names: set[str] = set()
     computed = False
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.Attribute):

@@ -41,7 +41,7 @@ def _once(module: Module, node: cst.CSTNode, depth: int) -> bool:
     if depth == 0 or escapes(module, function):
         return False
     outside = module.outside.calls(name_outside(module, function))
-    known = bool(outside or call_sites(module, function))
+    known = bool(call_sites(module, function) or outside)
     sites = [
         site
         for site in (*call_sites(module, function), *_of_objects(module, function, known))

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -30,6 +31,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    join,
     join_all,
 )
 
@@ -93,8 +95,8 @@ class Parameters:
         if name not in self._params:
             return False
         near = [self._values.value(expr) for expr in self._passed.get(name, ())]
-        far = [each[name] for each in self._elsewhere if name in each]
-        return any(each.tensor and each.host for each in (*near, *far))
+        far = (each[name] for each in self._elsewhere() if name in each)
+        return any(each.tensor and each.host for each in chain(near, far))
 
     def _declared(self, param: cst.Param) -> Value:
         """Return what the annotation says, if any: ``model_class: Net`` means the class, and a
@@ -169,7 +171,7 @@ class Parameters:
         if not 0 < len(calls) <= _MAX_SITES or any(arg.star for c in calls for arg in c.args):
             return False
         given = any(_argument(call, self._places.get(name), name) is not None for call in calls)
-        return not given and not any(name in each for each in self._elsewhere)
+        return not given and not any(name in each for each in self._elsewhere())
 
     def _plain(self, param: cst.Param) -> bool:
         """Say whether an annotation speaks of Python's own values and of no tensor:
@@ -243,7 +245,7 @@ class Parameters:
             return UNKNOWN
         given = [_argument(call, self._places.get(name), name) for call in made]
         found = [self._values.value(each, fuel - 1) for each in given if each is not None]
-        if not found or len(found) != len(given) or self._elsewhere:
+        if not found or len(found) != len(given) or any(True for _ in self._elsewhere()):
             return UNKNOWN
         known = all(each.kind == "module" or (each.tensor and each.host) for each in found)
         return join_all(found) if known else UNKNOWN
@@ -252,22 +254,30 @@ class Parameters:
         """Return the join of what calls in other files pass, of tensors and plain values, where
         every call is understood; else where it lives if it is a tensor, as far as all calls
         agree."""
-        if not self._elsewhere:
-            return UNKNOWN
         absent = isinstance(param.default, cst.Name) and param.default.value == "None"
         default = NONE if absent else _default(param.default)
-        given = [each.get(param.name.value, default) for each in self._elsewhere]
-        found = join_all(given)
+        found, near = None, True
+        for each in self._elsewhere():
+            given = each.get(param.name.value, default)
+            found = given if found is None else join(found, given)
+            near = near and (given.kind == "none" or given.device in (ACCEL, CUDA))
+            if found.kind == "?" and not near:  # no further call makes it known
+                return UNKNOWN
+        if found is None:
+            return UNKNOWN
         if found.kind in _PLAIN:
             return found.but(node=None)
-        near = all(each.device in (ACCEL, CUDA) for each in given if each.kind != "none")
         return Value(device=ACCEL if near and found.kind != "none" else None)
 
+    def _elsewhere(self) -> Iterator[dict[str, Value]]:
+        """Yield what calls in other files pass; each is worked out when those before it do not
+        decide."""
+        for given in self._passed_elsewhere:
+            yield _bound(list(self._places), given)
+
     @cached_property
-    def _elsewhere(self) -> list[dict[str, Value]]:
-        name = self._values.scopes.name_outside(self._function)
-        calls = self._values.names.outside.passed(name)
-        return [_bound(list(self._places), given) for given in calls]
+    def _passed_elsewhere(self) -> Iterable[tuple[tuple[str, Value], ...]]:
+        return self._values.names.outside.passed(self._values.scopes.name_outside(self._function))
 
     @cached_property
     def _places(self) -> dict[str, int]:
