@@ -210,7 +210,7 @@ class Parameters:
     def _with_far(self, param: cst.Param, near: Value) -> Value:
         """Return what the calls of this file pass, without what those in other files may not: a
         file's own trial of a function passes what lies on the host."""
-        given = [each[param.name.value] for each in self._elsewhere if param.name.value in each]
+        given = [each[param.name.value] for each in self._elsewhere() if param.name.value in each]
         if near.device != CPU or all(each.device == CPU for each in given):
             return near
         known = [each for each in given if each.kind == near.kind]
