@@ -306,3 +306,18 @@ def test_what_no_grad_writes_brings_no_graph() -> None:
 )
 def test_a_tensor_may_be_made_with_a_gradient(expression: str, graph: bool | None) -> None:
     assert value_of(f"def f(c):\n    probe({expression})\n").grad is graph
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        ("torch.optim.Adam(x, lr=0.1)", "?"),
+        ("torch.optim.SGD(x, 0.1, momentum=0.9)", "?"),
+        ("nn.utils.clip_grad_norm_(x, 1.0)", "?"),
+        ("torch.distributions.Normal(x, 1.0)", "tensor"),
+        ("nn.utils.rnn.pad_packed_sequence(x)", "tensor"),
+        ("torch.relu(x)", "tensor"),
+    ],
+)
+def test_what_is_trained_is_no_single_tensor(call: str, kind: str) -> None:
+    assert value_of(f"def f(x):\n    probe(x)\n    return {call}\n").kind == kind
