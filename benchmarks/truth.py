@@ -97,7 +97,8 @@ def beliefs(project: Path, path: Path) -> dict[Place, Belief]:
         value = inferred(module, node)
         span = layout.span(node) if value.kind != "?" else None
         if span is not None:
-            belief = {"kind": value.kind, **{fact: getattr(value, fact) for fact in _FACTS}}
+            belief = {"kind": value.kind, "loose": value.loose}
+            belief |= {fact: getattr(value, fact) for fact in _FACTS}
             if value.tensor:
                 belief["cuda"] = on_device(module, node)
             found[span.start, span.end] = belief
@@ -349,7 +350,8 @@ def _events(ledger: Any) -> dict[str, Any]:
 def false_of(belief: Belief, found: dict[str, Any]) -> str:
     """Say what of a belief does not hold for a value; empty where all does."""
     kind, kinds = belief["kind"], found["kinds"]
-    if kind in _CHECKED and kind not in kinds and "none" not in kinds:
+    loose = belief["loose"] and not _NUMBERS.intersection(kinds)  # what a model gives, or holds
+    if kind in _CHECKED and kind not in kinds and "none" not in kinds and not loose:
         return f"{kind}, but {found['type']}"
     if "tensor" not in kinds or kind != "tensor":
         return ""
@@ -369,6 +371,7 @@ def false_of(belief: Belief, found: dict[str, Any]) -> str:
     return ""
 
 
+_NUMBERS = frozenset(("number", "bool", "str", "module"))
 _CHECKED = frozenset(
     "tensor module optimizer number bool str none shape ndarray list tuple dict dtype plain".split()
 )

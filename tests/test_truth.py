@@ -83,7 +83,15 @@ def test_a_run_is_held_against_what_is_believed(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".truth-*")), "nothing is left"
 
 
-BELIEF = {"kind": "tensor", "device": None, "dtype": None, "rank": None, "grad": None, "cuda": None}
+BELIEF = {
+    "kind": "tensor",
+    "loose": False,
+    "device": None,
+    "dtype": None,
+    "rank": None,
+    "grad": None,
+    "cuda": None,
+}
 SEEN = {
     "kinds": ["tensor"],
     "type": "Tensor",
@@ -106,6 +114,8 @@ ABSENT = {"kinds": ["none", "plain"], "type": "NoneType"}
         ({"cuda": True, "dtype": "float", "rank": 2, "grad": True}, SEEN, ""),
         ({}, HOST, "tensor, but bool"),
         ({}, ABSENT, ""),
+        ({"loose": True}, {"kinds": ["list", "plain", "tuple"], "type": "tuple"}, ""),
+        ({"loose": True}, HOST, "tensor, but bool"),
         ({"kind": "number"}, HOST, ""),
         ({"kind": "number"}, SEEN, "number, but Tensor"),
         ({"cuda": False}, SEEN, "on the host, but not"),

@@ -5,7 +5,7 @@ the data set is made here, and the tiny model returns a tuple.
 """
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import torch
 import transformers
@@ -48,9 +48,11 @@ def bert(*_: object) -> transformers.BertModel:
 dataset = ModuleType("dataset")
 dataset.ImdbReviewDataset = Reviews  # type: ignore[attr-defined]
 sys.modules["dataset"] = dataset
-transformers.BertTokenizer.from_pretrained = Tokenizer.from_pretrained
-transformers.AdamW = torch.optim.AdamW
-transformers.BertModel.from_pretrained = staticmethod(bert)
+old = ModuleType("transformers")
+old.BertTokenizer = Tokenizer  # type: ignore[attr-defined]
+old.AdamW = torch.optim.AdamW  # type: ignore[attr-defined]
+old.BertModel = SimpleNamespace(from_pretrained=bert)  # type: ignore[attr-defined]
+sys.modules["transformers"] = old
 import config  # noqa: E402
 import train  # noqa: E402
 

@@ -4,10 +4,16 @@ import sys
 from types import ModuleType
 from unittest import mock
 
+_NAMES = (
+    "",
+    *""".utils .transforms .transforms.functional .datasets .datasets.utils
+.models""".split(),
+)
+
 
 def install() -> None:
     """Put empty modules in the place of torchvision's."""
-    for name in ("", ".utils", ".transforms", ".transforms.functional", ".datasets", ".models"):
+    for name in _NAMES:
         module = ModuleType(f"torchvision{name}")
         module.__path__ = []
         module.__getattr__ = lambda _: mock.MagicMock()  # type: ignore[method-assign]

@@ -19,7 +19,6 @@ from utils import make_folder  # noqa: E402
 
 config = parameter.get_parameters()
 config.adv_loss, config.imsize, config.batch_size = loss, 64, 2
-config.g_conv_dim = config.d_conv_dim = 8
 config.total_step, config.log_step, config.sample_step = 4, 100, 2
 for each in (config.model_save_path, config.sample_path, config.log_path):
     make_folder(each, config.version)

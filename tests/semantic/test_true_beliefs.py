@@ -237,3 +237,87 @@ def test_a_package_of_torch_is_no_optimizer() -> None:
     """A star import brought it, so that the text alone speaks."""
     assert value_of("def f(torch):\n    probe(torch.optim)\n").kind == "?"
     assert value_of("def f(self):\n    probe(self.optim)\n").kind == "optimizer"
+
+
+@pytest.mark.parametrize(
+    ("more", "graph"),
+    [
+        ("", True),
+        (", requires_grad=True", True),
+        (", requires_grad=False", False),
+        (", False", False),
+        (", requires_grad=trained", None),
+        (", not frozen", None),
+    ],
+)
+def test_a_parameter_may_be_made_without_a_gradient(more: str, graph: bool | None) -> None:
+    source = f"def f(trained, frozen):\n    probe(nn.Parameter(torch.zeros(3){more}))\n"
+    assert value_of(source).grad is graph
+
+
+WRITTEN = """
+def f(net: nn.Module, x, unknown):
+    out = torch.zeros(9, 3).cuda()
+    step = net(x.cuda())
+    t = 0
+    {}
+    probe(out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "graph"),
+    [
+        ("out[t] = step", True),
+        ("out[:, t] += step", True),
+        ("out.add_(step)", True),
+        ("out[t] = unheard_of(x)", None),
+        ("out[t] = step.detach()", False),
+        ("out[t] = 0", False),
+        ("out.mul_(0.9)", False),
+        ("out.add(step)", False),
+        ("torch.no_grad().__enter__()", False),
+        ("other[t] = step", False),
+    ],
+)
+def test_a_tensor_takes_over_the_graph_of_what_is_written_into_it(
+    write: str, graph: bool | None
+) -> None:
+    assert value_of(WRITTEN.format(write)).grad is graph
+
+
+def test_what_no_grad_writes_brings_no_graph() -> None:
+    held = "with torch.no_grad():\n        out[t] = step"
+    assert value_of(WRITTEN.format(held)).grad is False
+
+
+@pytest.mark.parametrize(
+    ("expression", "graph"),
+    [
+        ("torch.zeros(3, requires_grad=True) * 2", True),
+        ("torch.tensor([1.0], requires_grad=True)", True),
+        ("torch.zeros(3).requires_grad_()", True),
+        ("torch.autograd.Variable(torch.zeros(3), requires_grad=True)", True),
+        ("torch.zeros(3, requires_grad=c)", None),
+        ("torch.zeros(3, requires_grad=False)", False),
+        ("torch.zeros(3).requires_grad_(False)", False),
+        ("torch.autograd.Variable(torch.zeros(3))", False),
+    ],
+)
+def test_a_tensor_may_be_made_with_a_gradient(expression: str, graph: bool | None) -> None:
+    assert value_of(f"def f(c):\n    probe({expression})\n").grad is graph
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        ("torch.optim.Adam(x, lr=0.1)", "?"),
+        ("torch.optim.SGD(x, 0.1, momentum=0.9)", "?"),
+        ("nn.utils.clip_grad_norm_(x, 1.0)", "?"),
+        ("torch.distributions.Normal(x, 1.0)", "tensor"),
+        ("nn.utils.rnn.pad_packed_sequence(x)", "tensor"),
+        ("torch.relu(x)", "tensor"),
+    ],
+)
+def test_what_is_trained_is_no_single_tensor(call: str, kind: str) -> None:
+    assert value_of(f"def f(x):\n    probe(x)\n    return {call}\n").kind == kind

@@ -63,7 +63,7 @@ class Expressions(Parts):
 
     def __init__(self, values: Values, owner: cst.CSTNode, fuel: int) -> None:
         self.values = values
-        self.owner = owner
+        self.owner = self.at = owner
         self.fuel = fuel
         self.env: dict[str, Value] = {}
         self.recorded: dict[cst.CSTNode, Value] = {}
@@ -149,7 +149,7 @@ class Expressions(Parts):
             matrices = isinstance(node.operator, cst.MatrixMultiply)
             self.meet("matmul" if matrices else "add", (node.left, node.right))
             result = mix([left, right]).but(grad=graph_of((left, right)))
-            return self._arithmetic(node, self.without_graph(node, result))
+            return self._arithmetic(node, self.without_graph(result))
         if "ndarray" in kinds:
             return NDARRAY
         if "str" in kinds:

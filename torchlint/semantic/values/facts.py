@@ -75,6 +75,8 @@ class Values(Fuelled, Roles):
         )
         self._made: dict[cst.ClassDef, list[cst.Call]] | None = None
         self.steps: dict[cst.CSTNode, Step] = {}
+        self.graphless: dict[cst.CSTNode, bool] = {}
+        """Of statements whether the text around them says ``no_grad``, as far as asked."""
         self._free: dict[cst.Name, Value | cst.FunctionDef | cst.Module] = {}
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
         self._texts: dict[cst.CSTNode, frozenset[str]] = {}

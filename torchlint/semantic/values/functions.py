@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch import dtypes, libraries, ops
 from torchlint.semantic.torch.names import WRAPPERS
 from torchlint.semantic.values import methods, plain, sharing
@@ -86,6 +87,8 @@ class Functions:
 
     values: Values
     owner: cst.CSTNode
+    at: cst.CSTNode
+    """The statement, or the header, that is evaluated."""
     fuel: int
     env: dict[str, Value]
     recorded: dict[cst.CSTNode, Value]
@@ -192,13 +195,13 @@ class Functions:
             return Value("device", device=(self.device_of(args[0]) if args else None) or ACCEL)
         if name == "torch.nn.Parameter":
             return (args[0] if args and args[0].tensor else Value("tensor")).but(
-                device=ACCEL, origin="param", grad=True
+                device=ACCEL, origin="param", grad=methods.wants_grad(node, 1, otherwise=True)
             )
         if name.startswith("torch.cuda.") and last.endswith("Tensor"):
             return Value("tensor", device=CUDA, origin="factory")
         if name in ("torch.from_file", "torch.autograd.Variable"):
             file = Value("tensor", device=CPU, grad=False)
-            return file if last == "from_file" else args[0] if args else UNKNOWN
+            return file if last == "from_file" else _variable(node, args)
         if name in _TRUTHS or last.lstrip("_").startswith(_PREDICATES):
             return BOOL
         if name.startswith("torch.nn.utils.rnn.pack"):
@@ -245,7 +248,7 @@ class Functions:
             result = result.but(grad=graph_of(operands))
         if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
             if last in ("max", "min") and args[1].tensor:
-                return self.without_graph(node, result)
+                return self.without_graph(result)
             return methods.several(result.but(rank=None), last)
         if (
             last in ops.REDUCTIONS
@@ -262,7 +265,7 @@ class Functions:
             result = result.but(dtype="bool", grad=False)
         elif last in ops.INT_METHODS:
             result = result.but(dtype="int", grad=False)
-        return self.without_graph(node, result)
+        return self.without_graph(result)
 
     def meet(self, name: str, operands: Iterable[cst.CSTNode]) -> None:
         """Note that what an operation takes lies on one device, for the rest of this way."""
@@ -291,8 +294,9 @@ class Functions:
         size = node.args[0].value if node.args else None
         scalar = isinstance(size, (cst.Tuple, cst.List)) and not size.elements
         rank = 0 if scalar else 1 if last in _ROWS else None
+        grad = methods.wants_grad(node, len(node.args), otherwise=False)
         return Value(
-            "tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=False, node=node
+            "tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=grad, node=node
         )
 
     def _from_data(self, name: str, node: cst.Call, args: list[Value]) -> Value:
@@ -312,7 +316,7 @@ class Functions:
             rank=rank,
             dtype=old.dtype if old is not None else first.dtype if rank == 0 else None,
             origin="factory",
-            grad=False,
+            grad=methods.wants_grad(node, len(node.args), otherwise=False),
             node=node,
         )
 
@@ -332,10 +336,23 @@ class Functions:
             return None if self.values.scopes.conditional_grad(node) else True
         return not held
 
-    def without_graph(self, node: cst.CSTNode, result: Value) -> Value:
+    def without_graph(self, result: Value) -> Value:
         """Return what an operation gives: without a graph where the text says ``no_grad``."""
-        held = result.grad and self.values.scopes.lexical_no_grad(node)
-        return result.but(grad=False) if held else result
+        return result.but(grad=False) if result.grad and self._graphless() else result
+
+    def _graphless(self) -> bool:
+        """Say whether the text around the statement at hand says ``no_grad``."""
+        known = self.values.graphless
+        if self.at not in known:
+            known[self.at] = self.values.scopes.lexical_no_grad(self.at) is True
+        return known[self.at]
+
+    def written(self, node: cst.CSTNode, holder: Value, value: Value) -> None:
+        """Note that a tensor takes over the graph of what is written into it."""
+        text, graph = dotted_text(node), graph_of((holder, value))
+        gains = holder.grad is False and graph is not False
+        if text is not None and gains and not self._graphless():
+            self.env[text] = holder.but(grad=graph)
 
     # -- devices and elements ----------------------------------------------------------------------
 
@@ -399,6 +416,12 @@ def _keyword(node: cst.Call, args: list[Value], name: str) -> Value | None:
         if arg.keyword is not None and arg.keyword.value == name:
             return value
     return None
+
+
+def _variable(node: cst.Call, args: list[Value]) -> Value:
+    if not args:
+        return UNKNOWN
+    return args[0].but(grad=methods.wants_grad(node, 1, otherwise=args[0].grad))
 
 
 def has_keyword(node: cst.Call, *names: str) -> bool:

@@ -105,7 +105,7 @@ class Interpreter(Expressions):
                     values.starve()
                 return met.value
         asked, starved, unfinished = values.asked, values.starved, values.unfinished
-        self.recorded, self.plain = {}, True
+        self.recorded, self.plain, self.at = {}, True, node
         value = _SIMPLE.get(type(node), Interpreter.eval)(self, node)
         self.known.update(self.recorded)
         if self.plain and values.unfinished == unfinished:
@@ -204,6 +204,8 @@ class Interpreter(Expressions):
                 items=None,
                 keyed=_with(holder.keyed, key, value),
             )
+        elif holder.tensor:
+            self.written(target.value, holder, value)
 
     def _if(self, node: cst.If) -> bool:
         self._step(node.test)

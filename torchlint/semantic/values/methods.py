@@ -116,10 +116,21 @@ def tensor_method(
         # Not a method of tensors: the "tensor" is some other thing that a model or a batch holds,
         # or, by this branch, a dict. (That sparse tensors have ``values()`` is not modelled.)
         return UNKNOWN
+    return _operated(calls, receiver, name, node, args)
+
+
+def _operated(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
+    """Return what an operation gives that is written as a method, and note what it does to its
+    operands."""
     assert isinstance(node.func, cst.Attribute)
     calls.meet(name, [node.func.value, *[arg.value for arg in node.args[:1]]])
+    if name == "requires_grad_":
+        return receiver.but(grad=wants_grad(node, 0, otherwise=True))
     found = _computed(receiver, name, node, args)
-    return found if name.endswith("_") else calls.without_graph(node, found)
+    if not name.endswith("_"):
+        return calls.without_graph(found)
+    calls.written(node.func.value, receiver, found)
+    return found
 
 
 def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
@@ -151,6 +162,17 @@ def several(one: Value, name: str) -> Value:
     or is a place (``x.max(1)``), it has no graph."""
     places = one.but(dtype="int", grad=False)
     return Value("tuple", item=one, items=(one, places) if name in _SECOND_WHOLE else None)
+
+
+def wants_grad(made: cst.Call, position: int, *, otherwise: bool | None) -> bool | None:
+    """Say whether a call asks for a gradient, by keyword or at a position; None where it does not
+    write out which."""
+    given = [arg.value for arg in made.args if arg.keyword is None][position : position + 1]
+    given += [a.value for a in made.args if a.keyword and a.keyword.value == "requires_grad"]
+    if not given:
+        return otherwise
+    said = given[0].value if isinstance(given[0], cst.Name) else ""
+    return {"True": True, "False": False}.get(str(said))
 
 
 _KEEPS_WHOLE = ops.having("keeps-whole")

@@ -57,6 +57,16 @@ _PYTHON = frozenset(
     """list List tuple Tuple Sequence Iterable Iterator dict Dict Mapping set Set str int float bool
     Callable""".split()
 )
+_OF_OTHER_THINGS = (
+    "torch.utils.",
+    "torch.distributed.",
+    "torch.cuda.",
+    "torch.backends.",
+    "torch.optim.",
+    "torch.nn.utils.clip_",
+    "torch.nn.utils.parameters_to_",
+)
+"""How the names of functions of torch begin whose arguments are no single tensors."""
 _LAYERS = ops.dotted("layer")
 """They are constructed of numbers."""
 
@@ -653,7 +663,7 @@ def _factory(name: str) -> bool:
     return (
         (name in ops.FACTORIES and not name.endswith("_like"))
         or name in ops.DATA_FACTORIES
-        or name.startswith(("torch.utils.", "torch.distributed.", "torch.cuda.", "torch.backends."))
+        or name.startswith(_OF_OTHER_THINGS)
     )
 
 
