@@ -72,7 +72,7 @@ def test_a_run_is_held_against_what_is_believed(tmp_path: Path) -> None:
     assert found["steps"] == 6, "of the eight the first and the last hold what is around them"
     assert found["beliefs"] > 15
     assert found["false"] == [
-        {"place": "train.py:28", "expression": "x", "believed": "tensor, but list"}
+        {"place": "train.py:27", "expression": "x", "believed": "tensor, but list"}
     ]
     unnamed = {each["place"]: each for each in found["waiting, not named"]}
     assert "train.py:18" in unnamed, "the hidden read"
