@@ -1,14 +1,13 @@
-"""Made-up reviews for urmi22/bert-sentiment-pytorch: its training and validation, a tiny BERT.
+"""Made-up reviews for urmi22/bert-sentiment-pytorch: its training and validation.
 
-Its ``dataset.py`` holds an unresolved merge and its model takes a tuple from an old transformers;
-the data set is made here, and the tiny model returns a tuple.
+Its ``dataset.py`` holds an unresolved merge and its model takes a tuple from an old transformers:
+a data set and a stand-in for BERT are made here.
 """
 
 import sys
 from types import ModuleType, SimpleNamespace
 
 import torch
-import transformers
 
 
 class Reviews(torch.utils.data.Dataset):
@@ -37,12 +36,17 @@ class Tokenizer:
         return cls()
 
 
-def bert(*_: object) -> transformers.BertModel:
-    """Return a BERT of one layer whose results are a tuple."""
-    sizes = {"hidden_size": 768, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.BertConfig(vocab_size=64, intermediate_size=16, **sizes)
-    config.return_dict = False
-    return transformers.BertModel(config)
+class Bert(torch.nn.Module):
+    """Stands for BERT: the hidden states of an embedding, and the first of them pooled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.pooler = torch.nn.Embedding(64, 768), torch.nn.Linear(768, 768)
+
+    def forward(self, ids: torch.Tensor, **_: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return hidden states (batch, length, 768) and the pooled ones (batch, 768)."""
+        hidden = self.embedding(ids)
+        return hidden, self.pooler(hidden[:, 0])
 
 
 dataset = ModuleType("dataset")
@@ -51,7 +55,7 @@ sys.modules["dataset"] = dataset
 old = ModuleType("transformers")
 old.BertTokenizer = Tokenizer  # type: ignore[attr-defined]
 old.AdamW = torch.optim.AdamW  # type: ignore[attr-defined]
-old.BertModel = SimpleNamespace(from_pretrained=bert)  # type: ignore[attr-defined]
+old.BertModel = SimpleNamespace(from_pretrained=lambda _: Bert())  # type: ignore[attr-defined]
 sys.modules["transformers"] = old
 import config  # noqa: E402
 import train  # noqa: E402

@@ -1,4 +1,4 @@
-"""Made-up citations for Diego999/pyGAT: two epochs of its training loop and the test after it."""
+"""Made-up citations for Diego999/pyGAT: six epochs of its training loop and the test after it."""
 
 import runpy
 import sys
@@ -14,5 +14,5 @@ rows = [[str(i), *map(str, rng.integers(0, 2, 12)), f"class{i % 4}"] for i in ra
 edges = rng.integers(0, 1500, (3000, 2))
 (folder / "cora.cites").write_text("".join(f"{a} {b}\n" for a, b in edges))
 extra = sys.argv[1:]
-sys.argv = ["train.py", "--epochs", "2", "--nb_heads", "2", *extra]
+sys.argv = ["train.py", "--epochs", "6", "--nb_heads", "2", *extra]
 runpy.run_module("train", run_name="__main__", alter_sys=False)
