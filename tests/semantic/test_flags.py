@@ -88,3 +88,29 @@ def test_a_text_that_is_asked_for_says_nothing_of_another(asked: str, grade: Gra
     """
     module, call = probe(source)
     assert heat_of(module, call).grade is grade
+
+
+def test_each_text_is_compared_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that calls itself from each of its branches asks of each text once."""
+    texts = [f"from_{one}" for one in range(16)]
+    branches = "\n".join(
+        f"    {'el' if one else ''}if kind == '{text}':\n        x = convert(x, '{texts[one - 1]}')"
+        for one, text in enumerate(texts)
+    )
+    asked: Counter[object] = Counter()
+    original = Flags._parameter
+
+    def counting(self: Flags, param: cst.Param, needed: bool, same: str | None = None) -> bool:
+        asked[needed, same] += 1
+        assert asked.total() < 50 * len(texts), "asked along each way"
+        return original(self, param, needed, same)
+
+    monkeypatch.setattr(Flags, "_parameter", counting)
+    loop = LOOP.partition("def last")[0].format(start="False")
+    start = loop.replace("f0(x, log=False)", "convert(x, 'from_3')")
+    code = (
+        f"{start}\ndef convert(x, kind):\n{branches}\n    if kind == 'from_5':\n        probe()\n"
+    )
+    module, call = probe(code)
+    assert heat_of(module, call).grade is Grade.TRAIN
+    assert asked, "texts are compared"

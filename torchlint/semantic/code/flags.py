@@ -48,6 +48,10 @@ class Flag(NamedTuple):
         return self.function in _BY_OBJECT
 
 
+_Asked = tuple[cst.CSTNode, bool, str | None]
+"""A binding, the truth that is needed, and what it is compared with in the place of its truth."""
+
+
 class _Answers:
     """What is known of names in tests, so that functions that hand a flag to each other are not
     asked along each way.
@@ -57,14 +61,14 @@ class _Answers:
     """
 
     def __init__(self) -> None:
-        self.yes: set[tuple[cst.CSTNode, bool]] = set()
-        self.no: set[tuple[cst.CSTNode, bool]] = set()
+        self.yes: set[_Asked] = set()
+        self.no: set[_Asked] = set()
 
-    def of(self, key: tuple[cst.CSTNode, bool]) -> bool | None:
+    def of(self, key: _Asked) -> bool | None:
         """Return an answer; None where there is none yet."""
         return True if key in self.yes else False if key in self.no else None
 
-    def note(self, key: tuple[cst.CSTNode, bool], answer: bool) -> None:
+    def note(self, key: _Asked, answer: bool) -> None:
         """Remember an answer."""
         if answer:
             self.yes.add(key)
@@ -106,7 +110,7 @@ class Flags:
         self._rare = rare
         self._throttled = throttled
         self._unfinite = unfinite
-        self.pending: set[tuple[cst.CSTNode, bool, str | None]] = set()
+        self.pending: set[_Asked] = set()
         """What is being asked: a name that comes back to itself is no truer for that."""
         self._answers = _Answers()
         self._left_out: dict[tuple[cst.CSTNode, str], bool] = {}
@@ -122,19 +126,25 @@ class Flags:
             return False
         if any(name.value in outer for outer in self.names.outer.values()):
             return False
-        asked, key = (bindings[0].node, needed, None), (bindings[0].node, needed)
-        if asked in self.pending:
+        local = isinstance(scope, FUNCTIONS)
+        return self._answered(
+            (bindings[0].node, needed, None),
+            lambda: self._by_bindings(bindings, needed, local=local),
+        )
+
+    def _answered(self, key: _Asked, work_out: Callable[[], bool]) -> bool:
+        """Return an answer, which is worked out once; what is being asked is taken to be so."""
+        if key in self.pending:
             return True
         known = self._answers.of(key)
-        if known is not None:
-            return known
-        self.pending.add(asked)
-        try:
-            found = self._by_bindings(bindings, needed, local=isinstance(scope, FUNCTIONS))
-        finally:
-            self.pending.discard(asked)
-        self._answers.note(key, found)
-        return found
+        if known is None:
+            self.pending.add(key)
+            try:
+                known = work_out()
+            finally:
+                self.pending.discard(key)
+            self._answers.note(key, known)
+        return known
 
     def seldom_same(self, name: cst.Name, other: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a parameter that a test compares with None, or with a text, is that (or is
@@ -151,15 +161,10 @@ class Flags:
         order = self.tree.order
         later = [needed and order[each.node] > order[name] for each in bindings[1:]]
         key = param, needed, same
-        if key in self.pending:
-            return True
-        if not all(later):  # ``if mask is None: mask = ...`` binds it behind its test.
+        # ``if mask is None: mask = ...`` binds it behind its test.
+        if key not in self.pending and not all(later):
             return False
-        self.pending.add(key)
-        try:
-            return self._parameter(param, needed, same)
-        finally:
-            self.pending.discard(key)
+        return self._answered(key, lambda: self._parameter(param, needed, same))
 
     def _by_bindings(self, bindings: list[Binding], needed: bool, *, local: bool) -> bool:
         """Say whether each binding gives the other truth, or the needed one now and then; outside
