@@ -321,3 +321,24 @@ def test_a_tensor_may_be_made_with_a_gradient(expression: str, graph: bool | Non
 )
 def test_what_is_trained_is_no_single_tensor(call: str, kind: str) -> None:
     assert value_of(f"def f(x):\n    probe(x)\n    return {call}\n").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("lines", "origin"),
+    [
+        ("probe(y); y = y.cuda()", None),
+        ("probe(y); x, y = x.to(device), y.to(device)", None),
+        ("show(y.to(0)); probe(y)", None),
+        ("probe(y)", "model"),
+        ("probe(y); y = y.squeeze(1)", "model"),
+        ("probe(y); x = x.cuda()", "model"),
+    ],
+)
+def test_what_is_moved_did_not_live_with_the_model(lines: str, origin: str | None) -> None:
+    """It reaches the loss, but behind its move."""
+    found = value_of(
+        "def train(net, batches, device):\n    for x, y in batches:\n"
+        f"        {lines}\n        loss = nn.functional.cross_entropy(net(x), y)\n"
+        "        loss.backward()\n"
+    )
+    assert (found.kind, found.origin) == ("tensor", origin)

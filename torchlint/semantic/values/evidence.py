@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 import libcst as cst
@@ -82,10 +82,17 @@ def tensor_names(
     """Return the plain names on which methods or attributes are used that only tensors have.
 
     ``loss.backward()`` says more: a 0-dim tensor with a graph. Names in `trained` flow into such a
-    loss: they live with the model, and are tensors where that is certain (True) or ``.item()`` is
-    read from them.
+    loss: they live with the model, but for those that are moved here, and are tensors where that is
+    certain (True) or ``.item()`` is read from them.
     """
-    out = {name: Value("tensor", origin="model") for name, certain in trained.items() if certain}
+    moved = {
+        call.func.value.value
+        for call in calls
+        if isinstance(call.func, cst.Attribute)
+        and isinstance(call.func.value, cst.Name)
+        and call.func.attr.value in _MOVES
+    }
+    out = {name: _lives_with(name, moved) for name, certain in trained.items() if certain}
     for call in calls:
         if not isinstance(call.func, cst.Attribute):
             continue
@@ -95,7 +102,7 @@ def tensor_names(
             if method == "backward" and receiver.value not in ("torch", "ctx"):
                 out[receiver.value] = Value("tensor", origin="loss", grad=True)
             elif method == "item" and receiver.value in trained:
-                out.setdefault(receiver.value, Value("tensor", origin="model"))
+                out.setdefault(receiver.value, _lives_with(receiver.value, moved))
             elif method in ("item", "cpu") and called(receiver.value, LOSS):
                 out.setdefault(receiver.value, Value("tensor", origin="loss"))
             elif method in _OWN_METHODS:
@@ -106,5 +113,11 @@ def tensor_names(
     return out
 
 
+def _lives_with(name: str, moved: Collection[str]) -> Value:
+    """A tensor of the model's device, or, where it is moved, of one that is not known."""
+    return Value("tensor", origin=None if name in moved else "model")
+
+
+_MOVES = ("to", "cuda")
 # Methods that arrays, strings, paths or modules have as well.
 _OWN_METHODS = ops.having("own")
