@@ -226,12 +226,25 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
 
 
 @question(
+    yes="the network's own forward pass asks for gradients",
+    no="no forward pass in view asks for gradients itself",
+)
+def differentiates_itself(module: Module, node: cst.Call) -> bool:
+    """Say whether a call runs a network of the project whose forward pass runs the backward pass
+    too, or takes gradients: a wrapper that trains what it holds, forces of an energy."""
+    forward = relatives.method(module, inferred(module, node.func), "forward")
+    return forward is not None and differentiates(*forward)
+
+
+@question(
     yes="an optimizer steps there, and only the call itself can have run the backward pass",
     no="no optimizer steps there, or the backward pass is in view",
 )
 def may_run_backward(module: Module, node: cst.Call) -> bool:
     """Say whether a call of something unknown may back-propagate itself: the function around it
     makes an optimizer's step, and nothing else that it does leaves gradients for that."""
+    if differentiates_itself(module, node):
+        return True
     home = module.function(node) or module.root
     calls = list(module.within(home, cst.Call))
     steps = [each for each in calls if is_step(module, each)]
