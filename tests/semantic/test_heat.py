@@ -73,6 +73,24 @@ def test_intervals_throttle(test: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("torch.rand(1).item() < 0.1", Grade.COLD),
+        ("rank == 0 and random.random() <= 0.05", Grade.COLD),
+        ("np.random.rand() > 0.9", Grade.COLD),
+        ("not random.random() < 0.9", Grade.COLD),
+        ("random.random() < 0.5", Grade.TRAIN),  # every other one
+        ("random.random() > 0.1", Grade.TRAIN),  # nearly all
+        ("random.uniform(0, 100) < 0.1", Grade.TRAIN),  # of which share is not known
+        ("loss.mean() < 0.1", Grade.TRAIN),
+    ],
+)
+def test_chance_that_seldom_lets_pass_throttles(test: str, expected: Grade) -> None:
+    imports = "import random\nimport numpy as np\nimport torch\n"
+    assert grade(imports + TRAIN.format(f"if {test}: probe()", "pass", "pass")) is expected
+
+
+@pytest.mark.parametrize(
     "test", ["rank == 0", "verbose", "log_interval > 0", "loss is not None", "step > 5"]
 )
 def test_other_guards_do_not(test: str) -> None:

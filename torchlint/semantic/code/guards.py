@@ -41,6 +41,13 @@ _NOT_FINITE = regex(
     r"^_*((is|has|have|any|found|got|saw)_?)?(nans?|infs?|nan_?or_?inf|non_?finite|not_finite)(_(found|seen|detected))?$"
 )
 _FINITE = regex(r"^_*((is|all|are)_?)?finite$")
+_DRAWS = frozenset(
+    """random.random numpy.random.rand numpy.random.random numpy.random.random_sample
+    torch.rand""".split()
+)
+"""Functions that draw numbers between 0 and 1."""
+_SELDOM = 0.2
+"""The share of steps up to which a test by chance is seldom true."""
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
 _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
@@ -339,6 +346,8 @@ class Guards:
                 return self.flags.seldom_same(name, other, asked)
         if self.is_interval(test):
             return self._often_true(test) is not needed
+        if self._by_chance(test, needed):
+            return True
         if isinstance(test, cst.Name):
             known = truth(test)
             if known is not None:
@@ -348,6 +357,23 @@ class Guards:
         if needed:
             return self.is_debug(test) or self._check_left_off(test)
         return self._all_but_few(test)
+
+    def _by_chance(self, test: cst.BaseExpression, needed: bool) -> bool:
+        """Say whether a number between 0 and 1 that is drawn at random decides, and seldom lets
+        pass: ``random.random() < 0.1``."""
+        match test:
+            case cst.Comparison(
+                left=drawn,
+                comparisons=[
+                    cst.ComparisonTarget(operator=operator, comparator=cst.Float() as share)
+                ],
+            ):
+                draws = {self.names.name(c.func) for c in self.tree.within(drawn, cst.Call)}
+                below = isinstance(operator, (cst.LessThan, cst.LessThanEqual))
+                above = isinstance(operator, (cst.GreaterThan, cst.GreaterThanEqual))
+                passes = share.evaluated_value if below is needed else 1 - share.evaluated_value
+                return bool((below or above) and draws & _DRAWS) and passes <= _SELDOM
+        return False
 
     def _check_left_off(self, test: cst.BaseExpression) -> bool:
         """Say whether a test asks an object for a check of values that is off by default:
