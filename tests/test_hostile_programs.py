@@ -54,6 +54,8 @@ def printed(source: str) -> str:
     np.random.seed(0)
     out = io.StringIO()
     main, threads = sys.modules["__main__"], torch.get_num_threads()
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else what a program before this one was warned of is not said
     module = type(sys)("__main__")
     sys.modules["__main__"] = module
     try:
@@ -65,6 +67,7 @@ def printed(source: str) -> str:
     finally:
         sys.modules["__main__"] = main
         torch.set_num_threads(threads)
+        torch.set_warn_always(always)
     return out.getvalue()
 
 
