@@ -153,6 +153,10 @@ LONGER = {
     ),
 }
 LEFT = {
+    "a copy that does not wait": step(
+        "with torch.no_grad():\n    for a, b in zip(slow.parameters(), fast.parameters()):\n"
+        "        a.copy_(b, non_blocking=True)\n"
+    ),
     "in the body of a class": "fast(loader[0]).sum().backward()\nclass Space:\n"
     "    for p in fast.parameters():\n        p.grad.mul_(0.5)\n",
     "a number for each": step(
@@ -268,3 +272,9 @@ def test_the_note_tells_of_rounding(name: str) -> None:
 def test_what_differs_from_tensor_to_tensor_stays(name: str) -> None:
     source = HEAD + LEFT[name]
     assert changed(source) == source
+
+
+@pytest.mark.parametrize(("target", "expected"), [((2, 0), False), ((2, 1), True)])
+def test_copies_need_the_torch_that_brought_them(target: tuple[int, int], expected: bool) -> None:
+    found = check(HEAD + EXACT["copy"], codes=CODES, target_torch=target).findings
+    assert [each.fix is not None for each in found] == [expected]

@@ -342,3 +342,16 @@ def test_what_is_moved_did_not_live_with_the_model(lines: str, origin: str | Non
         "        loss.backward()\n"
     )
     assert (found.kind, found.origin) == ("tensor", origin)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("align_corners", "?"), ("keepdim", "?"), ("inplace", "?"), ("weight", "tensor")],
+)
+def test_options_of_torchs_functions_are_no_tensors(name: str, kind: str) -> None:
+    found = value_of(
+        f"def resize(x, {name}=None):\n    if {name} is not None:\n        probe({name})\n"
+        f"    return nn.functional.interpolate(x, None, 2, 'nearest', {name})\n\n"
+        "class Net(nn.Module):\n    def forward(self, x):\n        return resize(x, self.own)\n"
+    )
+    assert found.kind == kind

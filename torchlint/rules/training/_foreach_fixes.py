@@ -52,6 +52,8 @@ _FROZEN = "The gradients of frozen parameters are clipped too."
 _LEFT_OUT = "A parameter without a gradient is left out, where the loop raised."
 _LONGER = 6
 """How many lines more a repair may have than the loop; one that has more is only suggested."""
+_COPIES = (2, 1)
+"""The torch that brought ``torch._foreach_copy_``."""
 _AT_ONCE = "All results are in memory before the first is stored."
 
 
@@ -123,6 +125,8 @@ def foreach_fix(module: Module, node: cst.For) -> Fix | None:
         _read(module, loop, each, plan) for each in small
     )
     if not done or not plan.steps:
+        return None
+    if module.target_torch < _COPIES and any(step.name == "copy_" for step in plan.steps):
         return None
     torch = name_for_module(module, "torch", "torch")
     clipped = _clipping(module, loop, plan, filters, torch)
@@ -343,19 +347,19 @@ def _method(
         return False
     given = [arg.value for arg in args if arg.keyword is None]
     named = {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
-    match name, given, named:
-        case "mul_" | "div_", [value], {} if _number(module, loop, value):
+    match name, given, list(named):
+        case "mul_" | "div_", [value], [] if _number(module, loop, value):
             plan.steps.append(_Step(name, target, rest=module.source_of(value)))
             return True
-        case "add_" | "sub_", [value], {**extra} if set(extra) <= {"alpha"}:
-            return _sum(module, loop, target, name, value, extra.get("alpha"), plan)
-        case "add_" | "sub_", [factor, value], {} if _number(module, loop, factor):
+        case "add_" | "sub_", [value], [] | ["alpha"]:
+            return _sum(module, loop, target, name, value, named.get("alpha"), plan)
+        case "add_" | "sub_", [factor, value], [] if _number(module, loop, factor):
             return _sum(module, loop, target, name, value, factor, plan)
-        case "lerp_", [value, weight], {}:
+        case "lerp_", [value, weight], []:
             return _lerp(module, loop, target, value, weight, plan)
-        case "copy_", [value], {}:
+        case "copy_", [value], []:
             return _copy(module, loop, target, value, plan)
-        case "zero_", [], {}:
+        case "zero_", [], []:
             plan.steps.append(_Step(name, target))
             return True
         case "clamp_", _, _:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _NOT_A_TENSOR = regex(
     r"(^|_)(size|sizes|shape|shapes|len|num|n|mode|name|names|idx|index|epoch|step|steps|scale_factor|level|flag|cfg|config|eps|k|dim|dims|"
     r"kwargs|args|cls|key|path|dtype|device|generator|reduction|ratio|prob|p|h|w|spatial_shape"
-    r"|return\w*|use|is|do|type|fn|func|callback|"
+    r"|return\w*|use|is|do|type|fn|func|callback|align_corners|keepdims?|inplace|antialias|"
     r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model"
     r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
