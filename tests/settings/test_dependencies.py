@@ -76,6 +76,8 @@ Needs:
         ("PKG-INFO", LINKED, (1, 11)),
         ("PKG-INFO", "Name: x\nRequires-Dist: torch\n\nTested with PyTorch >= 2.1.\n", None),
         ("PKG-INFO", "Name: x\n\n* PyTorch version >= 1.12\n* torchvision>=0.9\n", (1, 12)),
+        ("PKG-INFO", "Name: x\n\nThe main branch works with **PyTorch 1.6+**.\n", (1, 6)),
+        ("PKG-INFO", "Name: x\n\nNeeds Python 3.8 and PyTorch 1.10 or later.\n", (1, 10)),
         ("x.egg-info/PKG-INFO", "Name: x\nRequires-Dist: torch>=2.2\n", (2, 2)),
         ("x.egg-info/requires.txt", "numpy\n\n[train]\ntorch>=2.2\n", (2, 2)),
         ("x.egg-info/top_level.txt", "torch>=2.2\n", None),

@@ -53,6 +53,11 @@ _SAID = regex(
     re.IGNORECASE,
 )
 """A line of a description: ``- [PyTorch](https://pytorch.org/)>=1.11.0``."""
+_WORKS = regex(
+    r"\bpytorch\s+v?(\d+\.\d+)(?:\.\d+)?(?:\s*\+|\s+(?:or|and)\s+(?:later|higher|newer|above)\b)",
+    re.IGNORECASE,
+)
+"""The same in a sentence: ``works with PyTorch 1.6+``."""
 _KEY = regex(r"^\s*install_requires\s*[=:]")
 
 
@@ -212,7 +217,8 @@ def _of_metadata(text: str) -> Iterator[str]:
     required = [line.partition(":")[2].strip() for line in lines]
     yield from required
     if lowest_torch(required) is None:
-        said = map(_SAID.match, description.splitlines())
+        lines = description.splitlines()
+        said = (_SAID.match(line) or _WORKS.search(line) for line in lines)
         yield from (f"torch>={found[1]}" for found in said if found)
 
 
