@@ -198,6 +198,48 @@ def test_a_dataset_that_stores_in_itself_is_named() -> None:
     assert "stores" not in fix_of(get="        cache = index", **photos)[1]
 
 
+STORES = {"data": "(photos := Photos(root))", "get": "        self.cache[index] = index"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"before": "    # must be single process, for the index"}, "A comment there"),
+        ({"before": "    # num_workers must be 0 because of h5py"}, "A comment there"),
+        ({"more": ",\n  num_workers=0,  # hangs with more\n  "}, "A comment there"),
+        ({**STORES, "bottom": "    print(loader.dataset.cache)"}, "main process reads"),
+        ({**STORES, "bottom": "    print(photos.cache)"}, "main process reads"),
+        (
+            {"data": STORES["data"], "get": "        self.cache.update({})"}
+            | {"bottom": "    print(photos.cache)"},
+            "main process reads",
+        ),
+    ],
+)
+def test_what_speaks_against_workers_is_named_and_there_is_no_fix(
+    parts: dict[str, str], said: str
+) -> None:
+    (found,) = check(program(**parts), codes=frozenset(("TL201",)), name="src/train.py").findings
+    assert said in found.message
+    assert found.fix is None
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"before": "    # process the images with the workers' default"},
+        {"before": "    # TODO: this needs workers"},
+        {"more": ",\n  num_workers=0,  # number of workers\n  "},
+        STORES,
+        {**STORES, "bottom": "    print(photos.root, model.cache)"},
+    ],
+)
+def test_a_label_or_a_cache_of_its_own_does_not_speak_against_workers(
+    parts: dict[str, str],
+) -> None:
+    assert "seeds" in fix_of(**parts)[1]
+
+
 def test_a_dataset_that_keeps_a_file_open_gets_a_suggestion() -> None:
     photos = {"data": "Photos(root)", "top": "import h5py"}
     kept = "        self.file = h5py.File(root)"

@@ -102,6 +102,8 @@ where a script without a guard makes the loader, where the dataset keeps a file 
 lambda or a local function is among what workers get, or a caller that is not in view may give one,
 as those of a package's function that no file of the project calls:
 spawned processes and those of a fork server (Linux from Python 3.14 on) need what can be pickled.
+There is none where a comment at the loader says what speaks against workers, or where the file
+reads what the dataset stored in itself.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
@@ -132,7 +134,7 @@ from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around, is_debug
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.text import has_main_guard
+from torchlint.semantic.code.text import explained, has_main_guard
 from torchlint.semantic.data.datasets import (
     cuda_samples,
     sample_cost,
@@ -158,10 +160,25 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import relatives
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.kept import MUTATORS
 
 _LOADER = "torch.utils.data.DataLoader"
 _TRYOUT = regex(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
 _PIN = " It does not pin memory either: with workers, set pin_memory=True too."
+_SPOKEN = regex(
+    r"\b(single|one|main|same)[- ]?process\b|multi-?process|dead-?lock|\bhangs?\b|pickl|\bfork"
+    r"|thread-?safe"
+    r"|^(?!.*\b(todo|fixme)\b)(?=.*\bworkers?\b|.*\bnum_workers\b)(?=.*\b(must|needs?|needed|because"
+    r"|cannot|can't|won't|doesn't|not work|breaks?|fails?|crash\w*|errors?|bugs?|windows|otherwise"
+    r"|avoids?|leaks?)\b)",
+    re.IGNORECASE,
+)
+"""What a comment says that gives a reason for no workers."""
+_SAID = " A comment there says why, or what workers break."
+_READ = (
+    " The dataset keeps what the main process reads later: with workers it has to come with the "
+    "batches."
+)
 _PER_GPU = (
     "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
     "sample, so measure."
@@ -221,6 +238,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
         return
     train = loader_role(module, node) == "train" and not held_out(module, node)
+    against = _against(module, node, bound.value("dataset"))
+    if against:
+        words = {"role": "training DataLoader" if train else "DataLoader", "pin": against}
+        yield Hit(node, words, severity=Severity.INFO)
+        return
     words = {
         "role": "training DataLoader" if train else "DataLoader",
         "pin": _PIN if pins_memory(module, node) is False else "",
@@ -244,7 +266,7 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
     elif called_out_of_view(module, node, callers=_CALLERS):
         safety = Safety.SUGGESTION
         notes.append(_CHOSEN)
-    if dataset is not None and _stores(module, dataset):
+    if dataset is not None and _stored(module, dataset):
         notes.append(_STORED)
     if dataset is not None and _keeps_open(module, dataset):
         safety = Safety.SUGGESTION
@@ -308,17 +330,45 @@ def _method(
     return relatives.method(module, inferred(module, dataset), name)
 
 
-def _stores(module: Module, dataset: cst.BaseExpression) -> bool:
-    """Say whether reading a sample writes to the dataset itself: a cache, a counter."""
+def _against(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> str:
+    """Return what speaks against workers for a loader, or an empty string: a comment there, or that
+    what the dataset keeps as it is read is read by the code around the loader."""
+    if explained(module, node, _SPOKEN):
+        return _SAID
+    stored = _stored(module, dataset) if dataset is not None else frozenset()
+    asked = (each for each in module.nodes(cst.Attribute) if isinstance(each, cst.Attribute))
+    read = any(each.attr.value in stored and _of_dataset(module, each.value) for each in asked)
+    return _READ if read else ""
+
+
+def _of_dataset(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression outside of a class is a dataset: that of a loader, or one with
+    samples of its own."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "dataset"
+    return module.source_of(node) != "self" and _method(module, node, "__getitem__") is not None
+
+
+def _stored(module: Module, dataset: cst.BaseExpression) -> frozenset[str]:
+    """Return the attributes of the dataset to which reading a sample writes: a cache, a counter."""
     found = _method(module, dataset, "__getitem__")
     if found is None:
-        return False
+        return frozenset()
     where, method = found
-    targets = [
+    targets: list[cst.BaseExpression] = [
         target.target for assign in where.within(method, cst.Assign) for target in assign.targets
     ]
     targets += [assign.target for assign in where.within(method, cst.AugAssign)]
-    return any(where.source_of(target).startswith("self.") for target in targets)
+    targets += [
+        call.func.value
+        for call in where.within(method, cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in MUTATORS
+    ]
+    return frozenset(
+        text.split(".")[1].partition("[")[0]
+        for text in map(where.source_of, targets)
+        if text.startswith("self.")
+    )
 
 
 def _keeps_open(module: Module, dataset: cst.BaseExpression) -> bool:

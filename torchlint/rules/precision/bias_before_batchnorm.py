@@ -12,7 +12,8 @@ Flagged: a convolution or linear layer made with its default bias or with `bias=
 one), or as an attribute (alone or in a list of layers) whose output `forward` always gives to a
 batch norm, in the form `self.bn(self.conv(x))` or on two lines. `spectral_norm` and `weight_norm`
 around the layer leave its bias as it is. `InstanceNorm` counts behind a convolution, where it keeps
-no running statistics: the bias then cancels in eval mode, too.
+no running statistics: the bias then cancels in eval mode, too. Silent where the file, or one that
+uses it, fetches weights from a URL or a hub and loads with `strict=False` what fits of them.
 
 ## Setup
 ```python
@@ -103,6 +104,15 @@ _TAKES = regex(r"(?<!self)\.bias\b(?!\s*=[^=])")
 _ASKS = regex(r"bias\s+is\s+(not\s+)?None|(has|get)attr\([^)]*bias|if\s+\w+\.bias\s*:")
 _LOADS = regex(r"load_state_dict|load_url|torch\.load\(")
 _PUBLISHED = regex(r"pretrain|checkpoint|load_state_dict|load_url|model_zoo", re.IGNORECASE)
+_FILLS = regex(
+    r"load_state_dict\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*,\s*(?:strict\s*=\s*)?False\b"
+)
+"""Loads the weights that have a place, and is silent about others."""
+_FETCHES = regex(
+    r"\b(\w+_)?urls?\b\s*[=,)\[]|load_url\(|_from_url\(|download\w*\(|hf_hub_\w+\(|\bgdown\b",
+    re.IGNORECASE,
+)
+"""Fetches weights from where somebody has put them."""
 _COUNTS = regex(
     r"\b(n|num(ber)?|counts?|total)(_?of)?_?bias(es)?\b|\bnumber of (\w+ and )?bias"
     r"|\bassert\b[^\n]*\bnumel\(\)",
@@ -138,7 +148,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     norms = next_layers(module, node)
     if not norms or not all(_cancels(module, node, norm) for norm in norms):
         return
-    if _loads_weights(module, node):
+    if _loads_weights(module, node) or _fills_from_published(module):
         return
     layer, norm = ((module.name(n.func) or "").rpartition(".")[2] for n in (node, norms[0]))
     yield Hit(node, {"layer": layer, "norm": norm}, fix=_fix(module, node))
@@ -221,6 +231,18 @@ def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
 def _loads_weights(module: Module, node: cst.Call) -> bool:
     cls = module.class_of(node)
     return cls is not None and _LOADS.search(module.source(cls)) is not None
+
+
+def _fills_from_published(module: Module) -> bool:
+    """Say whether the file, or one that uses it, fetches weights that others trained and loads what
+    fits of them: without its parameter their bias would be dropped, and no one told."""
+    return _fetches_and_fills(module.text) or (
+        module.outside.others_say(_fetches_and_fills, near=True) is True
+    )
+
+
+def _fetches_and_fills(text: str) -> bool:
+    return _FILLS.search(text) is not None and _FETCHES.search(text) is not None
 
 
 def _fix(module: Module, node: cst.Call) -> Fix | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -29,6 +31,7 @@ _OTHER_WAYS = ops.having("collective") | frozenset(
     ).split()
 )
 _OPTIMIZERS = ops.dotted("optimizer", "built")
+_HOST_NAME = regex(r"off_?load|(^|_)(cpu|host)(_|$)", re.IGNORECASE)
 _FEW = 4
 """Tensors for which a loop costs no more than a list of them."""
 
@@ -247,6 +250,8 @@ def _step(
     elif method == "lerp_":
         yield "average" if any(_about(module, value, names) for value in given) else "scale"
     elif method == "copy_" and given:
+        if _between_devices(module, step):
+            return  # There is no kernel for lists of which one is on the host.
         yield from _stored(module, target, given[0], names, bound=False)
     elif method in ("mul_", "div_"):
         yield "scale"
@@ -255,6 +260,22 @@ def _step(
     else:
         for value in given:
             yield from _added(module, target, value, names)
+
+
+def _between_devices(module: Module, copy: cst.Call) -> bool:
+    """Say whether ``.copy_()`` goes from the host to a device or back, by what it is given or by
+    the names: ``p.copy_(q, non_blocking=True)``, ``p.copy_(q.cpu())``, ``p.copy_(offloaded)``."""
+    names = {name.value for name in module.within(copy, cst.Name)}
+    return (
+        "cpu" in names
+        or any(map(_HOST_NAME.search, names))
+        or any(
+            arg.keyword is not None
+            and arg.keyword.value == "non_blocking"
+            and module.source_of(arg.value) != "False"
+            for arg in copy.args
+        )
+    )
 
 
 def _added(
@@ -277,7 +298,7 @@ def _stored(
     """Yield what it is to store a value in a parameter, or beside it under its name.
 
     Where the value is `bound`, ``p.data = other``, and not copied into memory that is there, no
-    kernel runs unless one makes the value.
+    kernel runs unless one makes the value. A gradient may not be there to be copied into.
     """
     value = _behind(module, value, target)
     while (
@@ -296,7 +317,9 @@ def _stored(
             isinstance(b.operator, cst.Multiply) for b in module.within(value, cst.BinaryOperation)
         ):
             yield "average"
-    elif _is_tensor(module, value, names) and not (bound or isinstance(target, cst.Subscript)):
+    elif _is_tensor(module, value, names) and not (
+        bound or isinstance(target, cst.Subscript) or _of_gradient(module, target, names)
+    ):
         yield "copy"
 
 

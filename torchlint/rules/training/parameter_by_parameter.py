@@ -14,7 +14,8 @@ whose body averages them (EMA, Polyak averaging), scales or clips gradients or w
 update out. An average or a clipping in a function that this file does not call counts too, for
 nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a
 loop that makes a parameter group of each tensor for an optimizer of torch.optim. Silent:
-`p.data = other`, which binds another tensor and launches nothing.
+`p.data = other`, which binds another tensor and launches nothing, a copy between the host and a
+device, which no list makes faster, and where what lies on CUDA has left the function.
 
 ## Setup
 ```python

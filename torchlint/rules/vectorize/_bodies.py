@@ -49,6 +49,7 @@ _REDUCING: dict[type[cst.CSTNode], type[cst.CSTNode]] = {
 _ROW_BY_ROW = ops.having("layer", "one-tensor") - ops.having("batch-norm") | ops.having(
     "layer", "stateless"
 )
+_SIZED = ops.having("sizes")
 _HOST_MATHS = ("random.", "numpy.", "math.")
 _FACTS = ops.HOST_METHODS - ops.having("graph")
 _COMPUTES = ops.having("reduce", "method") | ops.having("compare", "method")
@@ -84,6 +85,38 @@ def is_size(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
         case cst.Name() if depth:
             return _name_sized(module, node, depth)
     return False
+
+
+@question(
+    yes="the turns of the loop make tensors of different sizes",
+    no="the turns of the loop make tensors of one size",
+)
+def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) -> bool:
+    """Say whether each turn of a loop makes tensors of the height and width that it takes apart:
+    ``for level, (h, w) in enumerate(shapes)``, ``h, w = shapes[i]``."""
+    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    pairs: list[cst.CSTNode] = [
+        element.value
+        for element in module.within(loop.target, cst.Element)
+        if isinstance(element.value, (cst.Tuple, cst.List))
+    ]
+    pairs += [
+        assign.targets[0].target
+        for assign in module.within(body, cst.Assign)
+        if isinstance(assign.targets[0].target, (cst.Tuple, cst.List))
+        and isinstance(assign.value, (cst.Name, cst.Subscript))
+        and bound & module.names_in(assign.value)
+        and not is_size(module, assign.value)
+    ]
+    names = {name.value for pair in pairs for name in module.within(pair, cst.Name)}
+    return any(
+        name.value in names
+        for call in module.within(body, cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SIZED
+        for arg in call.args
+        if arg.keyword is None
+        for name in module.within(arg.value, cst.Name)
+    )
 
 
 def _shape_of_tensor(module: Module, node: cst.CSTNode) -> bool:

@@ -102,6 +102,7 @@ from torchlint.rules.vectorize._bodies import (
     independent_rounds,
     is_size,
     only_tensor_work,
+    sizes_differ,
 )
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
 from torchlint.rules.vectorize._vector_forms import vector_form
@@ -272,7 +273,7 @@ def _found(module: Module, node: _Loop) -> str:
     if count is not None and count <= _FEW:
         return ""
     message = _row(module, node, body)
-    if not message or not only_tensor_work(module, body):
+    if not message or not only_tensor_work(module, body) or sizes_differ(module, node, body):
         return ""
     return message if isinstance(node, cst.CompFor) or independent_rounds(module, node) else ""
 

@@ -565,12 +565,15 @@ class Guards:
 
     def _off_the_gpu(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
-        ``device.type == "mps"``, ``not torch.cuda.is_available()``."""
+        ``device.type == "mps"``, ``not torch.cuda.is_available()``, ``not parameters[0].is_cuda``.
+        """
         match test:
             case cst.Call(func=func):
                 return self.names.name(func) in (_APPLE if needed else _NVIDIA)
             case cst.Attribute(attr=cst.Name("is_mps")):
                 return needed
+            case cst.Attribute(value=asked, attr=cst.Name("is_cuda" | "is_cpu" as word)):
+                return needed is (word == "is_cpu") and self._stands_for_all(asked)
             case cst.Comparison(
                 left=left,
                 comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
@@ -581,11 +584,30 @@ class Guards:
                 elif not isinstance(operator, (cst.Equal, cst.In)):
                     return False
                 ours = _DEVICE.search(dotted_text(left) or "") is not None
+                ours = ours or self._stands_for_all(left)
                 if not needed:
                     return ours and "cuda" in types
                 # A tensor on the CPU may be about to be moved.
                 return bool(types) and types <= ({"cpu", "mps"} if ours else {"mps"})
         return False
+
+    def _stands_for_all(self, node: cst.BaseExpression) -> bool:
+        """Say whether a tensor, or its device, is the first of several and asked for all of them,
+        ``parameters[0]``, ``next(model.parameters())``, in a function that moves none."""
+        while isinstance(node, cst.Attribute) and node.attr.value in ("device", "type"):
+            node = node.value
+        match node:
+            case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer()))]):
+                pass
+            case cst.Call(func=func) if self.names.name(func) == "builtins.next":
+                pass
+            case _:
+                return False
+        home = next((a for a in self.tree.ancestors(node) if isinstance(a, cst.FunctionDef)), None)
+        return home is not None and not any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
+            for call in self.tree.within(home, cst.Call)
+        )
 
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return the test of a branch around `node` that turns over its own flag, ``if first: first

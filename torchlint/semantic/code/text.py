@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import libcst as cst
+from libcst.matchers import Comment, findall
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
@@ -89,7 +90,7 @@ def remarked(
 
 
 def _commented(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
-    """Say whether a comment above a simple statement or a ``with``, or behind its line, matches.
+    """Say whether a comment above a simple statement or a ``with``, or behind its lines, matches.
 
     The comments of the tree cost that libcst reads the whole text: they are asked where the lines
     match.
@@ -102,10 +103,13 @@ def _commented(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> b
 
 
 def _comments_at(node: cst.CSTNode) -> list[str]:
-    """Return the comments above a simple statement or a ``with``, and behind its line."""
+    """Return the comments above a simple statement or a ``with``, and behind its line or lines."""
     match node:
-        case cst.SimpleStatementLine(leading_lines=above, trailing_whitespace=end):
-            comments = [*(line.comment for line in above), end.comment]
+        case cst.SimpleStatementLine():
+            # Those between the lines of one that goes over several are its own as well.
+            return [
+                each.value for each in findall(node, Comment()) if isinstance(each, cst.Comment)
+            ]
         case cst.With(leading_lines=above, body=cst.IndentedBlock(header=end)):
             comments = [*(line.comment for line in above), end.comment]
         case _:

@@ -34,6 +34,19 @@ _CUDA = regex(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
 _MOVES = regex(r"\.cuda\(\s*[^)]*\)|[\"']cuda|\.to\(|set_default_|\bmps\b")
 _OWNERS = regex(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
 """What may bring a network to a device on its own."""
+_ON_CPU = regex(
+    r"^(?P<indent>[^\S\n]*)(?!self\.)[\w.]*\bdevice[^\S\n]+=[^\S\n]+"
+    r"(torch\.device\([^\S\n]*)?([\"'])cpu\3\)?[^\S\n]*(#.*)?$",
+    re.MULTILINE,
+)
+"""A statement that chooses the CPU: ``device = "cpu"``, ``conf.train.device = "cpu"``."""
+_CHOOSES = regex(
+    r"^[^\S\n]*[\w.]*\bdevices?[^\S\n]*(:[^=\n]+)?=(?!=)|\bdef\s+\w+\([^)]*\bdevice\b|--device",
+    re.MULTILINE,
+)
+_OTHER_DEVICES = regex(r"cuda|\bgpus?\b|\bmps\b|\bxpu\b|is_available|accelerat|\btrainer\b")
+_MODEL = regex(r"^[^\S\n]*class\s+\w+\(.*Module\b", re.MULTILINE)
+_RUNS_ALWAYS = regex(r"(async\s+)?def\b|with\b|if\s+__name__\b")
 _TRAINERS = frozenset(
     (
         "lightning.Trainer lightning.pytorch.Trainer lightning.pytorch.trainer.Trainer "
@@ -57,7 +70,7 @@ def on_accelerator(module: Module) -> bool:
         return False  # Another framework's arrays, or a Trainer for the CPU.
     if module.accelerator != "auto":
         return module.accelerator != "cpu"
-    if _stays_on_host(module):
+    if _stays_on_host(module) or _chooses_cpu(module):
         return False
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
     return (
@@ -78,6 +91,43 @@ def _stays_on_host(module: Module) -> bool:
         and module.outside.others_say(_moves, near=False) is False
         and module.outside.others_say(_anything, near=True) is False
     )
+
+
+def _chooses_cpu(module: Module) -> bool:
+    """Say whether the file, or each that may use it, is written for the CPU alone."""
+    return _for_cpu(module.text) or (
+        _CUDA.search(module.text) is None
+        and module.outside.others_say(_for_cpu, near=True) is True
+        and module.outside.others_say(_for_any, near=True) is False
+    )
+
+
+def _for_any(text: str) -> bool:
+    return not _for_cpu(text)
+
+
+def _for_cpu(text: str) -> bool:
+    """Say whether a file has one device, which it sets to the CPU on each way, and no network that
+    other files may take to another."""
+    chosen = [each for each in _ON_CPU.finditer(text) if _always(text, each)]
+    return (
+        bool(chosen)
+        and len(chosen) == sum(1 for _ in _CHOOSES.finditer(text))
+        and _OTHER_DEVICES.search(text.lower()) is None
+        and (not all(each["indent"] for each in chosen) or _MODEL.search(text) is None)
+    )
+
+
+def _always(text: str, line: re.Match[str]) -> bool:
+    """Say whether no condition, loop or class stands around a line, but for a main guard."""
+    indent = len(line["indent"])
+    for above in reversed(text[: line.start()].splitlines()):
+        own = len(above) - len(above.lstrip())
+        if own < indent and above.strip() and not above.lstrip().startswith(("#", ")")):
+            if not _RUNS_ALWAYS.match(above.lstrip()):
+                return False
+            indent = own
+    return True
 
 
 def _is_program(module: Module) -> bool:

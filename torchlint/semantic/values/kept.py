@@ -9,9 +9,10 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.classes import family_of
 
-_MUTATORS = frozenset(
-    "append extend insert pop remove clear update sort reverse setdefault add".split()
+MUTATORS = frozenset(
+    "append appendleft extend insert pop remove clear update sort reverse setdefault add".split()
 )
+"""Methods that change what an object holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def refilled(module: Module, cls: cst.ClassDef, name: str) -> bool:
     for node in module.within(cls.body, cst.Attribute, nested=True):
         if _is_self(node, name):
             above = module.parent(node)
-            if isinstance(above, cst.Attribute) and above.attr.value in _MUTATORS:
+            if isinstance(above, cst.Attribute) and above.attr.value in MUTATORS:
                 return True
             if isinstance(above, cst.Subscript) and isinstance(
                 module.parent(above), (cst.AssignTarget, cst.AugAssign)
