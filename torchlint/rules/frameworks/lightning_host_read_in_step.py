@@ -10,7 +10,9 @@ and a copy back. The metrics are read from the device when a logger wants them, 
 
 Flagged: a scalar read (`.item()`, `float()`, `int()`) in a method that Lightning calls for every
 batch (`*_step`, `forward`, `on_*_batch_*`) or in what such a method calls, and a copy to the host
-(`.cpu()`, `.tolist()`) in training.
+(`.cpu()`, `.tolist()`) in training. What the host needs at once cannot be kept on the device: a
+size, what an inner loop copies part by part, and what becomes a text, a file or a message are left
+to `sync-scalar-read-in-loop` and `host-copy-in-loop`.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -103,7 +105,8 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.heat import heat_of, inner_loop
+from torchlint.semantic.uses.host_needs import needed_at_once, sizes
 from torchlint.semantic.values.classes import in_lightning
 
 _LOGGED = (
@@ -149,9 +152,11 @@ def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor on the device that a call reads as a number, or copies to the host in
     training."""
     for read in scalar_reads(module, node):
-        return read.tensor if read.how in _READS else None
+        return read.tensor if read.how in _READS and not sizes(module, node) else None
     copy, above = host_copy(module, node), module.parent(node)
     if copy is None or heat_of(module, node).grade is Grade.EVAL or read_as_number(module, node):
+        return None
+    if inner_loop(module, node) is not None or needed_at_once(module, node):
         return None
     taker = module.parent(above) if isinstance(above, cst.Arg) else None
     if isinstance(taker, cst.Call) and (module.name(taker.func) or "").endswith(

@@ -17,7 +17,7 @@ memory. So is an array or a list that the step goes on with outside of torch: on
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
 or a copy that a loop takes apart: that waits once where each element could. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what is saved, sent away, handed to a
-queue, made a text or decomposed on the CPU in the same step, what
+queue, made a text or decomposed on the CPU in the same step, also by another function of the file, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
 which a loop takes part after part, and an array that leaves torch once for
 each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to
@@ -144,6 +144,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
+from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.data.datasets import assigned_to
@@ -187,6 +188,10 @@ BY_PARTS = (
 WORKED_ON = (
     "`{expr}` waits for the GPU every step, as other code than torch's takes the copy; do what "
     "torch can on the device, or copy the values of many turns at once."
+)
+WORKED_ON_AT_ONCE = (
+    "`{expr}` waits for the GPU every step, as other code than torch's takes the copy in that "
+    "step; only what torch does of it on the device would spare the wait."
 )
 SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
@@ -233,7 +238,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     by_parts = parts_of(module, copy.tensor, node) is not None
     if evaluates and not by_parts and (forced or (batchwise and apart)):
         return
-    forced = forced or leaves or apart or isinstance(module.parent(whole), _ITERATES)
+    forced = forced or leaves or apart or _iterated(module, whole)
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
@@ -248,7 +253,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         {"expr": module.shown(node)},
         fix=fix,
         severity=Severity.INFO if spared else None,
-        message=_message(graph, by_parts, forced) or other,
+        message=_message(module, node, graph, by_parts, forced) or other,
         cause=wait_for(module, copy.tensor),
     )
 
@@ -280,13 +285,30 @@ def _elements(module: Module, copy: HostRead) -> bool:
     return copy.how == "tolist" and one_dimensional(module, copy.tensor)
 
 
-def _message(graph: bool, by_parts: bool, forced: bool) -> str | None:
+def _message(
+    module: Module, node: cst.Call, graph: bool, by_parts: bool, forced: bool
+) -> str | None:
     """Return what to do instead, where it is not to collect and copy after the loop."""
     if graph:
         return ONLY_THE_GRAPH
     if by_parts:
         return BY_PARTS
-    return WORKED_ON if forced else None
+    if not forced:
+        return None
+    return WORKED_ON if _looped(module, node) else WORKED_ON_AT_ONCE
+
+
+def _iterated(module: Module, whole: cst.CSTNode) -> bool:
+    """Say whether a loop of the same turn goes over the copy, also beside others (``zip``)."""
+    around = set(module.loops(whole))
+    return isinstance(module.parent(whole), _ITERATES) or any(
+        isinstance(place, cst.For)
+        and around.issubset(module.loops(place))
+        and not (
+            isinstance(place.iter, cst.Call) and module.name(place.iter.func) == "builtins.range"
+        )
+        for place in destinations(module, whole)
+    )
 
 
 def _looped(module: Module, node: cst.Call) -> bool:

@@ -11,8 +11,8 @@ your code".
 Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
 training steps and forward passes only. Where Python chooses by the value what runs next the finding
-is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice) or of
-a loop, or what a function tells its caller to decide by; silent where it ends a loop that goes over
+is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
+a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it.
 
@@ -203,7 +203,7 @@ DECIDED = (
 )
 SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
-    "on all elements with a mask, or ask every few steps."
+    "on all elements with a mask, or take the size from what the host knows already."
 )
 
 
@@ -251,7 +251,7 @@ def _needed(module: Module, read: HostRead) -> str | None:
     """Return what to say of a number that Python needs in this very step, None for another."""
     if decides(module, read.node):
         return DECIDED
-    return SIZED if read.how == "slice" or sizes(module, read.node) else None
+    return SIZED if read.how in ("slice", "size", "range") or sizes(module, read.node) else None
 
 
 def _decides(module: Module, node: cst.CSTNode) -> bool:

@@ -1,5 +1,5 @@
-"""Where a value comes to in its function: the calls that take it, the tests that ask it, what
-returns or stores it."""
+"""Where a value comes to in its function: the calls that take it, the tests that ask it, the
+loops over it, what returns or stores it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -31,18 +32,21 @@ _PARTS = (
     cst.IfExp,
     cst.ListComp,
     cst.GeneratorExp,
+    cst.FormattedString,
+    cst.FormattedStringExpression,
+    cst.ConcatenatedString,
 )
 _TESTS = (cst.If, cst.While, cst.IfExp)
 _NAMES = 4
 """Further names that a value may be given."""
 
-Place = cst.Call | cst.If | cst.While | cst.IfExp | cst.Return | cst.Assign
+Place = cst.Call | cst.If | cst.While | cst.IfExp | cst.For | cst.Return | cst.Assign
 
 
 @question(yes="the value comes to `{answer}`", no="the value comes to nothing that is known")
 def destinations(module: Module, node: cst.CSTNode) -> tuple[Place, ...]:
-    """Return the calls, tests, returns and assignments that a value comes to in its function, also
-    as a part of what is computed from it, and under a few further names."""
+    """Return the calls, tests, loops, returns and assignments that a value comes to in its
+    function, also as a part of what is computed from it, and under a few further names."""
     places = (place for _, place in arrivals(module, node))
     return tuple(dict.fromkeys(each for each in places if not isinstance(each, cst.Slice)))
 
@@ -52,26 +56,30 @@ def arrivals(
     module: Module, node: cst.CSTNode
 ) -> tuple[tuple[cst.CSTNode, Place | cst.Slice], ...]:
     """Return the destinations of a value, and the slices of which it is a bound, each with the part
-    of it by which the value comes in: an argument, a function's object."""
+    of it by which the value comes in: an argument, a function's object, an element of the tuple
+    that is returned."""
     return tuple(_destinations(module, node, _NAMES, set()))
 
 
 def _destinations(
     module: Module, node: cst.CSTNode, names: int, seen: set[cst.CSTNode]
 ) -> Iterator[tuple[cst.CSTNode, Place | cst.Slice]]:
-    child = node
+    child = inner = node
     for above in module.ancestors(node):
         if isinstance(above, _TESTS) and above.test is child:
             yield child, above
-        if isinstance(above, (cst.Call, cst.Return, cst.Assign, cst.Slice)):
+        if isinstance(above, cst.For) and above.iter is child:
             yield child, above
+        if isinstance(above, (cst.Call, cst.Return, cst.Assign, cst.Slice)):
+            listed = isinstance(above, cst.Return) and isinstance(child, cst.Tuple)
+            yield inner if listed else child, above
         if not isinstance(above, _PARTS) or _is_identity(above):
             for read in _reads(module, above, child) if names else ():
                 if read not in seen:
                     seen.add(read)
                     yield from _destinations(module, read, names - 1, seen)
             return
-        child = above
+        child, inner = above, child
 
 
 def _is_identity(node: cst.CSTNode) -> bool:
@@ -85,15 +93,39 @@ def _reads(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> list[cst.N
     match above:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             return list(readers_of(module, above, name)) if value is child else []
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):
+            return _reads_of_holder(module, stored) if value is child else []
         case cst.AnnAssign(target=cst.Name(value=name), value=value):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.For(target=target, iter=iterated) if iterated is child:
             names = [each.value for each in module.within(target, cst.Name)]
             return [read for name in names for read in _named(module, above.body, name)]
-        case cst.CompFor(target=cst.Name(value=name), iter=iterated) if iterated is child:
+        case cst.CompFor(target=target, iter=iterated) if iterated is child:
             holder = module.parent(above)
-            return _named(module, holder, name) if holder is not None else []
+            names = [each.value for each in module.within(target, cst.Name)]
+            reads = [_named(module, holder, name) for name in names] if holder is not None else []
+            return [read for each in reads for read in each if not module.is_within(read, target)]
     return []
+
+
+def _reads_of_holder(module: Module, stored: cst.Subscript) -> list[cst.Name]:
+    """Return the reads, behind a store under a key, of the mapping as a whole and of that key."""
+    holder, key = stored.value, stored.slice[0].slice
+    if not isinstance(holder, cst.Name) or not (
+        isinstance(key, cst.Index) and isinstance(key.value, cst.SimpleString)
+    ):
+        return []
+    reads = reads_of(module, module.function(stored) or module.root, holder.value)
+    return [
+        read
+        for read in reads
+        if module.before(stored, read)
+        and (
+            not isinstance(part := module.parent(read), cst.Subscript)
+            or part.value is not read
+            or part.slice[0].slice.deep_equals(key)
+        )
+    ]
 
 
 def _named(module: Module, scope: cst.CSTNode, name: str) -> list[cst.Name]:

@@ -173,7 +173,7 @@ COLLATE = Spelling(
     "4 of the 4 names given as collate_fn= that are no lambda",
 )
 ACTS = Spelling(
-    r"^_*((select|choose|get|sample|take|pick|best|greedy)_)?(action|act|actions)(_\w+)?$",
+    r"^_*((select|choose|get|sample|take|pick|best|greedy|batch)_)?(action|act|actions)(_\w+)?$",
     (
         "select_action, act and the like: what the functions are called whose result goes to "
         "env.step() in the 3 repositories with an environment"

@@ -4,6 +4,7 @@ do."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -12,12 +13,15 @@ from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import bind
 
 _WORKS = frozenset(
     (
@@ -28,7 +32,7 @@ _WORKS = frozenset(
 """Libraries that compute on the host alone."""
 _SENDS = frozenset("requests httpx aiohttp urllib socket zmq grpc json pickle redis".split())
 """Libraries that write a value out, or send it away."""
-_SAVES = regex(r"^(save\w*|imsave|imwrite|write_(video|jpeg|png)|dump|export)$")
+_SAVES = regex(r"^(save\w*|serialize\w*|imsave|imwrite|write_(video|jpeg|png)|dump|export)$")
 _HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".split())
 """Methods of queues, and of writers of files, videos and sound."""
 _TEXT = regex(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
@@ -41,6 +45,12 @@ _SOLVES = ops.having("precise")
 """Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
 _NORMS = ops.having("linalg", "reduce")
 _TOKENIZER = regex(r"token|vocab|processor|bpe|sentencepiece|(^|_)sp(_|$)", re.IGNORECASE)
+_TOKENIZES = regex(r"(tokenizer|processor|tokenize)$")
+"""What takes texts, called as it is."""
+_SHOWS = regex(r"^wandb\.(Image|Video|Audio|Table|Histogram|Object3D)$")
+"""What makes a file of an array where it is made."""
+_CALLS = 3
+"""Functions through which a value is followed."""
 
 
 @question(
@@ -122,13 +132,65 @@ def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst
 )
 def sizes(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
-    a bound of a slice, how many turns a loop takes."""
+    a bound of a slice, how many turns a loop takes; also in another function of the file."""
+    return _comes_to(module, node, _is_size, _CALLS)
+
+
+def _is_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    return isinstance(place, cst.Slice) or _takes_a_size(module, part, place)
+
+
+_Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
+
+
+def _comes_to(module: Module, node: cst.CSTNode, needs: _Need, calls: int) -> bool:
+    """Say whether a value comes to a place that needs it in the turn of the loop that reads it:
+    also in a function of the file that it is handed to, or behind all calls that give it back."""
     loops = set(module.loops(node))
     return any(
-        (isinstance(place, cst.Slice) or _takes_a_size(module, part, place))
-        and loops.issubset(module.loops(place))
+        needs(module, part, place)
+        or (calls > 0 and _goes_on_to(module, part, place, needs, calls - 1))
         for part, place in arrivals(module, node)
+        if loops.issubset(module.loops(place)) and not module.is_within(place, node)
     )
+
+
+def _goes_on_to(
+    module: Module, part: cst.CSTNode, place: cst.CSTNode, needs: _Need, calls: int
+) -> bool:
+    if isinstance(place, cst.Call) and isinstance(part, cst.Arg):
+        reads = _reads_inside(module, part, place)
+        return any(_comes_to(module, read, needs, calls) for read in reads)
+    function = module.function(place) if isinstance(place, cst.Return) else None
+    if function is None or callers_outside(module, function):
+        return False
+    given = [_given_back(module, part, site) for site in call_sites(module, function)]
+    return bool(given) and all(
+        any(_comes_to(module, each, needs, calls) for each in reads) for reads in given
+    )
+
+
+def _reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[cst.Name]:
+    """Yield the reads of the parameters that an argument is bound to."""
+    for function in callees_of(module, call):
+        if isinstance(function, cst.FunctionDef):
+            bound = bind(function, call, scopes(module).is_method(function))
+            for name in (name for name, value in bound.items() if value is arg.value):
+                yield from readers_of(module, function, name)
+
+
+def _given_back(module: Module, part: cst.CSTNode, site: cst.Call) -> list[cst.CSTNode]:
+    """Return where a caller has a value that a function returns, or one element of the tuple."""
+    if not isinstance(part, cst.Element):
+        return [site]
+    holder, assign = module.parent(part), module.parent(site)
+    at = holder.elements.index(part) if isinstance(holder, cst.Tuple) else 0
+    match assign:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))]) if at < len(
+            targets
+        ) and isinstance(target := targets[at].value, cst.Name):
+            return list(readers_of(module, assign, target.value))
+    return []
 
 
 def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -144,12 +206,14 @@ def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool
     yes="a library that knows no GPU works on `{0}`", no="no library of the host works on `{0}`"
 )
 def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a library that computes on the host alone takes a value."""
-    return any(
-        (module.name(place.func) or "").partition(".")[0] in _WORKS
-        for place in destinations(module, node)
-        if isinstance(place, cst.Call)
-    )
+    """Say whether a library that computes on the host alone takes a value, also in a function of
+    the file."""
+    return _comes_to(module, node, _works, _CALLS)
+
+
+def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
+    name = (module.name(place.func) or "") if isinstance(place, cst.Call) else ""
+    return name.partition(".")[0] in _WORKS
 
 
 @question(
@@ -158,14 +222,14 @@ def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
 )
 def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the host cannot go on without a copy in the step that makes it: a system of
-    equations is solved on the CPU, a text is made of it, it is saved or sent away."""
-    loops = set(module.loops(node))
-    return any(
+    equations is solved on the CPU, a text is made of it, it is saved or sent away; also in another
+    function of the file."""
+    return _comes_to(module, node, _needs_at_once, _CALLS)
+
+
+def _needs_at_once(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    return isinstance(place, cst.Call) and (
         _takes_it_away(module, place) or (isinstance(part, cst.Arg) and _spells(module, place))
-        for part, place in arrivals(module, node)
-        if isinstance(place, cst.Call)
-        and not module.is_within(place, node)
-        and loops.issubset(module.loops(place))
     )
 
 
@@ -191,6 +255,11 @@ def _spells(module: Module, call: cst.Call) -> bool:
     )
 
 
+def _tokenizes(module: Module, call: cst.Call) -> bool:
+    name = dotted_text(call.func) or ""
+    return bool(_TOKENIZES.search(name)) and inferred(module, call.func).kind != "module"
+
+
 def _takes_it_away(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func) or ""
     package, _, last = name.rpartition(".")
@@ -198,7 +267,7 @@ def _takes_it_away(module: Module, call: cst.Call) -> bool:
         return last not in _NORMS
     if package.partition(".")[0] in _SENDS or (package == "torch" and last in _SOLVES):
         return True
-    if name in libraries.WRITERS:
+    if name in libraries.WRITERS or _SHOWS.match(name) or _tokenizes(module, call):
         return True
     match call.func:
         case cst.Attribute(attr=cst.Name(value=method)) if not name and method in _SOLVES:
