@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
-from libcst.matchers import Comment, findall
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
@@ -102,14 +102,20 @@ def _commented(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> b
     return pattern.search(rows) is not None and any(map(pattern.search, _comments_at(node)))
 
 
+def _comments_in(node: cst.CSTNode) -> Iterator[str]:
+    for child in node.children:
+        if isinstance(child, cst.Comment):
+            yield child.value
+        else:
+            yield from _comments_in(child)
+
+
 def _comments_at(node: cst.CSTNode) -> list[str]:
     """Return the comments above a simple statement or a ``with``, and behind its line or lines."""
     match node:
         case cst.SimpleStatementLine():
             # Those between the lines of one that goes over several are its own as well.
-            return [
-                each.value for each in findall(node, Comment()) if isinstance(each, cst.Comment)
-            ]
+            return list(_comments_in(node))
         case cst.With(leading_lines=above, body=cst.IndentedBlock(header=end)):
             comments = [*(line.comment for line in above), end.comment]
         case _:
