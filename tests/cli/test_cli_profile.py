@@ -175,7 +175,7 @@ def train(model, loader, optimizer):
     return total
 
 model = torch.nn.Linear(8, 8).cuda()
-loader = torch.utils.data.DataLoader(torch.randn(64, 8))
+loader = torch.utils.data.DataLoader(torch.randn(64, 8), pin_memory=True)
 train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
 """
 

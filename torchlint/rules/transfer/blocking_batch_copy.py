@@ -240,10 +240,24 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     pins = {where: list(dict.fromkeys(edits)) for where, edits in pins.items() if edits}
     fix = _fix(module, transfer, pins)
     # Out of memory that none of the loaders in view pins, the copy would wait all the same.
-    pageable = unpinned or (not loaders and has_loaders(module))
+    unknown = not loaders and has_loaders(module) and not _of_named_loader(module, node)
+    pageable = unpinned or unknown
     if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     yield Hit(node, fix=fix, severity=severity)
+
+
+def _of_named_loader(module: Module, node: cst.Call) -> bool:
+    """Say whether a loop around the copy goes over what its name, or its class, says is a loader,
+    whoever makes that."""
+    names = module.names_in(node.func)
+    return any(
+        isinstance(loop, cst.For)
+        and isinstance(loop.iter, cst.Name)
+        and inferred(module, loop.iter).kind == "loader"
+        and not names.isdisjoint(module.names_in(loop.target))
+        for loop in module.loops(node)
+    )
 
 
 def _blocking(module: Module, node: cst.Call) -> Transfer | None:
