@@ -27,7 +27,6 @@ import json
 import multiprocessing
 import os
 import runpy
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -40,6 +39,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.oracle import says  # noqa: E402
 
 Place = tuple[int, int]
 """Where an expression starts and ends, in characters of the file."""
@@ -383,7 +384,7 @@ _HOST = _CHECKED - {"tensor", "module", "optimizer"}
 def findings_of(project: Path) -> list[dict[str, Any]]:
     """Return what ``check`` finds in a project by default."""
     words = ("check", "--isolated", "--no-cache", "--exit-zero", "--output-format", "json", ".")
-    found: list[dict[str, Any]] = _says(project, *words)
+    found: list[dict[str, Any]] = json.loads(says(project, *words))
     for each in found:
         each["filename"] = os.path.relpath(project / each["filename"], project)
     return found
@@ -393,7 +394,7 @@ def reasons(project: Path, places: list[str]) -> list[dict[str, Any]]:
     """Return what ``--explain`` says of lines: the source, how often it runs, and by code why the
     rules about waits are silent."""
     words = ("check", "--isolated", "--output-format", "json", "--explain", *places)
-    told: list[dict[str, Any]] = _says(project, *words) if places else []
+    told: list[dict[str, Any]] = json.loads(says(project, *words)) if places else []
     by_place = {
         f"{line['filename']}:{line['row']}": {
             "source": line["source"],
@@ -407,16 +408,6 @@ def reasons(project: Path, places: list[str]) -> list[dict[str, Any]]:
         for line in told
     }
     return [by_place.get(place, {}) for place in places]
-
-
-def _says(project: Path, *words: str) -> Any:
-    """Return what a command of torchlint's prints in a project's folder, read as JSON."""
-    command = [sys.executable, "-m", "torchlint", *words]
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=surroundings, cwd=project)
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"exit code {done.returncode} in {project}: {done.stderr[-1000:]}")
-    return json.loads(done.stdout)
 
 
 def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:

@@ -25,16 +25,7 @@ class LatePattern:
         if name.startswith("__"):
             raise AttributeError(name)
         compiled = re.compile(self.pattern, self._flags)
-        for each in (
-            "search",
-            "match",
-            "fullmatch",
-            "sub",
-            "split",
-            "findall",
-            "finditer",
-            "flags",
-        ):
+        for each in _USED:
             setattr(self, each, getattr(compiled, each))
         return getattr(compiled, name)
 

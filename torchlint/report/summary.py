@@ -86,8 +86,9 @@ def applied(run: RunReport) -> str:
 
 
 def _found(run: RunReport) -> str:
-    unread = sum(finding.code == UNREADABLE for finding in run.findings())
-    findings = [finding for finding in run.findings() if finding.code != UNREADABLE]
+    every = list(run.findings())
+    findings = [finding for finding in every if finding.code != UNREADABLE]
+    unread = len(every) - len(findings)
     paths = f"{pluralise(unread, 'path')} could not be read" if unread else ""
     if findings:
         files = pluralise(len({finding.filename for finding in findings}), "file")

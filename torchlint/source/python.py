@@ -70,6 +70,11 @@ def below(node: ast.AST) -> tuple[str, ...]:
     return _below[kind]
 
 
+def parents(tree: ast.Module) -> dict[ast.AST, ast.AST]:
+    """Return the node above each node of a tree."""
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
 def walk(tree: ast.Module) -> list[ast.AST]:
     """Return the nodes of a tree in the order of `ast.walk`, which takes twice the time, but for
     some that have nothing below them: operators and contexts."""

@@ -238,15 +238,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
         return
     train = loader_role(module, node) == "train" and not held_out(module, node)
+    role = "training DataLoader" if train else "DataLoader"
     against = _against(module, node, bound.value("dataset"))
     if against:
-        words = {"role": "training DataLoader" if train else "DataLoader", "pin": against}
-        yield Hit(node, words, severity=Severity.INFO)
+        yield Hit(node, {"role": role, "pin": against}, severity=Severity.INFO)
         return
-    words = {
-        "role": "training DataLoader" if train else "DataLoader",
-        "pin": _PIN if pins_memory(module, node) is False else "",
-    }
+    words = {"role": role, "pin": _PIN if pins_memory(module, node) is False else ""}
     yield Hit(node, words, _fix(module, node, bound.value("dataset")), severity)
 
 

@@ -456,7 +456,7 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
     if (
         len(run) < 2
         or _depends(module, run, targets)
-        or any(_remarked(module, each) for each in lines[1:])
+        or any(remarked(module, each, behind=False) for each in lines[1:])
     ):
         return None
     numbers, needed = _numbers_of(module, run)
@@ -477,11 +477,6 @@ def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:
         ) if isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
             return next(_plain_reads(module, value), None)
     return None
-
-
-def _remarked(module: Module, line: cst.CSTNode) -> bool:
-    """Say whether a comment stands above a line."""
-    return isinstance(line, cst.SimpleStatementLine) and remarked(module, line, behind=False)
 
 
 def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTNode]) -> bool:

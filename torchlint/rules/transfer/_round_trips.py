@@ -14,6 +14,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -68,7 +69,7 @@ def _maker(module: Module, back: cst.Call) -> cst.Call | None:
         return (
             back if device is not None and named_device(module, device) in (CUDA, ACCEL) else None
         )
-    if not isinstance(back.func, cst.Attribute) or back.func.attr.value not in ("to", "cuda"):
+    if not isinstance(back.func, cst.Attribute) or back.func.attr.value not in MOVES:
         return None
     if inferred(module, back).device not in (CUDA, ACCEL):
         return None

@@ -15,11 +15,10 @@ computes or joins on the host itself, as `torch.stack` does, or may make of an a
 loop takes from a dataset without a loader, and all of a project that speaks of no loader: nothing
 pins that memory; elements that do not lie in a row, `x[:, 1:]`, which are put in other memory
 first; what is made of tensors that are on the device, rows of a table that an object keeps, batches
-of a loader that moves them itself (timm's); what another package makes of a batch and
-of what the step has computed; batches of a
-loader that neither pins nor has workers, which would pin in the training process (TL201 says where
-workers are worth it); and what the host reads in the same expression, `x.to(device).tolist()`, as
-it then waits all the same.
+of a loader that moves them itself (timm's); what another package makes of a batch and of what the
+step has computed; batches of a loader that neither pins nor has workers, which would pin in the
+training process (TL201 says where workers are worth it); and what the host reads in the same
+expression, `x.to(device).tolist()`, as it then waits all the same.
 
 ## Setup
 ```python

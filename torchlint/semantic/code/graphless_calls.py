@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.source.python import parsed
+from torchlint.source.python import parents, parsed
 
 _SWITCHES = frozenset(("no_grad", "inference_mode", "set_grad_enabled"))
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -29,7 +29,7 @@ def calls_without_graph(method: str, text: str) -> bool:
     tree = parsed(text)
     if tree is None:
         return True
-    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    above = parents(tree)
     reach = {_reach(switch, above) for switch in _switches(tree)}
     seen, todo = {method}, list(_calls(tree, method))
     while todo:

@@ -18,6 +18,7 @@ from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Function, Open,
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.names import MOVES
 
 _COUNTER = regex(
     r"(^|_)(i|j|it|iter(ation)?s?|itr|step|steps|global_?step|batch(_?(idx|i|id|num|index))?|idx|epoch|epochs|n_?iter|ni|"
@@ -603,9 +604,9 @@ class Guards:
                 pass
             case _:
                 return False
-        home = next((a for a in self.tree.ancestors(node) if isinstance(a, cst.FunctionDef)), None)
+        home = self.tree.function(node)
         return home is not None and not any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES
             for call in self.tree.within(home, cst.Call)
         )
 

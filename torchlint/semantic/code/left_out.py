@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from torchlint.base.regex import regex
-from torchlint.source.python import parsed
+from torchlint.source.python import parents, parsed
 
-_TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
+TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
+"""What a file of tests imports."""
 _RUNS = regex(
     r"(^|_)(train|fit|eval|valid|test|predict|infer|run|step|epoch|generat|sampl|forward|call|apply"
     r"|loop|prepare|wrap|compile|script|trace|export|partial)|^[A-Z]"
@@ -87,7 +88,7 @@ def _never(others: Say, tree: ast.Module, at: Passed) -> bool:
 
 def _gives(name: str, text: str) -> bool:
     """Say whether a file that is no test gives a parameter of a name, by keyword or key."""
-    if name not in text or _TESTED.search(text) is not None:
+    if name not in text or TESTED.search(text) is not None:
         return False
     if re.search(rf"\b{name}[\"']?\]?\s*=\s*(?!=|None\b|{name}\b)", text) is not None:
         return True  # Most names are of this kind: nothing has to be read for them.
@@ -205,7 +206,7 @@ def _makes(cls: str, text: str) -> bool:
 
 def _may_give(cls: str, position: str, text: str) -> bool:
     """Say whether a file may call objects of a class with something at a place."""
-    if cls not in text or _TESTED.search(text) is not None:
+    if cls not in text or TESTED.search(text) is not None:
         return False
     tree = parsed(text)
     return tree is None or _objects(cls, int(position), tree) is None
@@ -214,7 +215,7 @@ def _may_give(cls: str, position: str, text: str) -> bool:
 def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
     """Say whether a file holds objects of a class; None where a call of one may say something at a
     place, or where other code gets what it may call."""
-    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    above = parents(tree)
     held: set[tuple[type[ast.AST], str]] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == cls and not _is_plain(node):

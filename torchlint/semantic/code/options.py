@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.guards import guards
+from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
@@ -23,7 +24,6 @@ _WHOLE = regex(
     re.IGNORECASE,
 )
 """What chooses the whole program: what it does, and on which devices."""
-_TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 _ON, _GIVEN = "True", "None"
 """What is asked of an option: that it is true, that it is not None; else a text, as written."""
 _NO = {_ON: ("False", "None", "0", "0.0", "''", '""'), _GIVEN: ("None",)}
@@ -112,7 +112,7 @@ def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -
 
 
 def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str) -> bool:
-    if cls not in text or _TESTED.search(text) is not None:
+    if cls not in text or TESTED.search(text) is not None:
         return False
     tree = parsed(text)
     if tree is None:  # What does not parse, as code for Python 2, may give anything.
@@ -186,7 +186,7 @@ def _turned_on(name: str, wanted: str, text: str) -> bool:
         and any(
             not _is_off(value, wanted) and not _same(name, value) for value in _given(name, text)
         )
-        and _TESTED.search(text) is None
+        and TESTED.search(text) is None
     )
 
 

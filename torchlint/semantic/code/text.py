@@ -69,14 +69,14 @@ def explained(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bo
 
 
 @question(remember=False)
-def remarked(
-    module: Module, line: cst.SimpleStatementLine, *, above: bool = True, behind: bool = True
-) -> bool:
-    """Say whether a comment stands above a line, or behind it.
+def remarked(module: Module, line: cst.CSTNode, *, above: bool = True, behind: bool = True) -> bool:
+    """Say whether a comment stands above a line of simple statements, or behind it.
 
     The comments of the tree cost that libcst reads the whole text: they are asked where the rows
     leave it open.
     """
+    if not isinstance(line, cst.SimpleStatementLine):
+        return False
     if above:
         found = module.statements.comment_above(line.body[0])
         if found is None:

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.module import Module
 
 T = TypeVar("T")
+K = TypeVar("K")
 _KEPT = 2_000_000
 """Characters of source whose analyses are remembered from one file that is checked to the next."""
 _TEXTS = 5_000
@@ -529,25 +530,33 @@ class Project:
             path, _ = caller
             if often and not self.ask(("often", target.path, target.name, path)):
                 continue
-            if (target, path) not in memory:
-                trail = Trail()
-                calling = self.view(trail)._calling_modules(target, [caller])
-                found = tuple(each for module, wanted in calling for each in say(module, wanted))
-                memory[target, path] = found, trail
-            found, trail = memory[target, path]
-            self._trail.add(trail)
-            yield from found
+
+            def answer(view: Project, caller: tuple[str, tuple[str, ...]] = caller) -> Iterator[T]:
+                for module, wanted in view._calling_modules(target, [caller]):
+                    yield from say(module, wanted)
+
+            yield from self._noted(memory, (target, path), answer)
+
+    def _noted(
+        self,
+        memory: dict[K, tuple[tuple[T, ...], Trail]],
+        key: K,
+        answer: Callable[[Project], Iterator[T]],
+    ) -> tuple[T, ...]:
+        """Return an answer that is worked out once, and note what it rests on for each who
+        asks."""
+        if key not in memory:
+            trail = Trail()
+            memory[key] = tuple(answer(self.view(trail))), trail
+        found, trail = memory[key]
+        self._trail.add(trail)
+        return found
 
     def flag(self, target: Definition, flag: Flag) -> tuple[bool, ...]:
         """Return of each call of a function in other files whether it gives a flag the truth that
         is asked about only now and then, up to the first that does not."""
         key = (target, flag)
-        if key not in self._flags:
-            trail = Trail()
-            self._flags[key] = tuple(self.view(trail)._flag_given(key)), trail
-        found, trail = self._flags[key]
-        self._trail.add(trail)
-        return found
+        return self._noted(self._flags, key, lambda view: view._flag_given(key))
 
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
         visited = {key}

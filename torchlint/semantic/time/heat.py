@@ -25,6 +25,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import uncalled, unused
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import runs_model
+from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.params import used_as_tensor
@@ -671,7 +672,7 @@ class HeatMap:
     def _moves(self, code: cst.CSTNode) -> bool:
         """Say whether code brings something to a device: batches, where it hands them on."""
         return any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value in ("cuda", "to")
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES
             for call in self.tree.within(code, cst.Call)
         )
 

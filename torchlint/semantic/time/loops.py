@@ -15,6 +15,7 @@ from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.values.facts import values
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Loops:
         targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
         return any(
             isinstance(call.func, cst.Attribute)
-            and call.func.attr.value in ("to", "cuda")
+            and call.func.attr.value in MOVES
             and (dotted_text(call.func.value) or "").partition(".")[0] in targets
             for call in self.tree.within(loop.body, cst.Call)
         )

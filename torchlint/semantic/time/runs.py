@@ -17,6 +17,7 @@ from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import Iterations, iterations
+from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.facts import Values, values
 
@@ -223,7 +224,7 @@ class Runs:
     def _moved(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Say whether code moves what an argument is: ``net(x.cuda())``, ``x = y.to(dev)``."""
         for call in self.tree.within(node, cst.Call):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("cuda", "to"):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES:
                 return True
         for name in self.tree.within(node, cst.Name) if depth else ():
             _, bindings = self.names.bindings(name.value, name)

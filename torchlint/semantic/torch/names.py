@@ -70,6 +70,8 @@ _STAR_EXPORTS = {
     ),
 }
 
+MOVES = frozenset(("to", "cuda"))
+"""Methods that bring a tensor or a module to a device."""
 WRAPPERS = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"))
 """Classes of which an object runs the module that it is given, and keeps it as ``module``."""
 

@@ -82,18 +82,13 @@ def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
     bound: set[str] = set()
     for each in lines:
         reads = _of_kind(module, each, kind)
-        if not reads or any(_remarked(module, line) for line in lines[1:]):
+        if not reads or any(remarked(module, line, behind=False) for line in lines[1:]):
             return False
         used = {name for read in reads for name in _names(module, read.tensor)}
         if bound & used or not all(_harmless(module, call, ()) for call in _calls(module, each)):
             return False
         bound |= _bound(module, each)
     return True
-
-
-def _remarked(module: Module, line: cst.CSTNode) -> bool:
-    """Say whether a comment stands above a line."""
-    return isinstance(line, cst.SimpleStatementLine) and remarked(module, line, behind=False)
 
 
 def _names(module: Module, node: cst.CSTNode) -> Iterator[str]:

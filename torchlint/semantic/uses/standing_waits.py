@@ -96,8 +96,11 @@ def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None
 
 
 def _starts_work(module: Module, call: cst.Call) -> bool:
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    return method in _STARTS_WORK or is_model_call(module, call)
+    return _method(call) in _STARTS_WORK or is_model_call(module, call)
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -273,7 +276,7 @@ def _goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
 
 
 def _gives_work(module: Module, call: cst.Call) -> bool:
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    method = _method(call)
     if method in _STARTS_WORK:
         return True
     return (

@@ -8,6 +8,7 @@ from functools import cache
 import libcst as cst
 
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import (
     CRITERION,
     DEVICE,
@@ -90,7 +91,7 @@ def tensor_names(
         for call in calls
         if isinstance(call.func, cst.Attribute)
         and isinstance(call.func.value, cst.Name)
-        and call.func.attr.value in _MOVES
+        and call.func.attr.value in MOVES
     }
     out = {name: _lives_with(name, moved) for name, certain in trained.items() if certain}
     for call in calls:
@@ -118,6 +119,5 @@ def _lives_with(name: str, moved: Collection[str]) -> Value:
     return Value("tensor", origin=None if name in moved else "model")
 
 
-_MOVES = ("to", "cuda")
 # Methods that arrays, strings, paths or modules have as well.
 _OWN_METHODS = ops.having("own")
