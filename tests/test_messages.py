@@ -80,3 +80,31 @@ def test_a_number_that_cuts_a_tensor_is_named() -> None:
     found = check(PLACED, codes=frozenset({"TL101"})).findings
     assert [each.message.partition(" waits")[0] for each in found] == ["`longest`"]
     assert [each.severity.value for each in found] == ["info"]
+
+
+WORKED_ON = """
+import torch
+from scipy.ndimage import distance_transform_edt
+
+net = torch.nn.Linear(4, 4).cuda()
+
+
+def training_step(x):
+    out = net(x.cuda())
+    far = distance_transform_edt(out.detach().cpu().numpy())
+    (out.mean() * far.mean()).backward()
+
+
+def train(batches):
+    for x in batches:
+        out = net(x.cuda())
+        far = distance_transform_edt(out.detach().cpu().numpy())
+        (out.mean() * far.mean()).backward()
+"""
+
+
+def test_many_turns_are_promised_only_where_a_loop_is_in_sight() -> None:
+    found = check(WORKED_ON, codes=frozenset({"TL113"})).findings
+    promised = ["copy the values of many turns at once" in each.message for each in found]
+    spared = ["doing that work with torch on the device" in each.message for each in found]
+    assert (promised, spared) == ([False, True], [True, False])

@@ -191,7 +191,7 @@ WORKED_ON = (
 )
 WORKED_ON_AT_ONCE = (
     "`{expr}` waits for the GPU every step, as other code than torch's takes the copy in that "
-    "step; only what torch does of it on the device would spare the wait."
+    "step; only doing that work with torch on the device avoids the wait."
 )
 SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
