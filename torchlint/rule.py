@@ -50,7 +50,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
     NumberUses,
     first_read_behind,
-    made_in_turn,
+    fresh_per_iteration,
     read_in_blocks,
 )
 from torchlint.semantic.uses.graphless import graphless
@@ -59,7 +59,7 @@ from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
 from torchlint.semantic.uses.observers import hooks_operations, may_be_mps, replaced
 from torchlint.semantic.uses.reads_together import reads_together
-from torchlint.semantic.uses.standing_waits import stays_beside, waited_before, waits_beside
+from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before, waits_beside
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -471,7 +471,7 @@ def logged_every(
     )
 
 
-def logged_seldom(
+def log_every_n(
     module: Module, count: int, shown: Mapping[cst.BaseExpression, str]
 ) -> tuple[NodeEdit, ...] | None:
     """Return the edits by which the lines that log tensors in each step do so every `count` steps,
@@ -516,13 +516,13 @@ def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) 
     if found is None or (found.filled_in and value.rank != 0 and value.origin != "loss"):
         return None
     kinds = {each: "" if each in found.filled_in else "float" for each in found.each_step}
-    logs = logged_seldom(module, count, kinds)
+    logs = log_every_n(module, count, kinds)
     if logs is None:
         return None
     kept: cst.BaseExpression = detached(module, read.tensor)
     if not may_be_mps(module):
         kept = method_call(kept, "double")
-    elif not made_in_turn(module, read.tensor):
+    elif not fresh_per_iteration(module, read.tensor):
         kept = method_call(kept, "clone")
     if found.filled_in and value.rank != 0 and _added_up(module, read.tensor):
         # A text takes no tensor with a dimension, which one of the terms may have.

@@ -92,9 +92,9 @@ class Other:
 def test_who_imagines_other_answers_is_told_those_with_words() -> None:
     module = analysed()
     imagined = analysed()
-    imagined.ground, imagined.witness = module, Other()
+    imagined.ground, imagined.counterfactual = module, Other()
     assert (_even(module, 4), _even(imagined, 4)) == (True, False)
-    assert imagined.witness.told == [("_even", (4,), True)]
+    assert imagined.counterfactual.told == [("_even", (4,), True)]
 
 
 def test_a_closed_file_is_freed_without_the_garbage_collector() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from torchlint.semantic.code.quick_nodes import SHARED, quicken, unchecked
+from torchlint.semantic.code.quick_nodes import SHARED, patch_libcst_nodes, unchecked
 from torchlint.semantic.code.tree import children
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
@@ -34,7 +34,7 @@ def _concrete(base: type) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def quickened() -> None:
-    quicken()
+    patch_libcst_nodes()
 
 
 def test_nodes_are_keys_by_identity() -> None:

@@ -1,5 +1,5 @@
-"""A step is evaluated once for the values that it meets, again for others, and again with the fuel
-that it wants."""
+"""A step is evaluated once for the values that it meets, again for others, and again with the
+budget that it wants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.values.facts import FUEL, values
+from torchlint.semantic.values.facts import BUDGET, values
 from torchlint.semantic.values.interpreter import Interpreter
 
 HEAD = "import torch\n\ndef make(n):\n    return torch.zeros(n).cuda()\n\n"
@@ -53,8 +53,8 @@ def _target(module: Module, name: str) -> cst.CSTNode:
 
 def test_fuel_is_nothing_to_a_step_that_wants_none(evaluated: Counter[str]) -> None:
     module = _analysed("def user(x):\n    a = 1 + 2\n    b = make(x)\n    return b\n\nuser(3)\n")
-    for fuel in range(FUEL + 1):
-        values(module).run(_function(module, "user"), fuel)
+    for budget in range(BUDGET + 1):
+        values(module).run(_function(module, "user"), budget)
     assert evaluated["1 + 2"] == 1
     assert evaluated["make(x)"] > 1
     assert values(module).value(_target(module, "b")).device == "cuda"
@@ -78,8 +78,8 @@ def test_what_a_step_puts_into_a_list_is_put_there_again() -> None:
         "o.kept.append(torch.ones(3))\n    y = o.kept[0]\n"
     )
     module = _analysed(text)
-    for fuel in range(FUEL + 1):
-        assert values(module).value(_target(module, "y"), fuel).kind == "tensor"
+    for budget in range(BUDGET + 1):
+        assert values(module).value(_target(module, "y"), budget).kind == "tensor"
 
 
 def test_other_values_are_other_steps() -> None:

@@ -48,10 +48,10 @@ from torchlint.verify.script import (
     verdicts,
 )
 from torchlint.verify.script.check_pass import Checked
-from torchlint.verify.script.course import Course, tried
 from torchlint.verify.script.pacing import ENDING_SECONDS, TURN_SECONDS, Pace
 from torchlint.verify.script.reference import Explored, Reference
 from torchlint.verify.script.request import Request
+from torchlint.verify.script.run_extent import RunExtent, tried
 from torchlint.verify.script.runs import NOTHING, Home, Runner, RunRecord, compared_runs, record_in
 from torchlint.verify.script.time_pass import capacity
 from torchlint.verify.session.promise import Comparison, comparison, judged
@@ -679,7 +679,7 @@ def base_of(ran: bool | None = True) -> Reference:
         0,
         (),
         (),
-        Course(20, False, {}),
+        RunExtent(20, False, {}),
         "20 steps",
     )
 
@@ -696,10 +696,10 @@ def test_what_did_not_run_is_told_of_the_run_that_looked_for_it() -> None:
     home = Home(ORIGINAL, Path("/nowhere"), Path("/nowhere"))
     looked = replace(run_record(ticks=17, steps=17), steps=17)
     shorter = run_record(ticks=9, steps=9, results="r")
-    explored = Explored(looked, Course(20, True, {}, until=9), {}, home)
+    explored = Explored(looked, RunExtent(20, True, {}, until=9), {}, home)
     runs = explored.runs(home)
     base = explored.compared(Compares(), runs, [shorter] * len(runs))  # type: ignore[arg-type]
-    assert (base.course.extent, base.watched) == ("9 steps", "17 steps")
+    assert (base.run_extent.extent, base.watched) == ("9 steps", "17 steps")
 
 
 def checked(status: Status = Status.OK, error: str = "") -> Checked:
@@ -1041,12 +1041,12 @@ def test_counts_of_evaluation_stand_beside_those_of_training() -> None:
 
 def test_what_was_cut_is_said() -> None:
     run = {"steps": 20, "schedule": {"epochs": 1, "evaluations": 1, "batches": 6}}
-    course = replace(next(tried(True, OPTIONS)), until=26).gone(run)
-    assert course.extent == "20 steps and 6 batches of evaluation"
-    (note,) = course.notes
+    run_extent = replace(next(tried(True, OPTIONS)), until=26).gone(run)
+    assert run_extent.extent == "20 steps and 6 batches of evaluation"
+    (note,) = run_extent.notes
     assert note.endswith("epochs shortened to 20 steps; evaluation ran 1 x, 6 batches in all")
-    assert course.settings()["until"] == 26
-    assert Course(20, False, {}).notes == ()
+    assert run_extent.settings()["until"] == 26
+    assert RunExtent(20, False, {}).notes == ()
 
 
 def test_ways_to_run_the_program_end_with_the_plain_one() -> None:

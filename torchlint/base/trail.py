@@ -82,7 +82,7 @@ def complete(files: list[str]) -> bool:
     return _TOO_MANY not in files
 
 
-class Trail:
+class Dependencies:
     """The paths that mattered for one file so far; it only grows.
 
     `looked` are those that were looked for, there or not, `read` those whose text counted, `listed`
@@ -100,7 +100,7 @@ class Trail:
         self.helpers: set[str] = set()
         self.asked: set[Asked] = set()
 
-    def add(self, other: Trail) -> None:
+    def add(self, other: Dependencies) -> None:
         """Take over all of another trail."""
         self.looked |= other.looked
         self.read |= other.read
@@ -109,9 +109,9 @@ class Trail:
         self.asked |= other.asked
 
 
-def closed(trail: Trail, helpers: Mapping[str, Trail]) -> Trail:
+def closed(trail: Dependencies, helpers: Mapping[str, Dependencies]) -> Dependencies:
     """Return a trail together with those of its helpers, and of theirs."""
-    whole = Trail()
+    whole = Dependencies()
     whole.add(trail)
     todo = list(whole.helpers)
     while todo:
@@ -123,7 +123,10 @@ def closed(trail: Trail, helpers: Mapping[str, Trail]) -> Trail:
 
 
 def states(
-    trail: Trail, files: Mapping[str, bool], digests: Mapping[str, str], listings: Mapping[str, str]
+    trail: Dependencies,
+    files: Mapping[str, bool],
+    digests: Mapping[str, str],
+    listings: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
     """Yield each path of a closed trail with its state: the digest of what was read there, or one
     of this module's.

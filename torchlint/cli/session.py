@@ -165,7 +165,7 @@ class Session:
     ) -> None:
         """Take the reports of a fix run when all are there, as one file's fix may change others, or
         what there is to fix in them."""
-        from torchlint.cli.settling import Analysed, Settling
+        from torchlint.cli.fix_until_stable import Analysed, Settling
         from torchlint.run.run import run
         from torchlint.run.worker import analyse_among, confirm_job
 
@@ -174,7 +174,7 @@ class Session:
             kept = report.joint or report.before != report.after or not document.path
             files.append(Analysed(report, target, document if kept else None))
         if any(file.report.joint or file.report.before != file.report.after for file in files):
-            settling = Settling(
+            fix_until_stable = Settling(
                 self.scope,
                 files,
                 self.catalog,
@@ -183,8 +183,8 @@ class Session:
                 lambda jobs: self._run(jobs, len(jobs), options, analyse_among),
                 lambda jobs: run(jobs, options, confirm_job),
             )
-            settling.settle()
-            self.joint += settling.told
+            fix_until_stable.settle()
+            self.joint += fix_until_stable.told
         for file in files:
             self._done(file.report, file.document, file.target, file.together)
 
@@ -332,7 +332,7 @@ class Session:
 
     def _unwritten(self, group: Sequence[int], words: str) -> None:
         """Say once of files that belong together why none of them was written."""
-        from torchlint.cli.settling import unchanged
+        from torchlint.cli.fix_until_stable import unchanged
 
         names = {index: self._changed[index][0].filename for index in group}
         at = next((i for i in group if words.startswith(f"{names[i]}: ")), group[0])

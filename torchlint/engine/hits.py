@@ -40,8 +40,8 @@ from torchlint.edits.text_fix import EditContext, text_fix
 from torchlint.edits.validation import Validator
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
-from torchlint.engine.left_over import removals, without_imports
 from torchlint.engine.overlaps import spliced, touch
+from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.rule import (
     Append,
     Fix,

@@ -153,7 +153,7 @@ class World(Module):
         imagined: Mapping[Key, object] | None = None,
     ) -> None:
         vars(self).update(vars(module))
-        self.witness = self
+        self.counterfactual = self
         self.subjects = subjects
         self.policies = policies
         self.imagined = imagined or {}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from torchlint.base.errors import SourceError
-from torchlint.base.trail import Trail, answered, listing, question_of, states, tree
+from torchlint.base.trail import Dependencies, answered, listing, question_of, states, tree
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.run.digests import LARGEST, UNREADABLE, State, digest, state_of
@@ -28,7 +28,7 @@ _CHANGED = "changed"
 _projects: dict[tuple[object, ...], Project] = {}
 _states: dict[str, State | str | None] = {}
 _unsaved: dict[str, str] = {}
-_trails: dict[str, Trail] = {}
+_trails: dict[str, Dependencies] = {}
 _digests: dict[str, str] = {}
 _trees: dict[str, str] = {}
 
@@ -45,7 +45,7 @@ def outside_of(job: Job) -> Outside:
         _projects[key] = Project(job.root, _text, _Analyst(job).module)
     _projects[key].settle()
     path = _place(job)
-    return Outside(_projects[key].view(_trails.setdefault(path, Trail())), path, deep=True)
+    return Outside(_projects[key].view(_trails.setdefault(path, Dependencies())), path, deep=True)
 
 
 def rests_on(job: Job) -> tuple[tuple[str, str], ...]:

@@ -54,7 +54,7 @@ class Question:
     no: str
 
 
-class Witness(Protocol):
+class Counterfactual(Protocol):
     """Who is told every question that has words, and may give another answer."""
 
     def tell(self, question: Question, arguments: tuple[object, ...], truth: object) -> object:
@@ -78,9 +78,9 @@ class Module:
     """
 
     ground: Module
-    """The module as it is written, where this one has imagined answers (see `witness`); else
+    """The module as it is written, where this one has imagined answers (see `counterfactual`); else
     itself."""
-    witness: Witness | None = None
+    counterfactual: Counterfactual | None = None
 
     def __init__(
         self,

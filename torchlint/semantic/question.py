@@ -7,8 +7,8 @@ is not known, so that no circle is endless; an answer found on such a way is kep
 one that was asked for.
 
 ``torchlint check --explain`` imagines other answers to find the one that decides
-(`Module.witness`). It can do so for questions that have words: in the sentences ``{0}`` is the
-source of what was asked about, and ``{answer}`` the answer.
+(`Module.counterfactual`). It can do so for questions that have words: in the sentences ``{0}`` is
+the source of what was asked about, and ``{answer}`` the answer.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def question(
         several = str(decide.__annotations__["return"]).startswith("Iterator[")
 
         def ask(module: Module, *args: P.args, **named: P.kwargs) -> Any:
-            if module.witness is not None:
+            if module.counterfactual is not None:
                 return imagined(module, *args, **named)
             if not remember:
                 return decide(module, *args, **named)
@@ -80,10 +80,10 @@ def question(
             truth: Any = (
                 ask(module.ground, *args, **named) if ground else decide(module, *args, **named)
             )
-            if not yes or module.witness is None:
+            if not yes or module.counterfactual is None:
                 return truth
             truth = tuple(truth) if several else truth
-            given: Any = module.witness.tell(about, (*args, *named.values()), truth)
+            given: Any = module.counterfactual.tell(about, (*args, *named.values()), truth)
             return iter(given) if several else given
 
         return cast(Asked[P, R], functools.update_wrapper(ask, decide))

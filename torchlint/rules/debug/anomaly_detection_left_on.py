@@ -81,7 +81,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
-from torchlint.semantic.time.upkeep import on_demand, runs_training
+from torchlint.semantic.time.step_overhead import on_demand, runs_training
 
 _SWITCH = frozenset(
     ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")

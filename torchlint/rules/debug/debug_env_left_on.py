@@ -70,7 +70,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
-from torchlint.semantic.time.upkeep import on_demand
+from torchlint.semantic.time.step_overhead import on_demand
 
 _ON = frozenset(("1", "true", "on", "yes"))
 _OFF = frozenset(("0", "false", "off", "no"))

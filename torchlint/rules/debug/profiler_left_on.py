@@ -103,7 +103,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.iterations import iteration_count
-from torchlint.semantic.time.upkeep import has_training_loop, on_demand, runs_training
+from torchlint.semantic.time.step_overhead import has_training_loop, on_demand, runs_training
 
 _TORCH = frozenset(("torch.profiler.profile", "torch.profiler.profiler.profile"))
 _AUTOGRAD = frozenset(("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile"))

@@ -157,7 +157,7 @@ from torchlint.semantic.data.loaders import (
 from torchlint.semantic.data.pickling import pickled
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.values import relatives
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import MUTATORS
@@ -324,7 +324,7 @@ def _runs_on_import(module: Module, node: cst.Call, depth: int = 2) -> bool:
 def _method(
     module: Module, dataset: cst.BaseExpression, name: str
 ) -> tuple[Module, cst.FunctionDef] | None:
-    return relatives.method(module, inferred(module, dataset), name)
+    return definitions_behind.method(module, inferred(module, dataset), name)
 
 
 def _against(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> str:

@@ -26,7 +26,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
-from torchlint.semantic.time.upkeep import parameter_names
+from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 

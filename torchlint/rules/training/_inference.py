@@ -26,7 +26,7 @@ from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates, switches_off
-from torchlint.semantic.values import relatives
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
@@ -232,7 +232,7 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
 def differentiates_itself(module: Module, node: cst.Call) -> bool:
     """Say whether a call runs a network of the project whose forward pass runs the backward pass
     too, or takes gradients: a wrapper that trains what it holds, forces of an energy."""
-    forward = relatives.method(module, inferred(module, node.func), "forward")
+    forward = definitions_behind.method(module, inferred(module, node.func), "forward")
     return forward is not None and differentiates(*forward)
 
 
@@ -250,12 +250,12 @@ def may_run_backward(module: Module, node: cst.Call) -> bool:
     steps = [each for each in calls if is_step(module, each)]
     if not steps or any(not _of_optimizer(each) for each in steps):
         return False
-    if relatives.functions(module, node):
+    if definitions_behind.functions(module, node):
         return False
     return not any(
         differentiates(where, callee)
         for each in calls
-        for where, callee in relatives.functions(module, each)
+        for where, callee in definitions_behind.functions(module, each)
     )
 
 

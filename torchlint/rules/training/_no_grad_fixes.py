@@ -11,7 +11,7 @@ from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, S
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.graph_use import Fate, graph_fate
+from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 from torchlint.semantic.values.inferred import inferred
 
 NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
@@ -89,7 +89,7 @@ def _wants_no_graph(module: Module, line: cst.SimpleStatementLine) -> bool:
         return False
     if not all(_computes(module, call) for call in module.within(value, cst.Call)):
         return False
-    return graph_fate(module, value) <= Fate.DROPPED
+    return graph_fate(module, value) <= GraphOutcome.DROPPED
 
 
 def _computes(module: Module, call: cst.Call) -> bool:

@@ -14,7 +14,7 @@ from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
-from torchlint.semantic.time.upkeep import parameter_names
+from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU

@@ -140,7 +140,7 @@ from torchlint.semantic.uses.gradients import (
     proves_no_grad,
 )
 from torchlint.semantic.uses.graph_use import (
-    Fate,
+    GraphOutcome,
     freezes_itself,
     graph_fate,
     handed_on,
@@ -201,7 +201,7 @@ def _offered(module: Module, node: cst.Call, fix: Fix | None) -> Fix | None:
         return None
     if explained(module, node, _SPOKEN):
         return Fix(fix.edits, Safety.SUGGESTION, fix.title, _SAID)
-    if called_out_of_view(module, node) and graph_fate(module, node) > Fate.DROPPED:
+    if called_out_of_view(module, node) and graph_fate(module, node) > GraphOutcome.DROPPED:
         return Fix(fix.edits, Safety.SUGGESTION, fix.title, _OTHERS)
     return fix
 
@@ -276,7 +276,7 @@ def _unused(module: Module, node: cst.Call) -> bool:
     if in_lightning(module, node) or not matters(module, node):
         return False
     quiet = trains_nothing(module, node)
-    if graph_fate(module, node, nothing_trains=quiet) is not Fate.DROPPED:
+    if graph_fate(module, node, nothing_trains=quiet) is not GraphOutcome.DROPPED:
         return False
     if no_grad(module, node) is not False:  # callers are asked, in other files too
         return False
@@ -313,8 +313,8 @@ def _gives_output(module: Module, function: cst.FunctionDef) -> bool:
             module, function, call
         ):
             return no_grad(module, call) is not True and graph_fate(module, call) in (
-                Fate.WANTED,
-                Fate.UNKNOWN,
+                GraphOutcome.WANTED,
+                GraphOutcome.UNKNOWN,
             )
     return False
 

@@ -87,9 +87,9 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.project.asked import said_somewhere
-from torchlint.semantic.time.upkeep import over_parameters
+from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.graph_use import Fate, graph_fate
+from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 
 _READS = ops.having("reads") | {"cpu"}
 _NORMS = ops.having("norm")
@@ -162,7 +162,8 @@ def _norm(
     if read is not None:
         yield Hit(read)
     elif not (
-        said_somewhere(module, _keeps_graph) and graph_fate(module, node) is not Fate.DROPPED
+        said_somewhere(module, _keeps_graph)
+        and graph_fate(module, node) is not GraphOutcome.DROPPED
     ):
         yield Hit(node, message=_KERNELS, severity=Severity.INFO)
 

@@ -90,7 +90,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.time.upkeep import over_parameters
+from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred

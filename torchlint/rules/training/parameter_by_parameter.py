@@ -108,7 +108,7 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.once import runs_once
-from torchlint.semantic.time.upkeep import compiled_by
+from torchlint.semantic.time.step_overhead import compiled_by
 
 _BY_NATURE = (Work.AVERAGE, Work.GRADIENTS)
 """What only a training step needs, whoever calls it."""

@@ -81,7 +81,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import read_behind
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.time.upkeep import over_parameters
+from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 
 _RESETS = ops.having("sets") | {"detach_", "requires_grad_"}

@@ -19,8 +19,8 @@ from torchlint.rule import (
     Replace,
     Rewrite,
     detached,
+    log_every_n,
     logged_every,
-    logged_seldom,
     method_call,
     nested,
     numbers_of,
@@ -40,9 +40,9 @@ from torchlint.semantic.uses.accumulators import (
     added,
     all_calls,
     averaged_behind,
+    fresh_per_iteration,
     gathering_loop,
     keeps_its_values,
-    made_in_turn,
     only_returned,
     running_sum,
     sum_of_loop,
@@ -111,7 +111,7 @@ def kept_on_device(module: Module, read: HostRead) -> Deferred | None:
         return None
     if not found.sum.each_step and _is_exact(module, read, found.sum, found.terms):
         return Deferred(_edits(module, found, METHOD_OF_KIND[found.kind]), _TITLE)
-    way = _Way(module)
+    way = _GraphSearch(module)
     return way.deferred(_TITLE, _TENSOR) if way.adds(found) else None
 
 
@@ -145,7 +145,7 @@ def _summed(
     return _Sum(found, terms, total)
 
 
-class _Way:
+class _GraphSearch:
     """Follows a number that becomes a tensor to all that uses it, and gathers the edits."""
 
     def __init__(self, module: Module) -> None:
@@ -160,7 +160,7 @@ class _Way:
     def deferred(self, title: str, note: str) -> Deferred | None:
         """Return the fix, or None where a line that looks at a number each step does more than
         log."""
-        logs = logged_seldom(self.module, LOG_EVERY, self._shown)
+        logs = log_every_n(self.module, LOG_EVERY, self._shown)
         if logs is None:
             return None
         notes = [SELDOM, note] if logs else [note]
@@ -331,9 +331,9 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
     if not detachable(module, read.tensor):
         return None
     kept: cst.BaseExpression = detached(module, read.tensor)
-    if not made_in_turn(module, read.tensor):
+    if not fresh_per_iteration(module, read.tensor):
         kept = method_call(kept, "clone")
-    way = _Way(module)
+    way = _GraphSearch(module)
     way.edits.append(Replace(read.node, kept))
     match module.small_statement(read.node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value) if (
@@ -347,7 +347,9 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
     return way.deferred(_LATER, _HELD) if followed else None
 
 
-def _taken(module: Module, way: _Way, site: cst.Call, place: tuple[int, int], kind: str) -> bool:
+def _taken(
+    module: Module, way: _GraphSearch, site: cst.Call, place: tuple[int, int], kind: str
+) -> bool:
     """Follow the one of the names that a call's tuple is bound to; one that nothing reads is
     fine."""
     match module.small_statement(site):
@@ -380,7 +382,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     if found is None or (found.again and kind is None):
         return None
     kept: cst.BaseExpression = detached(module, read.tensor)
-    if not (made_in_turn(module, read.tensor) or keeps_its_values(module, kept, append)):
+    if not (fresh_per_iteration(module, read.tensor) or keeps_its_values(module, kept, append)):
         kept = method_call(kept, "clone")
     number = "float(value)" if read.how == "float" else "value.item()"
     number = f"{kind}(value)" if found.again else number

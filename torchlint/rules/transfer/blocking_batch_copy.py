@@ -165,8 +165,8 @@ from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.standing_waits import evaluates_and_waits
-from torchlint.semantic.values import relatives
+from torchlint.semantic.uses.unavoidable_syncs import evaluates_and_waits
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.operations import operation_of
@@ -475,12 +475,14 @@ def _computed(module: Module, node: cst.BaseExpression, depth: int) -> bool:
 def _from_table(module: Module, call: cst.Call) -> bool:
     """Say whether a method of the project gives rows of a table that its object keeps,
     ``self.table[ids]``: no loader makes them, whatever the indices come from."""
-    behind = relatives.functions(module, call)
+    behind = definitions_behind.functions(module, call)
     if not behind and isinstance(call.func, cst.Attribute):
         holder = inferred(module, call.func.value)
-        method = relatives.method(module, holder, call.func.attr.value)
+        method = definitions_behind.method(module, holder, call.func.attr.value)
         behind = [method] if method is not None else []
-    given = [each for where, function in behind for each in relatives.returned(where, function)]
+    given = [
+        each for where, function in behind for each in definitions_behind.returned(where, function)
+    ]
     return bool(given) and all(
         isinstance(each, cst.Subscript)
         and isinstance(each.value, cst.Attribute)

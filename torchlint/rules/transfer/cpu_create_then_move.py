@@ -147,7 +147,7 @@ from torchlint.semantic.uses.observers import (
     hooks_plain_operations,
     replaced,
 )
-from torchlint.semantic.uses.standing_waits import (
+from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
     evaluates_and_waits,
     waits_next,

@@ -152,7 +152,11 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_rea
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values, made_in_turn
+from torchlint.semantic.uses.accumulators import (
+    fresh_per_iteration,
+    gathered_reads,
+    keeps_its_values,
+)
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_by_host
@@ -423,7 +427,7 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
                 else []
             )
             if not joins:
-                if not made_in_turn(module, copy.tensor):
+                if not fresh_per_iteration(module, copy.tensor):
                     kept = method_call(kept, "clone")
                 # What is large was perhaps moved to spare the device's memory.
                 small = _is_number(module, copy)

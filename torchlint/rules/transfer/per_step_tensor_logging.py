@@ -107,8 +107,8 @@ from torchlint.rule import (
     Severity,
     averaged_on_device,
     detached,
+    log_every_n,
     logged_every,
-    logged_seldom,
     method_call,
     one_sentence,
     read_at_once,
@@ -128,9 +128,9 @@ from torchlint.semantic.data.per_step_use import (
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.uses.accumulators import made_in_turn, uses_of_number
+from torchlint.semantic.uses.accumulators import fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.standing_waits import turn_waits, waited_before
+from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -277,11 +277,11 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
         return None
     if not detachable(module, read.tensor):
         return None
-    logs = logged_seldom(module, LOG_EVERY, dict.fromkeys(uses.each_step, kind))
+    logs = log_every_n(module, LOG_EVERY, dict.fromkeys(uses.each_step, kind))
     if logs is None:
         return None
     kept: cst.BaseExpression = detached(module, read.tensor)
-    if not made_in_turn(module, read.tensor):
+    if not fresh_per_iteration(module, read.tensor):
         kept = method_call(kept, "clone")
     reads = seldom_as_numbers(module, target, uses, kind)
     edits = (Replace(read.node, kept), *reads, *logs)

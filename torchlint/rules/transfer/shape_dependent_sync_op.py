@@ -107,7 +107,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.standing_waits import turn_waits, wait_that_stays
+from torchlint.semantic.uses.unavoidable_syncs import turn_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 

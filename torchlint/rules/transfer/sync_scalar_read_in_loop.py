@@ -180,7 +180,7 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
-from torchlint.semantic.uses.standing_waits import waited_before
+from torchlint.semantic.uses.unavoidable_syncs import waited_before
 
 rule = Rule(
     __name__,

@@ -116,7 +116,7 @@ from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.host_needs import ends_a_loop
-from torchlint.semantic.uses.standing_waits import wait_that_stays
+from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device, perhaps_on_device
 

@@ -89,7 +89,7 @@ from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.time.upkeep import compiled_by
+from torchlint.semantic.time.step_overhead import compiled_by
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 

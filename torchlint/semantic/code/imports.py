@@ -87,7 +87,7 @@ def is_exported(module: Module, home: Import) -> bool:
 
 
 @question(ground=True, remember=False)
-def keeper(module: Module, call: cst.BaseExpression) -> str | None:
+def sole_binding(module: Module, call: cst.BaseExpression) -> str | None:
     """Return the one name that a new object is bound to, where that is only used to call its
     methods; else None."""
     tree = module.tree

@@ -43,7 +43,7 @@ def _classes(base: Any) -> Iterator[Any]:
         yield from _classes(each)
 
 
-def quicken() -> None:
+def patch_libcst_nodes() -> None:
     """Exchange the methods of all of libcst's node classes, for this process; the second time does
     nothing."""
     if isinstance(cst.CSTNode, _QuickMeta):

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import libcst as cst
 
-from torchlint.semantic.code.quick_nodes import quicken
+from torchlint.semantic.code.quick_nodes import patch_libcst_nodes
 from torchlint.semantic.code.spelling import SKIPPED
 
-quicken()
+patch_libcst_nodes()
 
 N = TypeVar("N", bound=cst.CSTNode)
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import DATALOADER
-from torchlint.semantic.values import relatives
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import classes_behind, inferred
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def sample_cost(module: Module, loader: cst.Call) -> bool | None:
 
 def _elsewhere(module: Module, collate: cst.BaseExpression) -> bool | None:
     """Return what `work` says of a function in another file, or of an instance that is called."""
-    found = relatives.method(module, inferred(module, collate), "__call__") or relatives.named(
-        module, collate
-    )
+    found = definitions_behind.method(
+        module, inferred(module, collate), "__call__"
+    ) or definitions_behind.named(module, collate)
     return _work(*found, _DEPTH) if found is not None else None
 
 
@@ -159,8 +159,12 @@ def _made(module: Module, call: cst.Call, depth: int) -> bool | None:
         return not name.endswith("FakeData")
     if name in _WRAPPERS and call.args and depth:
         return _dataset_cost(module, call.args[0].value, depth - 1)
-    made = relatives.functions(module, call) if depth else []
-    outs = [(where, out) for where, function in made for out in relatives.returned(where, function)]
+    made = definitions_behind.functions(module, call) if depth else []
+    outs = [
+        (where, out)
+        for where, function in made
+        for out in definitions_behind.returned(where, function)
+    ]
     found = {_dataset_cost(where, out, depth - 1) for where, out in outs}
     return True if True in found else False if found == {False} else None
 
@@ -169,7 +173,7 @@ def _class_cost(module: Module, instance: Value, depth: int) -> bool | None:
     own = base_names(module, instance.node) if isinstance(instance.node, cst.ClassDef) else []
     if any(name.startswith(_COSTLY_PACKAGES) for name in (*own, *module.outside.bases(instance))):
         return True
-    found = relatives.method(module, instance, "__getitem__")
+    found = definitions_behind.method(module, instance, "__getitem__")
     return _work(*found, depth) if found is not None else None
 
 
@@ -230,7 +234,7 @@ def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:
             last = call.func.value
         if _IO.match(name) or (_WORK.search(last) and not name.startswith("builtins.")):
             return True
-        callees = relatives.functions(module, call) if depth else []
+        callees = definitions_behind.functions(module, call) if depth else []
         if callees:
             found = [_work(where, callee, depth - 1) for where, callee in callees]
             if True in found:
@@ -257,13 +261,13 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
     holders: list[tuple[Module, Function]] = []
     if dataset is not None:
         found = [
-            relatives.method(module, inferred(module, dataset), name)
+            definitions_behind.method(module, inferred(module, dataset), name)
             for name in ("__getitem__", "__init__")
         ]
         holders += [each for each in found if each is not None]
     if collate is not None:
         target = inferred(module, collate).node
-        other = relatives.named(module, collate)
+        other = definitions_behind.named(module, collate)
         if isinstance(target, (cst.FunctionDef, cst.Lambda)):
             holders.append((module, target))
         elif other is not None:

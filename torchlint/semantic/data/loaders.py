@@ -23,7 +23,7 @@ from torchlint.semantic.time.iterations import goes_over, number_of
 from torchlint.semantic.time.loops import has_model_call, loop_kind
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import HELD_OUT, called
-from torchlint.semantic.values import relatives
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred, is_loader
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
@@ -223,7 +223,7 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
     same arguments."""
     if module.name(call.func) == DATALOADER:
         return True
-    made = relatives.made(module, call)
+    made = definitions_behind.made(module, call)
     bases = (
         base_names(module, made.node)
         if isinstance(made.node, cst.ClassDef)
@@ -243,7 +243,7 @@ def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments
     """
     if module.name(loader.func) == DATALOADER:
         return arguments_of(module, loader, DATALOADER)
-    family = list(relatives.classes(module, relatives.made(module, loader)))
+    family = list(definitions_behind.classes(module, definitions_behind.made(module, loader)))
     for where, cls in family:
         init = method_of(where, cls, "__init__")
         if init is not None:
@@ -255,8 +255,8 @@ def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments
         return arguments_of(module, loader, DATALOADER)
     found = [
         settings(where, call, depth - 1)
-        for where, function in (relatives.functions(module, loader) if depth else ())
-        for out in relatives.returned(where, function)
+        for where, function in (definitions_behind.functions(module, loader) if depth else ())
+        for out in definitions_behind.returned(where, function)
         for call in built(where, out)
     ]
     return found[0] if len(found) == 1 else None
@@ -392,7 +392,7 @@ def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _makes_unprepared(module: Module, made: cst.Call) -> bool:
-    behind = relatives.functions(module, made)
+    behind = definitions_behind.functions(module, made)
     return bool(behind) and not any("prepare" in where.source_of(each) for where, each in behind)
 
 

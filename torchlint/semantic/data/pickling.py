@@ -14,7 +14,7 @@ from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
-from torchlint.semantic.values import relatives
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
@@ -125,7 +125,7 @@ def _given(module: Module, function: cst.FunctionDef, name: str, depth: int) -> 
 def _kept(module: Module, call: cst.Call) -> bool:
     """Say whether the class of what a call makes keeps no lambda and no local function in
     itself."""
-    for where, cls in relatives.classes(module, inferred(module, call)):
+    for where, cls in definitions_behind.classes(module, inferred(module, call)):
         for assign in where.within(cls, cst.Assign, nested=True):
             if isinstance(assign.targets[0].target, cst.Attribute) and (
                 isinstance(assign.value, cst.Lambda)

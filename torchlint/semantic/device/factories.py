@@ -13,9 +13,9 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
-from torchlint.semantic.values.relatives import functions, returned
 from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
 from torchlint.semantic.values.value import CPU
 

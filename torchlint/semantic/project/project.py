@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.regex import regex
-from torchlint.base.trail import UNNAMED, Asked, Trail, closed, highest
+from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
 from torchlint.semantic.code.named_tests import Test, name_of, named
@@ -129,9 +129,9 @@ class Project:
         self.answers: dict[object, Any] = {}
         self.asked: dict[Asked, Any] = {}
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
-        self._lineages: dict[Definition, tuple[Lineage, Trail]] = {}
-        self._stars: dict[tuple[str, tuple[str, ...]], tuple[_Targets, Trail]] = {}
-        self._helpers: dict[str, Trail] = {}
+        self._lineages: dict[Definition, tuple[Lineage, Dependencies]] = {}
+        self._stars: dict[tuple[str, tuple[str, ...]], tuple[_Targets, Dependencies]] = {}
+        self._helpers: dict[str, Dependencies] = {}
         self._said: dict[
             object, tuple[set[str], set[str]]
         ] = {}  # by test: files tested, and those that hold it
@@ -146,22 +146,22 @@ class Project:
         self._lexicon: dict[str, set[str]] = {}
         self._defined: dict[str, dict[str, int]] = {}
         self._calls: dict[str, Calls] = {}
-        self._given: dict[tuple[Definition, str], tuple[tuple[Given, ...], Trail]] = {}
-        self._flags: dict[FlagOf, tuple[tuple[bool, ...], Trail]] = {}
-        self._seldom: dict[FlagOf, tuple[bool, Trail]] = {}
-        self._called: dict[tuple[Definition, str], tuple[tuple[CallSite, ...], Trail]] = {}
+        self._given: dict[tuple[Definition, str], tuple[tuple[Given, ...], Dependencies]] = {}
+        self._flags: dict[FlagOf, tuple[tuple[bool, ...], Dependencies]] = {}
+        self._seldom: dict[FlagOf, tuple[bool, Dependencies]] = {}
+        self._called: dict[tuple[Definition, str], tuple[tuple[CallSite, ...], Dependencies]] = {}
         self._ways: dict[Definition, list[Step]] = {}
         self._frequent: dict[Step, bool] = {}
         self._vocabulary: list[Vocabulary] = []
         self._used: list[Used] = []
         self._asides: dict[str, str | None] = {}
         self._aside: list[Project] = []
-        self._beyond = Trail()
+        self._beyond = Dependencies()
         self._trail = self.search.trail
 
     # -- views -------------------------------------------------------------------------------------
 
-    def view(self, trail: Trail) -> Project:
+    def view(self, trail: Dependencies) -> Project:
         """Return this project for one who asks, whose answers are noted in `trail`."""
         seen = copy.copy(self)
         seen._trail = trail
@@ -170,9 +170,9 @@ class Project:
 
     def helper(self, path: str) -> Project:
         """Return this project for the analysis of a file that others ask about."""
-        return self.view(self._helpers.setdefault(path, Trail()))
+        return self.view(self._helpers.setdefault(path, Dependencies()))
 
-    def rests_on(self, trail: Trail) -> Trail:
+    def rests_on(self, trail: Dependencies) -> Dependencies:
         """Return a trail with those of all the helpers that it names."""
         return closed(trail, self._helpers)
 
@@ -223,7 +223,7 @@ class Project:
     def _unnoted(self) -> Project:
         """Return this project for what is worked out once, and asked again where it counts."""
         if not self._aside:
-            self._aside.append(self.view(Trail()))
+            self._aside.append(self.view(Dependencies()))
         return self._aside[0]
 
     def _every(self) -> tuple[str, ...] | None:
@@ -232,7 +232,7 @@ class Project:
         assert self._trail is self._aside[0]._trail, "who looks at all files is to be asked"
         return self.search.every_file()
 
-    def beyond(self) -> Trail:
+    def beyond(self) -> Dependencies:
         """Return what answers about all files rest on besides these: in folders that are not
         listed, as those behind links, where import statements lead all the same."""
         if self._aside:
@@ -518,7 +518,7 @@ class Project:
 
     def _told(
         self,
-        memory: dict[tuple[Definition, str], tuple[tuple[T, ...], Trail]],
+        memory: dict[tuple[Definition, str], tuple[tuple[T, ...], Dependencies]],
         target: Definition,
         say: Callable[[Module, Wanted], Iterator[T]],
         *,
@@ -539,14 +539,14 @@ class Project:
 
     def _noted(
         self,
-        memory: dict[K, tuple[tuple[T, ...], Trail]],
+        memory: dict[K, tuple[tuple[T, ...], Dependencies]],
         key: K,
         answer: Callable[[Project], Iterator[T]],
     ) -> tuple[T, ...]:
         """Return an answer that is worked out once, and note what it rests on for each who
         asks."""
         if key not in memory:
-            trail = Trail()
+            trail = Dependencies()
             memory[key] = tuple(answer(self.view(trail))), trail
         found, trail = memory[key]
         self._trail.add(trail)
@@ -864,7 +864,7 @@ class Project:
     def _leading(self, path: str, stars: tuple[str, ...]) -> _Targets:
         """Return where star imports of a file lead to, as far as is known."""
         if (path, stars) not in self._stars:
-            trail = Trail()
+            trail = Dependencies()
             found = (self.view(trail).imported(path, star) for star in stars)
             self._stars[path, stars] = tuple(each for each in found if each is not None), trail
         targets, trail = self._stars[path, stars]
@@ -874,7 +874,7 @@ class Project:
     def lineage(self, definition: Definition) -> Lineage:
         """Return the ancestors of a class of the project, itself first."""
         if definition not in self._lineages:
-            trail = Trail()
+            trail = Dependencies()
             self._lineages[definition] = self.view(trail)._ancestors(definition), trail
         lineage, trail = self._lineages[definition]
         self._trail.add(trail)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import os
 
-from torchlint.base.trail import Trail, complete, listing
+from torchlint.base.trail import Dependencies, complete, listing
 
 _NEVER_OURS = frozenset(
     """torch numpy typing collections os sys math random time logging functools itertools
@@ -35,14 +35,14 @@ class Search:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
-        self.trail = Trail()
+        self.trail = Dependencies()
         self.files: dict[str, bool] = {}
         self.listings: dict[str, str] = {}
         self._every: list[tuple[str, ...] | None] = []
         self._tops: dict[str, str] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
 
-    def view(self, trail: Trail) -> Search:
+    def view(self, trail: Dependencies) -> Search:
         """Return this search for one who asks, with the same memory of the disk."""
         seen = copy.copy(self)
         seen.trail = trail

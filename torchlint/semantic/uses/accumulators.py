@@ -168,7 +168,7 @@ def _seen_behind(
 
 
 @question()
-def made_in_turn(module: Module, tensor: cst.BaseExpression) -> bool:
+def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor is made anew in each turn of the loop: by a name that nothing changes in
     place there, or by a reduction; without a loop, in each call: by torch."""
     turns = module.loops(tensor)

@@ -20,8 +20,8 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
 from torchlint.semantic.uses.observers import minds_warnings, sees_variables
 from torchlint.semantic.uses.tensor_origins import made_by_torch
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred, is_model_call
-from torchlint.semantic.values.relatives import functions
 
 _NEEDS = ops.having("wants-graph")
 _CUTS = ops.having("cuts")

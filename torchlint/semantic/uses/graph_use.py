@@ -65,7 +65,7 @@ _FUEL = 500
 _DEEP = 3
 
 
-class Fate(enum.IntEnum):
+class GraphOutcome(enum.IntEnum):
     """What becomes of a graph in the end; higher is more."""
 
     UNREAD = 0
@@ -79,13 +79,13 @@ class Fate(enum.IntEnum):
 
 
 @question(yes="{answer} becomes of the graph of `{0}`", no="nobody reads `{0}`")
-def graph_fate(module: Module, node: cst.CSTNode, *, nothing_trains: bool = False) -> Fate:
+def graph_fate(module: Module, node: cst.CSTNode, *, nothing_trains: bool = False) -> GraphOutcome:
     """Say what becomes of the graph that an expression's value carries.
 
     Where `nothing_trains`, a function that is not known and whose result is used is taken to
     compute it from its arguments, and to do nothing else with them.
     """
-    way = _Way(module, None, _DEEP, nothing_trains)
+    way = _GraphSearch(module, None, _DEEP, nothing_trains)
     way.value(node)
     way.run()
     return way.worst
@@ -95,25 +95,25 @@ def graph_fate(module: Module, node: cst.CSTNode, *, nothing_trains: bool = Fals
 def handed_on(module: Module, function: cst.FunctionDef, node: cst.CSTNode) -> bool:
     """Say whether a value reaches the `return` of its function, and the function itself makes
     nothing of its graph."""
-    way = _Way(module, function, _DEEP, True)
+    way = _GraphSearch(module, function, _DEEP, True)
     way.value(node)
     way.run()
-    return way.returned and way.worst <= Fate.DROPPED
+    return way.returned and way.worst <= GraphOutcome.DROPPED
 
 
 @question()
 def parameter_fate(
     module: Module, function: cst.FunctionDef, name: str, depth: int, nothing_trains: bool = False
-) -> tuple[Fate, bool]:
+) -> tuple[GraphOutcome, bool]:
     """Say what a function makes of the graph that a parameter carries, and whether it gives it
     back."""
-    way = _Way(module, function, depth, nothing_trains)
+    way = _GraphSearch(module, function, depth, nothing_trains)
     way.name(function, name)
     way.run()
     return way.worst, way.returned
 
 
-class _Way:
+class _GraphSearch:
     """One search; inside a function that the value was given to, `return` is told and not
     followed."""
 
@@ -128,13 +128,13 @@ class _Way:
         self.nothing_trains = nothing_trains
         self.inside = inside
         self.depth = depth
-        self.worst = Fate.UNREAD
+        self.worst = GraphOutcome.UNREAD
         self.returned = False
         self._seen: set[tuple[cst.CSTNode, str]] = set()
         self._todo: list[cst.CSTNode] = []
         self._fuel = _FUEL
 
-    def end(self, fate: Fate) -> None:
+    def end(self, fate: GraphOutcome) -> None:
         self.worst = max(self.worst, fate)
 
     # -- expressions -------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class _Way:
 
     def run(self) -> None:
         """Follow all that is noted, until the answer cannot change."""
-        while self._todo and self.worst < Fate.UNKNOWN:
+        while self._todo and self.worst < GraphOutcome.UNKNOWN:
             self._one(self._todo.pop())
 
     def _one(self, node: cst.CSTNode) -> None:
@@ -155,7 +155,7 @@ class _Way:
         self._fuel -= 1
         above = self.module.parent(node)
         if above is None or self._fuel < 0:
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
         elif isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             self._statement(node, above)
         else:
@@ -175,11 +175,11 @@ class _Way:
             case cst.For(target=target, iter=iterated) if iterated is node:
                 self.bound(target, above)
             case cst.If() | cst.While() | cst.Assert() | cst.Raise():
-                self.end(Fate.DROPPED)
+                self.end(GraphOutcome.DROPPED)
             case cst.Return():
                 self._given_back(above)
             case _:
-                self.end(Fate.UNKNOWN)
+                self.end(GraphOutcome.UNKNOWN)
 
     def _expression(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
         match above:
@@ -190,12 +190,12 @@ class _Way:
                 if isinstance(call, cst.Call):
                     self._argument(call, above)
                 else:
-                    self.end(Fate.UNKNOWN)
+                    self.end(GraphOutcome.UNKNOWN)
             case cst.Subscript(value=value) if value is node:
                 if not _stored_to(self.module, above):
                     self.value(above)
             case _ if _read_at_once(node, above):
-                self.end(Fate.DROPPED)
+                self.end(GraphOutcome.DROPPED)
             case cst.Element() | cst.StarredElement():
                 self._element(node, above)
             case cst.NamedExpr(target=target):
@@ -204,7 +204,7 @@ class _Way:
             case cst.CompFor(iter=iterated) if iterated is node:
                 self._comprehension(above.target, above)
             case cst.CompFor() | cst.CompIf() | cst.Lambda() | cst.Yield() | cst.Await():
-                self.end(Fate.UNKNOWN)
+                self.end(GraphOutcome.UNKNOWN)
             case _:
                 self.value(above)
 
@@ -235,22 +235,22 @@ class _Way:
         if isinstance(above, cst.Call) and above.func is node:
             self._method(above, node, name)
         elif name in _CUTS:
-            self.end(Fate.DROPPED)
+            self.end(GraphOutcome.DROPPED)
         elif name in ("grad", "grad_fn"):
-            self.end(Fate.WANTED)
+            self.end(GraphOutcome.WANTED)
         elif name not in ops.HOST_ATTRIBUTES and not _stored_to(self.module, node):
             self.value(node)
 
     def _method(self, call: cst.Call, func: cst.Attribute, name: str) -> None:
         """Follow the value into the result of its own method."""
         if name in _WANTS or name in _BACK:
-            self.end(Fate.WANTED)
+            self.end(GraphOutcome.WANTED)
         elif name in _CUTS or name in _READS or name in _WHOLE:
-            self.end(Fate.DROPPED)
+            self.end(GraphOutcome.DROPPED)
         elif name == "numpy":
-            self.end(Fate.UNKNOWN)  # It would raise, so there is no graph here.
+            self.end(GraphOutcome.UNKNOWN)  # It would raise, so there is no graph here.
         elif name == "sample" and self._distribution(func.value):
-            self.end(Fate.DROPPED)
+            self.end(GraphOutcome.DROPPED)
         elif name in _PAIRS and call.args:
             self._pair(call)
         elif name not in ops.HOST_METHODS and name not in _OWN and name not in _NEW:
@@ -274,15 +274,15 @@ class _Way:
             case cst.Subscript(
                 slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="1")))]
             ):
-                self.end(Fate.DROPPED)
+                self.end(GraphOutcome.DROPPED)
             case cst.Attribute(attr=cst.Name(value="indices")):
-                self.end(Fate.DROPPED)
+                self.end(GraphOutcome.DROPPED)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=[first, second]))]):
                 if any(
                     readers_of(self.module, above, name.value)
                     for name in self.module.within(second, cst.Name)
                 ):
-                    self.end(Fate.DROPPED)
+                    self.end(GraphOutcome.DROPPED)
                 self.bound(first.value, above)
             case _:
                 self.value(call)
@@ -297,11 +297,11 @@ class _Way:
         elif package == "torch":
             self._torch(call, arg, name)
         elif package == "torchvision" and "utils" in name:
-            self.end(Fate.DROPPED)  # ``make_grid`` and ``save_image`` run under no_grad.
+            self.end(GraphOutcome.DROPPED)  # ``make_grid`` and ``save_image`` run under no_grad.
         elif package == "math":
-            self.end(Fate.DROPPED)
+            self.end(GraphOutcome.DROPPED)
         elif package in _OUT_OF_REACH:
-            self.end(Fate.UNKNOWN)  # An array of it would raise, so there is no graph here.
+            self.end(GraphOutcome.UNKNOWN)  # An array of it would raise, so there is no graph here.
         elif inferred(self.module, call.func).kind == "module":
             self.value(call)
         elif callees_of(self.module, call):
@@ -311,13 +311,13 @@ class _Way:
 
     def _builtin(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
         if name in _NEVER_RAISE:
-            self.end(Fate.DROPPED)
+            self.end(GraphOutcome.DROPPED)
         elif name in ("zip", "enumerate"):
             self._by_position(call, arg, name)
         elif name in _PASSING:
             self.value(call)
         elif name not in _FACTS:
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
 
     def _by_position(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
         loop = self.module.parent(call)
@@ -335,11 +335,11 @@ class _Way:
         if name == "torch.autograd.Variable":
             self.value(call)
         elif name.startswith(("torch.autograd.", "torch.func.")):
-            self.end(Fate.WANTED)
+            self.end(GraphOutcome.WANTED)
         elif name in ops.FACTORIES:
             return  # ``randn_like(x)`` asks for its shape.
         elif name in _FUNCTIONS_CUT or name == "torch.save":
-            self.end(Fate.DROPPED)
+            self.end(GraphOutcome.DROPPED)
         elif last in _PAIRS and len(call.args) > 1:
             self._pair(call)
         elif name not in ops.NO_TENSOR:
@@ -349,7 +349,7 @@ class _Way:
         """Follow an argument into the functions of this file that a call may reach."""
         for function in callees_of(self.module, call):
             if not isinstance(function, cst.FunctionDef):
-                self.end(Fate.UNKNOWN)
+                self.end(GraphOutcome.UNKNOWN)
                 return
             method = scopes(self.module).is_method(function)
             self._into(self.module, function, call, arg, method)
@@ -366,7 +366,7 @@ class _Way:
         names = [name for name, value in passed.items() if value is arg.value]
         yields = any(True for _ in module.within(function, cst.Yield))
         if len(names) != 1 or arg.star or yields or not self.depth:
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
             return
         asked = parameter_fate(module, function, names[0], self.depth - 1, self.nothing_trains)
         if asked is None:
@@ -382,17 +382,17 @@ class _Way:
         if isinstance(func, cst.Attribute) and word in _GROWS:
             self.container(func.value)
         elif word in _BACK:
-            self.end(Fate.WANTED)
+            self.end(GraphOutcome.WANTED)
         elif isinstance(func, cst.Attribute) and inferred(self.module, func.value).tensor:
             self.value(call)
         elif called(word, SHOWING):
-            self.end(Fate.DROPPED)
+            self.end(GraphOutcome.DROPPED)
         elif self._elsewhere(call, arg, name):
             return
         elif called(word, CRITERION) or self._computes(call, word):
             self.value(call)
         else:
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
 
     def _computes(self, call: cst.Call, word: str) -> bool:
         """Say whether a function that is not known only computes its result, as metrics do."""
@@ -430,7 +430,7 @@ class _Way:
             case cst.Attribute():
                 self.attribute(target)
             case _:
-                self.end(Fate.UNKNOWN)
+                self.end(GraphOutcome.UNKNOWN)
 
     def name(self, definition: cst.CSTNode, name: str) -> None:
         """Follow the reads that may find what a definition binds to a name."""
@@ -438,7 +438,7 @@ class _Way:
             return
         self._seen.add((definition, name))
         if any(name in names for names in names_of_outer_scopes(self.module)):
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
             return
         for read in readers_of(self.module, definition, name):
             self._read(read)
@@ -460,18 +460,18 @@ class _Way:
             case cst.Name(value=name):
                 made = definitions_of(self.module, node)
                 if not made or any(isinstance(each, cst.FunctionDef) for each in made):
-                    self.end(Fate.UNKNOWN)
+                    self.end(GraphOutcome.UNKNOWN)
                 for each in made:
                     self.name(each, name)
             case _:
-                self.end(Fate.UNKNOWN)
+                self.end(GraphOutcome.UNKNOWN)
 
     def attribute(self, node: cst.Attribute) -> None:
         """Follow the reads of ``self.x``, where no other file can read it."""
         cls = self.module.class_of(node)
         name = node.attr.value
         if dotted_text(node.value) != "self" or cls is None:
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
             return
         key: tuple[cst.CSTNode, str] = (cls, name)
         if key in self._seen:
@@ -481,7 +481,7 @@ class _Way:
         if inside.family_outside(cls) or self.module.outside.others_say(
             partial(_names_attribute, name), near=False
         ):
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
             return
         for read in self.module.nodes(cst.Attribute):
             if read.attr.value == name and not _stored_to(self.module, read):
@@ -506,17 +506,17 @@ class _Way:
         if function is self.inside:
             self.returned = True
         elif function is None or self.inside is not None:
-            self.end(Fate.UNKNOWN)
+            self.end(GraphOutcome.UNKNOWN)
         else:
             sites = list(self._sites(function))
             if not sites or escapes(self.module, function):
-                self.end(Fate.UNKNOWN)
+                self.end(GraphOutcome.UNKNOWN)
             for module, site in sites:
                 if module is self.module:
                     self.value(site)
                 elif self.depth:
                     found = graph_fate(module, site, nothing_trains=self.nothing_trains)
-                    self.end(found or Fate.UNREAD)
+                    self.end(found or GraphOutcome.UNREAD)
 
     def _sites(self, function: cst.FunctionDef) -> Iterator[tuple[Module, cst.Call]]:
         for site in call_sites(self.module, function):

@@ -22,7 +22,7 @@ from torchlint.semantic.uses.elements import (
 )
 from torchlint.semantic.uses.object_uses import Way, binding_uses
 from torchlint.semantic.uses.observers import sees_variables
-from torchlint.semantic.uses.standing_waits import condition_waits
+from torchlint.semantic.uses.unavoidable_syncs import condition_waits
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU

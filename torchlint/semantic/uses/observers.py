@@ -17,7 +17,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import meaning_of, top_level
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.imports import keeper
+from torchlint.semantic.code.imports import sole_binding
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
@@ -530,7 +530,7 @@ _LOOKS_AT_MODULES = Wording(
 def stays_here(module: Module, call: cst.BaseExpression) -> bool:
     """Say whether a new object is only seen by its own function or script, which calls its
     methods."""
-    name = keeper(module, call)
+    name = sole_binding(module, call)
     if name is None or sees_itself(module):
         return False
     return (

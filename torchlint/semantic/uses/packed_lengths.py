@@ -9,8 +9,8 @@ from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import Function
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.relatives import functions, method
 from torchlint.semantic.values.value import Value
 
 _PACKERS = (

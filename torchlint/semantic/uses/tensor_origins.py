@@ -34,9 +34,9 @@ from torchlint.semantic.uses.observers import (
     says,
 )
 from torchlint.semantic.values.classes import is_network
+from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
-from torchlint.semantic.values.relatives import returned
 
 _DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")

@@ -88,7 +88,7 @@ class Calls(Functions):
                 if arg.keyword is None and not arg.star
             ]
             return self._inlined(callees[0], given)
-        found = join_all([self.values.summary(callee, self.fuel - 1) for callee in callees])
+        found = join_all([self.values.summary(callee, self.budget - 1) for callee in callees])
         if len(callees) == 1 and (found.kind == "?" or (found.tensor and found.device is None)):
             found = self._for_arguments(callees[0], node, found)
         if found.kind == "none" and len(callees) == 1 and self.values.is_abstract(callees[0]):
@@ -107,13 +107,13 @@ class Calls(Functions):
             for name, v in values.items()
             if v.tensor and v.device is not None
         }
-        return self.values.summary(function, self.fuel - 1, given) if given else found
+        return self.values.summary(function, self.budget - 1, given) if given else found
 
     def _fuelled(self) -> bool:
         self.values.asked += 1
-        if self.fuel <= 0:
+        if self.budget <= 0:
             self.values.starve()
-        return self.fuel > 0
+        return self.budget > 0
 
     def _mapped(self, node: cst.Call, args: list[Value]) -> Value:
         """Return what ``map`` gives: its function's result for each element."""
@@ -132,7 +132,7 @@ class Calls(Functions):
         if root == "builtins":
             return self._builtin(name, [])
         if isinstance(function.node, cst.FunctionDef):
-            return self.values.summary(function.node, self.fuel - 1)
+            return self.values.summary(function.node, self.budget - 1)
         return None
 
     def _inlined(self, function: cst.Lambda, given: list[Value]) -> Value | None:
@@ -149,9 +149,9 @@ class Calls(Functions):
             self.env[function.params.star_arg.name.value] = Value(
                 "tuple", items=tuple(given[len(names) :])
             )
-        self.fuel -= 1
+        self.budget -= 1
         found = self.eval(function.body)
-        self.fuel += 1
+        self.budget += 1
         self.env = outer
         return found if found != UNKNOWN else None
 
@@ -176,7 +176,7 @@ class Calls(Functions):
                 node=node,
             )
         if func.kind == "function" and isinstance(func.node, cst.FunctionDef):
-            return self.values.summary(func.node, self.fuel - 1)
+            return self.values.summary(func.node, self.budget - 1)
         return UNKNOWN
 
     def _instance(self, node: cst.Call, cls: cst.ClassDef) -> Value:
@@ -218,7 +218,7 @@ class Calls(Functions):
         if not _is_loss(module, node):
             self._meet_model(node, module, device)
         if forward is not None:
-            found = self.values.summary(forward, self.fuel - 1)
+            found = self.values.summary(forward, self.budget - 1)
         else:
             found = self.values.names.outside.method(self.values.family(module), "forward")
         if found.kind != "?":
@@ -300,7 +300,7 @@ class Calls(Functions):
         if isinstance(receiver.node, cst.ClassDef):
             method = self.values.scopes.method(receiver.node, name)
             if method is not None:
-                return self.values.summary(method, self.fuel - 1)
+                return self.values.summary(method, self.budget - 1)
         if name == "prepare" and args:
             return (
                 Value("tuple", items=tuple(a.but(device=ACCEL) for a in args))
@@ -367,7 +367,7 @@ class Calls(Functions):
         if isinstance(module.node, cst.ClassDef):
             method = self.values.scopes.method(module.node, name)
             if method is not None:
-                return self.values.summary(method, self.fuel - 1)
+                return self.values.summary(method, self.budget - 1)
         if self.values.is_submodule(module, name):
             part = (
                 self.attribute_of(node.func, module)

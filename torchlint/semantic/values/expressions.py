@@ -61,10 +61,10 @@ def compared(operands: list[Value]) -> Value:
 class Expressions(Parts):
     """Evaluation of every kind of expression; results are recorded by node."""
 
-    def __init__(self, values: Values, owner: cst.CSTNode, fuel: int) -> None:
+    def __init__(self, values: Values, owner: cst.CSTNode, budget: int) -> None:
         self.values = values
         self.owner = self.at = owner
-        self.fuel = fuel
+        self.budget = budget
         self.env: dict[str, Value] = {}
         self.recorded: dict[cst.CSTNode, Value] = {}
         """The values of the expressions of the step at hand."""
@@ -93,7 +93,7 @@ class Expressions(Parts):
             return NONE
         found = self.env.get(name)
         if found is None:
-            found = self.values.free_name(node, self.fuel)
+            found = self.values.free_name(node, self.budget)
         if found.tensor and found.device is None:
             return self.values.trained(self.owner, name, found)
         return found if found.kind != "?" else self.values.name_evidence(self.owner, name, found)
@@ -119,7 +119,7 @@ class Expressions(Parts):
         if found is None:
             found = self._plain_attribute(node, dotted, holder)
         if found is None:
-            found = self.values.attribute(node, holder, attr, self.fuel)
+            found = self.values.attribute(node, holder, attr, self.budget)
         return found if found.kind != "?" else self.values.named(attr, text)
 
     def _plain_attribute(

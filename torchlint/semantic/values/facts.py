@@ -1,13 +1,13 @@
 """The values of one file: asked for by expression, computed once, with a bounded depth across
 functions.
 
-An analysis of a function has *fuel*: with none left, parameters are known by annotation and use
+An analysis of a function has a *budget*: with none left, parameters are known by annotation and use
 alone and calls of local functions give nothing. With more, parameters take the join of their call
 sites and calls take the callee's summary, each analysed with one unit less. So results do not
 depend on the order of questions.
 
-What never wanted more fuel than it had is the same with any more: such an analysis is done once and
-not again for each amount (see `fuel`).
+What never wanted more budget than it had is the same with any more: such an analysis is done once
+and not again for each amount (see `budget`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import backprop, evidence, params, records
-from torchlint.semantic.values.fuel import Fuelled
+from torchlint.semantic.values.budget import Budgeted
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.steps import Step
@@ -36,7 +36,7 @@ from torchlint.semantic.values.value import ACCEL, COUNTED, UNKNOWN, Value, join
 if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
 
-FUEL = 3
+BUDGET = 3
 _FRAMEWORK = regex(
     (
         r"^[^\S\n]*(?:import|from) "
@@ -49,7 +49,7 @@ _OBJECTS = frozenset(("module", "optimizer", "loader", "scaler"))
 _DEFAULT_DEVICE = regex(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 
 
-class Values(Fuelled, Roles):
+class Values(Budgeted, Roles):
     """Abstract values of the expressions of one file."""
 
     def __init__(self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, text: str) -> None:
@@ -85,15 +85,15 @@ class Values(Fuelled, Roles):
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def value(self, node: cst.CSTNode, fuel: int = FUEL) -> Value:
+    def value(self, node: cst.CSTNode, budget: int = BUDGET) -> Value:
         """Return what is known of an expression (or of the target an assignment binds)."""
         owner = self.tree.owners.get(node, self.tree.root)
         while isinstance(owner, cst.Lambda):
             owner = self.tree.owners[owner]
-        return self.run(owner, fuel).value_of(node)
+        return self.run(owner, budget).value_of(node)
 
     def run_with(
-        self, function: cst.FunctionDef, fuel: int, given: Mapping[str, Value]
+        self, function: cst.FunctionDef, budget: int, given: Mapping[str, Value]
     ) -> Interpreter:
         """Return the analysis of a function for these arguments; an unknown one is left to its
         other evidence."""
@@ -102,38 +102,40 @@ class Values(Fuelled, Roles):
                 (name, value) for name, value in given.items() if value.kind not in ("?", "none")
             )
         )
-        key = (function, fuel, known)
+        key = (function, budget, known)
         found = self._given.get(key)
         if found is None:
             with self._watched(key):
-                env = self._environment(function, fuel)
-                found = self._given[key] = Interpreter(self, function, fuel)
+                env = self._environment(function, budget)
+                found = self._given[key] = Interpreter(self, function, budget)
                 found.run({**env, **{name: value for name, value in known if name in env}})
         else:
             self._used(key)
         return found
 
-    def run(self, owner: cst.CSTNode, fuel: int) -> Interpreter:
+    def run(self, owner: cst.CSTNode, budget: int) -> Interpreter:
         """Return the finished analysis of a function or of the module's top level."""
         full = self._full_runs.get(owner)
-        if full is not None and full.fuel <= fuel:
+        if full is not None and full.budget <= budget:
             return full
-        key = (owner, fuel)
+        key = (owner, budget)
         found = self._runs.get(key)
         if found is not None:
             self._used(key)
             return found
         with self._watched(key):
-            found = self._runs[key] = Interpreter(self, owner, fuel)
-            found.run(self._environment(owner, fuel) if isinstance(owner, cst.FunctionDef) else {})
+            found = self._runs[key] = Interpreter(self, owner, budget)
+            found.run(
+                self._environment(owner, budget) if isinstance(owner, cst.FunctionDef) else {}
+            )
         if key not in self._short:
             self._full_runs[owner] = found
         return found
 
-    def _environment(self, function: cst.FunctionDef, fuel: int) -> dict[str, Value]:
+    def _environment(self, function: cst.FunctionDef, budget: int) -> dict[str, Value]:
         if function not in self._parameters:
             self._parameters[function] = params.Parameters(self, function)
-        return self._parameters[function].environment(fuel)
+        return self._parameters[function].environment(budget)
 
     def given_from_host(self, function: cst.FunctionDef, name: str) -> bool:
         """Say whether one of the calls of a function passes a tensor on the host."""
@@ -141,16 +143,16 @@ class Values(Fuelled, Roles):
         return self._parameters[function].from_host(name)
 
     def summary(
-        self, function: cst.CSTNode, fuel: int, given: Mapping[str, Value] | None = None
+        self, function: cst.CSTNode, budget: int, given: Mapping[str, Value] | None = None
     ) -> Value:
         """Return what a call of a local function gives, for these arguments if any are; unknown
-        without fuel."""
+        without budget."""
         self.asked += 1
-        if fuel < 0:
+        if budget < 0:
             self.starve()
             return UNKNOWN
         if isinstance(function, cst.Lambda):
-            return self.value(function.body, fuel)
+            return self.value(function.body, budget)
         if not isinstance(function, cst.FunctionDef):
             return UNKNOWN
         declared = (
@@ -159,7 +161,7 @@ class Values(Fuelled, Roles):
             else UNKNOWN
         )
         found = (
-            self.run_with(function, fuel, given) if given else self.run(function, fuel)
+            self.run_with(function, budget, given) if given else self.run(function, budget)
         ).result()
         if function.asynchronous is not None:
             return UNKNOWN
@@ -199,7 +201,7 @@ class Values(Fuelled, Roles):
 
     # -- names -------------------------------------------------------------------------------------
 
-    def free_name(self, node: cst.Name, fuel: int) -> Value:
+    def free_name(self, node: cst.Name, budget: int) -> Value:
         """Return the value of a name that the function itself has not bound so far."""
         if node not in self._free:
             self._free[node] = self._free_name(node)
@@ -207,26 +209,26 @@ class Values(Fuelled, Roles):
         if isinstance(scope, Value):
             return scope
         self.asked += 1
-        if fuel <= 0:
+        if budget <= 0:
             self.starve()
             return UNKNOWN
-        key = (scope, fuel - 1)
+        key = (scope, budget - 1)
         if key in self._runs and not self._runs[key].begun:
             self._used(key)
             self.starve()
             return UNKNOWN
-        found = self.run(scope, fuel - 1).env.get(node.value, UNKNOWN)
+        found = self.run(scope, budget - 1).env.get(node.value, UNKNOWN)
         if found.kind not in COUNTED or not isinstance(scope, cst.Module):
             return found
-        return self._counted_by_functions(node.value, found, fuel)
+        return self._counted_by_functions(node.value, found, budget)
 
-    def _counted_by_functions(self, name: str, found: Value, fuel: int) -> Value:
+    def _counted_by_functions(self, name: str, found: Value, budget: int) -> Value:
         """Return what a global holds that starts as a number, by what functions give it
         (``global total``)."""
         for binding in self.names.tables[self.tree.root].get(name, ()):
             if self.tree.owners[binding.node] is not self.tree.root:
                 value = binding.value
-                more = self.value(value, fuel - 1) if value is not None else UNKNOWN
+                more = self.value(value, budget - 1) if value is not None else UNKNOWN
                 found = join(found, more)
         return found
 
@@ -310,15 +312,15 @@ class Values(Fuelled, Roles):
 
     # -- attributes --------------------------------------------------------------------------------
 
-    def attribute(self, node: cst.Attribute, holder: Value, attr: str, fuel: int) -> Value:
+    def attribute(self, node: cst.Attribute, holder: Value, attr: str, budget: int) -> Value:
         """Return ``self.attr`` gathered over the whole class, or an attribute of an instance of a
         local class."""
         if attr == "module" and holder.kind == "module" and self.scatters:
-            own = self._held(node, holder, attr, fuel)
+            own = self._held(node, holder, attr, budget)
             return own if own.kind != "?" else holder  # what DistributedDataParallel wraps
-        return self._held(node, holder, attr, fuel)
+        return self._held(node, holder, attr, budget)
 
-    def _held(self, node: cst.Attribute, holder: Value, attr: str, fuel: int) -> Value:
+    def _held(self, node: cst.Attribute, holder: Value, attr: str, budget: int) -> Value:
         cls: cst.ClassDef | None = None
         if isinstance(node.value, cst.Name) and node.value.value == "self":
             cls = self.scopes.tree.class_of(node)
@@ -329,40 +331,40 @@ class Values(Fuelled, Roles):
             if elsewhere.kind != "?":
                 return elsewhere
             return Value("module") if holder.kind == "module" and called(attr, MODEL) else UNKNOWN
-        return self.class_attribute(cls, attr, fuel)
+        return self.class_attribute(cls, attr, budget)
 
-    def class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
+    def class_attribute(self, cls: cst.ClassDef, attr: str, budget: int) -> Value:
         """Return the join of everything that the class and its relatives in this file assign to
         ``self.attr``."""
         self.asked += 1
-        least, full = self._full_attributes.get((cls, attr), (FUEL + 1, UNKNOWN))
-        if least <= fuel:
+        least, full = self._full_attributes.get((cls, attr), (BUDGET + 1, UNKNOWN))
+        if least <= budget:
             return full
-        key = (cls, attr, fuel)
+        key = (cls, attr, budget)
         found = self._attributes.get(key)
         if found is None:
             self._attributes[key] = UNKNOWN
             with self._watched(key):
-                found = self._attributes[key] = self._class_attribute(cls, attr, fuel)
+                found = self._attributes[key] = self._class_attribute(cls, attr, budget)
             if key not in self._short:
-                self._full_attributes[cls, attr] = fuel, found
+                self._full_attributes[cls, attr] = budget, found
         else:
             self._used(key)
         return found
 
-    def _class_attribute(self, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
+    def _class_attribute(self, cls: cst.ClassDef, attr: str, budget: int) -> Value:
         family = [*self.scopes.lineage(cls), *self.scopes.subclasses(cls)]
         method = self.scopes.method(cls, attr)
         if method is not None:
             if any(name.endswith("property") for _, name in self.scopes.decorators(method)):
-                return self.summary(method, fuel - 1)
+                return self.summary(method, budget - 1)
             return Value("function", node=method)
         found: list[Value] = []
         for member in family:
             for expression in self._assignments(member).get(attr, []):
-                if fuel <= 0:
+                if budget <= 0:
                     self.starve()
-                found.append(self.value(expression, fuel - 1) if fuel > 0 else UNKNOWN)
+                found.append(self.value(expression, budget - 1) if budget > 0 else UNKNOWN)
             if attr in self._registered(member):
                 found.append(Value("tensor", device=ACCEL, origin="buffer", grad=False))
         known = [v for v in found if v.kind != "none"] or found
@@ -371,12 +373,12 @@ class Values(Fuelled, Roles):
             known = [elsewhere] if elsewhere.kind != "?" else known
         if not known and self.scopes.is_optimizer(cls) and attr == "state":
             return records.STATE
-        held = join_all(known) if known else records.field(self, cls, attr, fuel)
+        held = join_all(known) if known else records.field(self, cls, attr, budget)
         if held.kind == "none":
             return UNKNOWN  # whoever fills it stands outside of the class
         if held.kind in COUNTED:
-            return records.counted(self, family, attr, held, fuel)
-        return records.filled(self, cls, attr, held, fuel) if known else held
+            return records.counted(self, family, attr, held, budget)
+        return records.filled(self, cls, attr, held, budget) if known else held
 
     def constructions(self, cls: cst.ClassDef) -> list[cst.Call]:
         """Return the calls in the file that make an instance of a class."""

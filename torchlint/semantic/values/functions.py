@@ -89,7 +89,7 @@ class Functions:
     owner: cst.CSTNode
     at: cst.CSTNode
     """The statement, or the header, that is evaluated."""
-    fuel: int
+    budget: int
     env: dict[str, Value]
     recorded: dict[cst.CSTNode, Value]
     plain: bool

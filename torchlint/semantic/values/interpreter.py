@@ -43,8 +43,8 @@ class Interpreter(Expressions):
     join. The value recorded for an expression is that of its last, joined visit.
     """
 
-    def __init__(self, values: Values, owner: cst.CSTNode, fuel: int) -> None:
-        super().__init__(values, owner, fuel)
+    def __init__(self, values: Values, owner: cst.CSTNode, budget: int) -> None:
+        super().__init__(values, owner, budget)
         self.known: dict[cst.CSTNode, Value] = {}
         """The values of the expressions of all steps so far."""
         self.returns: list[Value] = []
@@ -92,13 +92,13 @@ class Interpreter(Expressions):
     def _step(self, node: cst.CSTNode) -> Value:
         """Evaluate a simple statement or an expression of a header, or repeat what it came to with
         the same values."""
-        values, fuel = self.values, self.fuel
+        values, budget = self.values, self.budget
         step = values.steps.get(node)
         if step is None:
             step = values.steps[node] = Step(node)
         before = list(map(self.env.get, step.names))
         for met in step.met:
-            if (met.least == fuel if met.short else met.least <= fuel) and met.before == before:
+            if (met.least == budget if met.short else met.least <= budget) and met.before == before:
                 self.known.update(met.recorded)
                 self.env.update(met.bound)
                 if met.short:
@@ -109,7 +109,7 @@ class Interpreter(Expressions):
         value = _SIMPLE.get(type(node), Interpreter.eval)(self, node)
         self.known.update(self.recorded)
         if self.plain and values.unfinished == unfinished:
-            least = fuel if values.asked != asked else 0
+            least = budget if values.asked != asked else 0
             short = values.starved != starved
             env = self.env
             bound = {name: env[name] for name in step.targets}

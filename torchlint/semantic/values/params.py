@@ -90,12 +90,12 @@ class Parameters:
         if self._method and params and params[0].name.value in ("self", "cls", "ctx"):
             self._params.pop(params[0].name.value)
 
-    def environment(self, fuel: int) -> dict[str, Value]:
-        """Return the values of the parameters; without fuel nothing is said of ``*args``."""
-        env = {name: self._value(param, fuel) for name, param in self._params.items()}
+    def environment(self, budget: int) -> dict[str, Value]:
+        """Return the values of the parameters; without budget nothing is said of ``*args``."""
+        env = {name: self._value(param, budget) for name, param in self._params.items()}
         if self._star is not None:
-            if fuel > 0:
-                env[self._star] = _all_rest(self._values, self._function, fuel)
+            if budget > 0:
+                env[self._star] = _all_rest(self._values, self._function, budget)
             else:
                 self._values.starve()
         return env
@@ -119,15 +119,15 @@ class Parameters:
         no_tensor = counts and param.name.value not in self._used
         return UNKNOWN if is_class or no_tensor else declared
 
-    def _value(self, param: cst.Param, fuel: int) -> Value:
+    def _value(self, param: cst.Param, budget: int) -> Value:
         name = param.name.value
-        host = self._on_host(param, fuel)
+        host = self._on_host(param, budget)
         if host is not None:
             return host
         declared = self._declared(param)
         if declared.kind == "?" and name == self._framework_batch:
             return Value("batch", device=ACCEL, origin="forward", loose=True)
-        site = self._from_sites(name, fuel)
+        site = self._from_sites(name, budget)
         if site.kind not in ("?", "none"):
             site = self._with_far(param, site)
             return site if declared.kind == "?" or site.kind == declared.kind else declared
@@ -143,7 +143,7 @@ class Parameters:
             and declared.item is None
             and name in self._keyed
         ):
-            handed = self._by_keyword(name, fuel)
+            handed = self._by_keyword(name, budget)
             return handed or Value("batch", device=home, origin="forward", loose=True)
         origin = "forward" if home else None
         if declared.kind != "?":
@@ -165,14 +165,14 @@ class Parameters:
             return Value("?", item=Value("?", device=self._device, origin=origin))
         return PLAIN if name in self._sizes else UNKNOWN
 
-    def _on_host(self, param: cst.Param, fuel: int) -> Value | None:
+    def _on_host(self, param: cst.Param, budget: int) -> Value | None:
         """Return the device, or the network, of which all calls say that it is on the host."""
         host = _host_device(param.default)
         if host is not None and self._kept(param, self._calls):
             return host
         if self._function.name.value != "__init__":
             return None
-        made = self._constructed(param.name.value, fuel)
+        made = self._constructed(param.name.value, budget)
         return made if made.device == CPU else None
 
     def _kept(self, param: cst.Param, calls: Sequence[cst.Call]) -> bool:
@@ -207,15 +207,15 @@ class Parameters:
                     absent = absent or (isinstance(right, cst.Name) and right.value == "None")
         return compared and absent
 
-    def _from_sites(self, name: str, fuel: int) -> Value:
+    def _from_sites(self, name: str, budget: int) -> Value:
         """Return the join of what the file's calls pass, where every call is understood."""
         passed = self._passed.get(name)
         if passed is None:
             return UNKNOWN
-        if fuel <= 0:
+        if budget <= 0:
             self._values.starve()
             return UNKNOWN
-        return join_all([self._values.value(expr, fuel - 1) for expr in passed])
+        return join_all([self._values.value(expr, budget - 1) for expr in passed])
 
     def _with_far(self, param: cst.Param, near: Value) -> Value:
         """Return what the calls of this file pass, without what those in other files may not: a
@@ -226,7 +226,7 @@ class Parameters:
         known = [each for each in given if each.kind == near.kind]
         return join_all([near, *known]).but(device=join_all(given).device, origin=None)
 
-    def _by_keyword(self, name: str, fuel: int) -> Value | None:
+    def _by_keyword(self, name: str, budget: int) -> Value | None:
         """Return the dict that is written out where the file's calls of objects hand it on under a
         parameter's name, ``self.part(x, plan=plan)``."""
         given = [
@@ -236,25 +236,25 @@ class Parameters:
         ]
         if not 0 < len(given) <= _MAX_SITES:
             return None
-        if fuel <= 0:
+        if budget <= 0:
             self._values.starve()
             return None
-        found = join_all([self._values.value(each, fuel - 1) for each in given])
+        found = join_all([self._values.value(each, budget - 1) for each in given])
         return found if found.kind == "dict" and found.keyed else None
 
-    def _constructed(self, name: str, fuel: int) -> Value:
+    def _constructed(self, name: str, budget: int) -> Value:
         """Return the network or the tensor, on the host, that all calls of a class of this file
         hand to its constructor, where nobody else makes one."""
         cls = self._values.scopes.tree.class_of(self._function)
         if cls is None:
             return UNKNOWN
         made = self._values.constructions(cls)
-        if made and fuel <= 0:
+        if made and budget <= 0:
             self._values.starve()
-        if not 0 < len(made) <= _MAX_SITES or fuel <= 0:
+        if not 0 < len(made) <= _MAX_SITES or budget <= 0:
             return UNKNOWN
         given = [_argument(call, self._places.get(name), name) for call in made]
-        found = [self._values.value(each, fuel - 1) for each in given if each is not None]
+        found = [self._values.value(each, budget - 1) for each in given if each is not None]
         if not found or len(found) != len(given) or any(True for _ in self._elsewhere()):
             return UNKNOWN
         known = all(each.kind == "module" or (each.tensor and each.host) for each in found)
@@ -683,24 +683,24 @@ def _self_module(values: Values, call: cst.Call) -> bool:
     )
 
 
-def _all_rest(values: Values, function: cst.FunctionDef, fuel: int) -> Value:
+def _all_rest(values: Values, function: cst.FunctionDef, budget: int) -> Value:
     """Return what ``*args`` holds by what the file's calls pass, where every call is understood."""
     sites = values.flow.sites(function)
     return (
-        join_all([rest(values, function, site, fuel - 1) for site in sites])
+        join_all([rest(values, function, site, budget - 1) for site in sites])
         if len(sites) <= _MAX_SITES
         else UNKNOWN
     )
 
 
-def rest(values: Values, function: cst.FunctionDef, site: cst.Call, fuel: int) -> Value:
+def rest(values: Values, function: cst.FunctionDef, site: cst.Call, budget: int) -> Value:
     """Return the tuple that ``*args`` holds in one call, unknown where that call has a ``*``
     itself."""
     if any(arg.star for arg in site.args):
         return UNKNOWN
     taken = len(_positional(function, site, values.scopes.is_method(function)))
     plain = [arg.value for arg in site.args if arg.keyword is None][taken:]
-    items = tuple(values.value(each, fuel) for each in plain)
+    items = tuple(values.value(each, budget) for each in plain)
     return Value("tuple", item=join_all(list(items)), items=items)
 
 

@@ -18,19 +18,19 @@ STATE = Value("dict", item=Value("dict", keyed=()))
 """What an optimizer keeps for each parameter."""
 
 
-def field(values: Values, cls: cst.ClassDef, attr: str, fuel: int) -> Value:
+def field(values: Values, cls: cst.ClassDef, attr: str, budget: int) -> Value:
     """Return what a field of a record holds: by what the file's calls of the class pass, else by
     its annotation."""
     fields = _fields(values, cls)
     if attr not in fields:
         return UNKNOWN
     given: list[Value] = []
-    if fuel <= 0:
+    if budget <= 0:
         values.starve()
     sites = values.constructions(cls)
-    for call in sites if fuel > 0 and len(sites) <= _MAX_SITES else ():
+    for call in sites if budget > 0 and len(sites) <= _MAX_SITES else ():
         expression = _argument(call, attr, list(fields).index(attr))
-        given.append(values.value(expression, fuel - 1) if expression is not None else UNKNOWN)
+        given.append(values.value(expression, budget - 1) if expression is not None else UNKNOWN)
     found = join_all(given) if given else UNKNOWN
     return (
         found
@@ -63,11 +63,11 @@ def _argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | 
     return plain[position].value
 
 
-def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, fuel: int) -> Value:
+def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, budget: int) -> Value:
     """Return a list kept on ``self`` with what the class's methods append to it."""
     if held.kind != "list" or held.item is not None:
         return held
-    if fuel <= 0:
+    if budget <= 0:
         values.starve()
         return held
     items: list[Value] = []
@@ -80,21 +80,21 @@ def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, fuel: int)
                 ),
                 args=[cst.Arg(value=appended, star="")],
             ) if name == attr:
-                items.append(values.value(appended, fuel - 1))
+                items.append(values.value(appended, budget - 1))
     return held.but(item=join_all(items), items=None) if items else held
 
 
 def counted(
-    values: Values, family: Sequence[cst.ClassDef], attr: str, held: Value, fuel: int
+    values: Values, family: Sequence[cst.ClassDef], attr: str, held: Value, budget: int
 ) -> Value:
     """Return an attribute that starts as a number with what is added to it: ``self.sum += loss`` in
     a method of the class or its relatives, or what code outside gives an instance of them."""
     for node, receiver in _writes(values, family, attr):
-        if fuel <= 0:
+        if budget <= 0:
             values.starve()
             return UNKNOWN
-        if receiver is None or values.value(receiver, fuel - 1).node in family:
-            given = values.value(node.value, fuel - 1)
+        if receiver is None or values.value(receiver, budget - 1).node in family:
+            given = values.value(node.value, budget - 1)
             divides = isinstance(getattr(node, "operator", None), cst.DivideAssign)
             held = join(held, FLOAT if divides and given.kind == "number" else given)
     return held

@@ -1,8 +1,8 @@
 """What a step came to: one that meets values which it has met before is not evaluated again.
 
 A step is what an interpreter evaluates in one go: a simple statement, or an expression in the
-header of a compound one. What it comes to depends on the values of the names in it, and on fuel as
-far as it asks for any.
+header of a compound one. What it comes to depends on the values of the names in it, and on the
+budget as far as it asks for any.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Met(NamedTuple):
 
     Args:
         before: the values of its names that it met.
-        least: the least amount of fuel with which it is known to come to the same.
+        least: the least amount of budget with which it is known to come to the same.
         short: whether it was cut short, and comes to the same with that very amount alone.
         value: of the whole.
         recorded: the values of the expressions in it.

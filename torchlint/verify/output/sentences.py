@@ -258,7 +258,7 @@ def basis_of_proof(report: Report) -> str:
     )
 
 
-def left_over(report: Report) -> tuple[tuple[CountLine, ...], Counts | None]:
+def unused_imports(report: Report) -> tuple[tuple[CountLine, ...], Counts | None]:
     """Return what the lines still do after all fixes, most first."""
     for variant in report.variants:
         counts = phrases.counted(variant)

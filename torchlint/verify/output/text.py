@@ -124,7 +124,7 @@ def _proof(report: Report) -> Iterator[str]:
 
 
 def _left_over(report: Report) -> Iterator[str]:
-    lines, counts = sentences.left_over(report)
+    lines, counts = sentences.unused_imports(report)
     if counts is None or not lines:
         return
     shown = [

@@ -117,7 +117,9 @@ def _shaken(
 ) -> Comparison | None:
     """Run the original with initial weights times 1 + 2**-20: training amplifies rounding, and this
     says how much."""
-    (record,) = runner.all([(home, "check", {**base.course.settings(), "shake": True})], 1, tick)
+    (record,) = runner.all(
+        [(home, "check", {**base.run_extent.settings(), "shake": True})], 1, tick
+    )
     if record is None or record.status is not Status.OK or not record.record.get("results"):
         return None
     (shaken,) = runner.compare(base.record, [(record, False)])

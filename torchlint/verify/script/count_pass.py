@@ -10,7 +10,7 @@ from typing import Any
 from torchlint.program.traffic import SKIPPED_STEPS, UNUSED
 from torchlint.report.kit.words import visible
 from torchlint.verify.model import Counts, Status
-from torchlint.verify.script.course import Course
+from torchlint.verify.script.run_extent import RunExtent
 from torchlint.verify.script.runs import Home, RunRecord
 from torchlint.verify.session.counts import side_by_side
 from torchlint.verify.variants import ORIGINAL
@@ -19,9 +19,9 @@ _HOST_WORDS = ("cpu", "no-cuda", "no_cuda", "disable-cuda", "disable_cuda", "no-
 """Parts of arguments with which programs are told to stay on the host."""
 
 
-def settings(course: Course) -> dict[str, int]:
+def settings(run_extent: RunExtent) -> dict[str, int]:
     """Return how far a run goes that is counted, where the others go that far."""
-    return {"steps": course.compared + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
+    return {"steps": run_extent.compared + SKIPPED_STEPS, "warmup": SKIPPED_STEPS}
 
 
 def taken(

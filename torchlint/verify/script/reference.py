@@ -14,8 +14,8 @@ from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit
 from torchlint.verify.model import Level, Status
 from torchlint.verify.script import count_pass
-from torchlint.verify.script import course as course_module
-from torchlint.verify.script.course import Course
+from torchlint.verify.script import run_extent as run_extents
+from torchlint.verify.script.run_extent import RunExtent
 from torchlint.verify.script.runs import (
     STOPPED,
     Home,
@@ -50,7 +50,7 @@ class Reference:
     peak: int
     writes: tuple[str, ...]
     warnings: tuple[str, ...]
-    course: Course
+    run_extent: RunExtent
     watched: str
 
     def reached(self, units: Sequence[FixUnit]) -> list[FixUnit]:
@@ -70,15 +70,15 @@ class Explored:
     """
 
     watched: RunRecord
-    course: Course
+    run_extent: RunExtent
     exercised: dict[str, bool | None]
     home: Home
 
     @property
     def again(self) -> bool:
         """Whether it was stopped later than the others will be, in search of places to run."""
-        return self.watched.record.get("ticks") != self.course.until and not (
-            self.course.until == 0 and _by_itself(self.watched)
+        return self.watched.record.get("ticks") != self.run_extent.until and not (
+            self.run_extent.until == 0 and _by_itself(self.watched)
         )
 
     @property
@@ -88,16 +88,16 @@ class Explored:
 
     def alone(self) -> Reference:
         """Return what is known where nothing is compared with it."""
-        course = self.course.gone(self.watched.record)
+        run_extent = self.run_extent.gone(self.watched.record)
         return Reference(
             self.watched,
             None,
             self.exercised,
             self.peak,
             self.watched.writes(),
-            course.notes,
-            course,
-            course.extent,
+            run_extent.notes,
+            run_extent,
+            run_extent.extent,
         )
 
     def runs(self, home: Home) -> list[Run]:
@@ -106,7 +106,7 @@ class Explored:
         Args:
             home: another copy, as two runs at a time in one would be in each other's way.
         """
-        settings = self.course.settings()
+        settings = self.run_extent.settings()
         found: list[Run] = [(home, "check", settings)]
         return [*found, (self.home, "check", settings)] if self.again else found
 
@@ -127,16 +127,16 @@ class Explored:
             raise SpentError
         first, second = done[0], done[1] if self.again else self.watched
         itself, warnings = _itself(runner, first, second)
-        course = self.course.gone(first.record)
+        run_extent = self.run_extent.gone(first.record)
         return Reference(
             first,
             itself,
             self.exercised,
             max(self.peak, *(int(record.record.get("peak") or 0) for record in done)),
             self.watched.writes(),
-            (*warnings, *course.notes),
-            course,
-            self.course.gone(self.watched.record).extent,
+            (*warnings, *run_extent.notes),
+            run_extent,
+            self.run_extent.gone(self.watched.record).extent,
         )
 
 
@@ -150,13 +150,13 @@ def explore(
     Raises:
         OriginalFailedError: it does not run, does no step, or is not what runs.
     """
-    watched, course = _explored(runner, home, units, tick)
-    return Explored(watched, course, _exercised(units, watched), home)
+    watched, run_extent = _explored(runner, home, units, tick)
+    return Explored(watched, run_extent, _exercised(units, watched), home)
 
 
 def _explored(
     runner: Runner, home: Home, units: Sequence[FixUnit], tick: Callable[[str], None]
-) -> tuple[RunRecord, Course]:
+) -> tuple[RunRecord, RunExtent]:
     """Run the original, watched, until the places of all fixes were reached or that takes too long.
 
     On a CPU it is first tried on the ledger's virtual device: there one run shows what a GPU would
@@ -167,22 +167,24 @@ def _explored(
     marks = _marks(units, home)
     reason = ""
     record = RunRecord(Status.TIMEOUT, 0, {}, None, "", home.folder)
-    for course in course_module.tried(virtual, runner.options):
-        settings = {**course.looking(runner.options, marks), "writes": True}
+    for run_extent in run_extents.tried(virtual, runner.options):
+        settings = {**run_extent.looking(runner.options, marks), "writes": True}
         (ran,) = runner.all([(home, "check", settings)], 1, tick)
         if ran is None:
-            return replace(record, status=Status.TIMEOUT, record={}), course
+            return replace(record, status=Status.TIMEOUT, record={}), run_extent
         record = ran
         hopeless = record.status is Status.TIMEOUT or not record.record
         if (
-            record.status is Status.OK and record.steps and not course.unfit(record.record)
+            record.status is Status.OK and record.steps and not run_extent.unfit(record.record)
         ) or hopeless:
             break
-        if course.ledger:
+        if run_extent.ledger:
             reason = count_pass.gap(record, record.record.get("counts")) or "it compiles its code"
     _demand(record, runner, home)
     until = int(record.record.get("horizon", 0))
-    return record, replace(course, until=until, gap=reason if virtual and not course.ledger else "")
+    return record, replace(
+        run_extent, until=until, gap=reason if virtual and not run_extent.ledger else ""
+    )
 
 
 def _by_itself(record: RunRecord) -> bool:

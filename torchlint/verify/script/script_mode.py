@@ -24,17 +24,17 @@ from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.program.traffic import UNUSED
 from torchlint.report.kit.words import pluralise
 from torchlint.verify.fixes import applied, diff
-from torchlint.verify.machine import unrest
+from torchlint.verify.machine import noise_probe
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Counts, Judged, Proof, Report, Status, VariantResult
 from torchlint.verify.options import Options
 from torchlint.verify.proof import Grounds, judged
 from torchlint.verify.script import check_pass, count_pass, reference
 from torchlint.verify.script.check_pass import Checked
-from torchlint.verify.script.course import Course
 from torchlint.verify.script.pacing import Pace, stages_of
 from torchlint.verify.script.reference import Explored, Reference
 from torchlint.verify.script.request import Request
+from torchlint.verify.script.run_extent import RunExtent
 from torchlint.verify.script.runs import (
     Home,
     Run,
@@ -238,7 +238,7 @@ class _Verification:
             first = _first_launches(options)
             self.runner.warm.start(range(options.launches if many else first))
         again = explored.runs(self.homes[ORIGINAL])
-        records = self._runs(variants, explored.course, again)
+        records = self._runs(variants, explored.run_extent, again)
         self.base = base = explored.compared(self.runner, again, records[: len(again)])
         self._judge(variants, base, records[len(again) :])
         if self._timing:
@@ -261,17 +261,17 @@ class _Verification:
         return reference.explore(self.runner, self.homes[NULL], self.request.units, tell)
 
     def _runs(
-        self, variants: Sequence[Variant], course: Course, first: Sequence[Run] = ()
+        self, variants: Sequence[Variant], run_extent: RunExtent, first: Sequence[Run] = ()
     ) -> list[RunRecord | None]:
         """Run what comes first, then each variant for its results, then all for their traffic where
         the first did not show it: side by side, as far as there are cores and memory."""
         assert self.base is not None
         others = [variant for variant in variants if variant.unit is not None]
-        checks: list[Run] = [(self.homes[v.name], "check", course.settings()) for v in others]
+        checks: list[Run] = [(self.homes[v.name], "check", run_extent.settings()) for v in others]
         counts: list[Run] = []
-        if not (course.ledger or course.gap):
+        if not (run_extent.ledger or run_extent.gap):
             counted = [variants[0], *others]
-            how = count_pass.settings(self.base.course)
+            how = count_pass.settings(self.base.run_extent)
             counts = [(self.homes[variant.name], "count", how) for variant in counted]
         return self.runner.all(
             [*first, *checks, *counts],
@@ -281,7 +281,7 @@ class _Verification:
 
     def _compare(self, variants: Sequence[Variant], base: Reference) -> None:
         """Run versions, and compare their results and traffic with the original, the first."""
-        self._judge(variants, base, self._runs(variants, base.course))
+        self._judge(variants, base, self._runs(variants, base.run_extent))
 
     def _room(self, peak: int, least: int) -> int:
         """Return how many processes of such a peak of memory can be there at once."""
@@ -309,7 +309,7 @@ class _Verification:
         self.unknown = self.unknown or None in records
         if not counted:
             self.counts |= count_pass.taken(
-                base.record, found.records, self.homes, base.course.gap, self.request.device
+                base.record, found.records, self.homes, base.run_extent.gap, self.request.device
             )
         elif counted[0] is not None:
             for variant, record in zip(others, counted[1:], strict=True):
@@ -407,8 +407,8 @@ class _Verification:
         if busy:
             self.say(f"plan: {busy}")
         if self._timing:
-            width = unrest.half_width(unrest.probe(), options.pairs)
-            self.say(f"plan: {unrest.words(width, options.pairs)}")
+            width = noise_probe.half_width(noise_probe.probe(), options.pairs)
+            self.say(f"plan: {noise_probe.words(width, options.pairs)}")
 
     def _settle(self, variants: Sequence[Variant]) -> None:
         """Make the copies."""
@@ -623,7 +623,7 @@ class _Verification:
             plan=self.site.plan(
                 timed.block_steps or None,
                 launches=self.launches,
-                check_steps=base.course.compared,
+                check_steps=base.run_extent.compared,
             ),
             variants=found,
             null_control=timed.null_control(),

@@ -1,4 +1,4 @@
-"""Which answers were cut short for want of fuel. A part of `Values`."""
+"""Which answers were cut short for want of budget. A part of `Values`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Fuelled:
+class Budgeted:
     """Counts the times that an answer was cut short, and knows of which remembered answers that is
     true.
 
-    What is made without a count is *full*: it is the same with any more fuel, and need not be made
-    again.
+    What is made without a count is *full*: it is the same with any more budget, and need not be
+    made again.
     """
 
     def __init__(self) -> None:
         self._short: set[tuple[object, ...]] = set()
         self._open: set[tuple[object, ...]] = set()
         self.asked = 0
-        """How often an answer was wanted that may depend on fuel."""
+        """How often an answer was wanted that may depend on budget."""
         self.starved = 0
         """How often one was cut short."""
         self.unfinished = 0
         """How often one was used that was still being worked out."""
 
     def starve(self) -> None:
-        """Take note that an answer would have been another with more fuel."""
+        """Take note that an answer would have been another with more budget."""
         self.starved += 1
 
     @contextmanager

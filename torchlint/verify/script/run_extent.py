@@ -24,7 +24,7 @@ EXPLORE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RunExtent:
     """How the untimed runs go.
 
     Args:
@@ -81,7 +81,7 @@ class Course:
         notes = (record.get("counts") or {}).get("notes", ())
         return self.ledger and any("torch.compile" in note for note in notes)
 
-    def gone(self, record: Mapping[str, Any]) -> Course:
+    def gone(self, record: Mapping[str, Any]) -> RunExtent:
         """Return this with what a run of it cut and evaluated."""
         return replace(self, trained=int(record.get("steps", 0)), **(record.get("schedule") or {}))
 
@@ -118,10 +118,10 @@ class Course:
         )
 
 
-def tried(virtual: bool, options: Options) -> Iterator[Course]:
+def tried(virtual: bool, options: Options) -> Iterator[RunExtent]:
     """Yield the ways to run the program, the best first."""
     cut = {"train": options.check_steps, "later": LATER, "evaluation": EVALUATION_BATCHES}
     if virtual:
-        yield Course(options.check_steps, True, cut)
-    yield Course(options.check_steps, False, cut)
-    yield Course(options.check_steps, False, {})
+        yield RunExtent(options.check_steps, True, cut)
+    yield RunExtent(options.check_steps, False, cut)
+    yield RunExtent(options.check_steps, False, {})

@@ -1,4 +1,4 @@
-"""An analysis that wanted no more fuel is not made again; one that did is, and gives the better
+"""An analysis that wanted no more budget is not made again; one that did is, and gives the better
 answer."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import libcst as cst
 
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.values.facts import FUEL, values
+from torchlint.semantic.values.facts import BUDGET, values
 
 TEXT = """import torch
 
@@ -40,7 +40,7 @@ def test_a_full_analysis_serves_every_amount_of_fuel() -> None:
     module, functions = _module(TEXT)
     found = values(module)
     least = found.run(functions["make"], 1)
-    assert found.run(functions["make"], FUEL) is least
+    assert found.run(functions["make"], BUDGET) is least
 
 
 def test_parameters_that_no_call_gives_want_no_fuel() -> None:
@@ -49,15 +49,15 @@ def test_parameters_that_no_call_gives_want_no_fuel() -> None:
     )
     module, functions = _module(text)
     found = values(module)
-    assert found.run(functions["take"], 0) is found.run(functions["take"], FUEL)
-    assert found.run(functions["given"], 0) is not found.run(functions["given"], FUEL)
+    assert found.run(functions["take"], 0) is found.run(functions["take"], BUDGET)
+    assert found.run(functions["given"], 0) is not found.run(functions["given"], BUDGET)
 
 
 def test_an_analysis_cut_short_is_made_again() -> None:
     module, functions = _module(TEXT)
     found = values(module)
     short = found.run(functions["two"], 0)
-    full = found.run(functions["two"], FUEL)
+    full = found.run(functions["two"], BUDGET)
     assert full is not short
     assert short.result().kind == "?"
     assert full.result().device == "cuda"
@@ -69,7 +69,7 @@ def test_what_rests_on_a_short_answer_is_short_itself() -> None:
     assert (
         found.run(functions["three"], 1).result().kind == "?"
     )  # its callee's callee had none left
-    assert found.run(functions["three"], FUEL).result().device == "cuda"
+    assert found.run(functions["three"], BUDGET).result().device == "cuda"
 
 
 def test_attributes_follow_the_same_rule() -> None:
@@ -83,5 +83,5 @@ def test_attributes_follow_the_same_rule() -> None:
     assert isinstance(cls, cst.ClassDef)
     found = values(module)
     assert found.class_attribute(cls, "x", 0).kind == "?"
-    assert found.class_attribute(cls, "x", FUEL).device == "cuda"
-    assert found.class_attribute(cls, "n", 1) is found.class_attribute(cls, "n", FUEL)
+    assert found.class_attribute(cls, "x", BUDGET).device == "cuda"
+    assert found.class_attribute(cls, "n", 1) is found.class_attribute(cls, "n", BUDGET)
