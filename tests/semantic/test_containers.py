@@ -186,7 +186,23 @@ def test_a_metric_sees_a_batch_unless_it_gets_the_model(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("peft_model", "tensor"), ("is_peft_model", "?"), ("load_model", "?")]
+    ("name", "found"),
+    [
+        ("peft_model", "tensor"),
+        ("is_peft_model", "?"),
+        ("load_model", "?"),
+        ("resolve_student_checkpoint", "?"),
+    ],
 )
 def test_a_verb_is_no_model(name: str, found: str) -> None:
     assert probed(f"from other import {name}\nprobe({name}(there))").kind == found
+
+
+@pytest.mark.parametrize("imports", ["", "from helpers import *\n"])
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [("tuple", "object"), ("(list, tuple)", "object"), ("torch.Tensor", "tensor")],
+)
+def test_what_is_asked_to_be_a_container_is_no_tensor(imports: str, kinds: str, found: str) -> None:
+    asked = f"def f(x: torch.Tensor):\n    if isinstance(x, {kinds}):\n        probe(x)"
+    assert probed(imports + asked).kind == found

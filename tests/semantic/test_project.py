@@ -262,6 +262,25 @@ def test_a_program_without_a_word_of_an_accelerator_runs_on_the_host(
 
 
 @pytest.mark.parametrize(
+    ("moves", "accelerated"),
+    [
+        ("x.to(y.device)", False),
+        ("x.to(y.dtype)", False),
+        ("x.to(args.device)", True),
+        ("x.to(device)", True),
+    ],
+)
+def test_what_goes_to_where_another_tensor_is_moves_no_program(
+    tmp_path: Path, moves: str, accelerated: bool
+) -> None:
+    files = {
+        "fit.py": NET + "import noise\nupdate(net, noise.noised(x), sgd)\n",
+        "noise.py": f"def noised(x, y=None, args=None, device=None):\n    return {moves}\n",
+    }
+    assert on_accelerator(analysed(tmp_path, files, "fit.py")) is accelerated
+
+
+@pytest.mark.parametrize(
     "files",
     [
         {"fit.py": NET},

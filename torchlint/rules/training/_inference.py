@@ -25,7 +25,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
-from torchlint.semantic.uses.gradients import differentiates, switches_off
+from torchlint.semantic.uses.gradients import differentiates, runs_without_graph, switches_off
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
@@ -226,14 +226,15 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
 
 
 @question(
-    yes="the network's own forward pass asks for gradients",
-    no="no forward pass in view asks for gradients itself",
+    yes="the network's own forward pass asks for gradients, or switches autograd off",
+    no="no forward pass in view asks for gradients or switches autograd off itself",
 )
-def differentiates_itself(module: Module, node: cst.Call) -> bool:
+def decides_on_autograd(module: Module, node: cst.Call) -> bool:
     """Say whether a call runs a network of the project whose forward pass runs the backward pass
-    too, or takes gradients: a wrapper that trains what it holds, forces of an energy."""
+    too, or takes gradients (a wrapper that trains what it holds, forces of an energy), or runs all
+    that it holds with autograd off (the features of a metric)."""
     forward = definitions_behind.method(module, inferred(module, node.func), "forward")
-    return forward is not None and differentiates(*forward)
+    return forward is not None and (differentiates(*forward) or runs_without_graph(*forward))
 
 
 @question(
@@ -243,7 +244,7 @@ def differentiates_itself(module: Module, node: cst.Call) -> bool:
 def may_run_backward(module: Module, node: cst.Call) -> bool:
     """Say whether a call of something unknown may back-propagate itself: the function around it
     makes an optimizer's step, and nothing else that it does leaves gradients for that."""
-    if differentiates_itself(module, node):
+    if decides_on_autograd(module, node):
         return True
     home = module.function(node) or module.root
     calls = list(module.within(home, cst.Call))

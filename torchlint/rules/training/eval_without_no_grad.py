@@ -110,7 +110,7 @@ from torchlint.rules.training._inference import (
     called_by_framework,
     callers_decide,
     calls_eval,
-    differentiates_itself,
+    decides_on_autograd,
     evaluates_by_name,
     foreign,
     matters,
@@ -238,7 +238,7 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
         return False
     off = is_frozen(module, node.func) or volatile(module, node)
     off = off or made_frozen(module, node.func) or still_by_project(module, node.func)
-    off = off or switched_off_elsewhere(module, node) or differentiates_itself(module, node)
+    off = off or switched_off_elsewhere(module, node) or decides_on_autograd(module, node)
     return not (off or any(proves_no_grad(module, place) for place in around))
 
 
@@ -264,7 +264,7 @@ def _only_detached(module: Module, node: cst.Call) -> bool:
     if _unused(module, node) or _evaluates(module, node):
         return False
     off = is_frozen(module, node.func) or volatile(module, node)
-    return not (off or differentiates_itself(module, node))
+    return not (off or decides_on_autograd(module, node))
 
 
 @question()

@@ -143,8 +143,8 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.rules.transfer._overlaps import changed_later, may_overlap
-from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, writes_of
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -197,6 +197,12 @@ _NOTES = {
 }
 
 _HOST = regex(r"\bcpu\b", re.IGNORECASE)
+_OWNS_DEVICE = regex(
+    r"model|net|module|cfg|conf|args|opt|accelerator|fabric|trainer|engine|strategy|policy|actor"
+    r"|critic|agent|coder|vae|transformer|pipe",
+    re.IGNORECASE,
+)
+"""What has a device and is no tensor, by its name: the device of the program."""
 
 rule = Rule(
     __name__,
@@ -271,6 +277,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or _made_here(module, transfer.source)
         or _scattered(transfer.source)
         or _waited_for(module, node)
+        or _asked_before(module, transfer)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
@@ -291,13 +298,31 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
     # A loss gets what the model made, which is on the device; ``.to(other.device)`` lines two
     # tensors up.
     function = module.function(transfer.call)
-    aligned = (
-        isinstance(transfer.target, cst.Attribute)
-        and inferred(module, transfer.target.value).tensor
-    )
-    if aligned or (function is not None and "loss" in function.name.value):
+    if _aligns(module, transfer.target) or (function is not None and "loss" in function.name.value):
         return False
     return _handed_in(module, transfer.source)
+
+
+def _aligns(module: Module, target: cst.BaseExpression | None) -> bool:
+    """Say whether a move only lines two tensors up: ``x.to(self._counts.device)``."""
+    if not isinstance(target, cst.Attribute) or target.attr.value != "device":
+        return False
+    held = inferred(module, target.value)
+    part = isinstance(target.value, cst.Attribute) and not _OWNS_DEVICE.search(
+        target.value.attr.value
+    )
+    return held.tensor or (held.kind == "?" and part)
+
+
+def _asked_before(module: Module, transfer: Transfer) -> bool:
+    """Say whether a test asks first where the tensor is: ``if x.device != device:``."""
+    return any(
+        isinstance(test, cst.Comparison)
+        and isinstance(test.left, cst.Attribute)
+        and test.left.attr.value == "device"
+        and isinstance(test.comparisons[0].operator, cst.NotEqual)
+        for test, _ in conditions_around(module, transfer.call)
+    )
 
 
 def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
@@ -397,8 +422,9 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     for loop in around:
         if isinstance(loop, cst.For):
             given.update(n.value for n in module.within(loop.target, cst.Name))
+    moved = {each for each in given if _moved_by_callers(module, function, each)}
     if source.value in given:
-        return function is None or not _moved_by_callers(module, function, source.value)
+        return source.value not in moved
     for write in writes_of(module, function or module.root, source.value):
         made = module.small_statement(write)
         if around and made is not None and not module.is_within(made, around[-1]):
@@ -423,18 +449,30 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
             case _:
                 continue
         names = [n.value for part in parts for n in module.within(part, cst.Name)]
-        return bool(given.intersection(names))
+        return bool(given.intersection(names)) and moved.isdisjoint(names)
     return False
 
 
-def _moved_by_callers(module: Module, function: cst.FunctionDef, name: str) -> bool:
-    """Say whether every call in this file gives a parameter what was moved just before."""
+def _moved_by_callers(module: Module, function: cst.FunctionDef | None, name: str) -> bool:
+    """Say whether every call in this file gives a parameter what the caller has moved itself."""
+    if function is None:
+        return False
     sites = call_sites(module, function)
     method = scopes(module).is_method(function)
-    given = [bind(function, site, method).get(name) for site in sites]
-    made = [sole_definition(module, each) or each for each in given]
-    return bool(made) and all(
-        isinstance(each, cst.Call) and transfer_of(module, each) is not None for each in made
+    given = [(site, bind(function, site, method).get(name)) for site in sites]
+    return bool(given) and all(_moved_there(module, site, each) for site, each in given)
+
+
+def _moved_there(module: Module, site: cst.Call, given: cst.BaseExpression | None) -> bool:
+    made: list[cst.CSTNode | None] = [given]
+    if isinstance(given, cst.Name):
+        home = module.function(site) or module.root
+        made = [module.small_statement(each) for each in writes_of(module, home, given.value)]
+    return any(
+        transfer_of(module, call) is not None
+        for each in made
+        if each is not None
+        for call in module.within(each, cst.Call)
     )
 
 

@@ -144,11 +144,11 @@ def _graph(module: Module, data: cst.BaseExpression) -> bool:
 
 
 def _fix(module: Module, node: cst.Call, data: cst.BaseExpression) -> Fix | None:
-    """Return the rewrite to stack, where everything in the list is a tensor and only a device is
-    asked for."""
+    """Return the rewrite to stack, where everything in the list is a 0-dim tensor and only a device
+    is asked for: of a tensor with one element in a row, ``torch.tensor([x])`` makes a number."""
     given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
     item = inferred(module, data).item
-    whole = item is not None and item.tensor
+    whole = item is not None and item.tensor and item.rank == 0
     if (
         not isinstance(node.func, cst.Attribute)
         or module.name(node.func) not in _UNTYPED

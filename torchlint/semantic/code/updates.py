@@ -21,8 +21,12 @@ _OPTIMIZER = regex(
 _SCALER = regex(r"(^|[._])(grad_?|loss_?|amp_?)?scaler$", re.IGNORECASE)
 _STEP_NAME = regex(
     r"^(train(ing)?_step|train_(one_)?batch|train_on_batch|optimize_parameters|optimizer_step|manual_backward|"
-    r"forward_backward|forward_and_backward|fit_batch)$"
+    r"fit_batch)$"
 )
+_BOTH_PASSES = regex(
+    r"^(self(\.\w+)?|(\w+\.)*\w*(trainer|engine|learner))\.forward_(and_)?backward$"
+)
+"""A step of who trains; a diffusion has a forward and a backward process, without gradients."""
 _COLLECTION = regex(
     r"(optim\w*|opts|losses|loss_?dict|\w*param(eter)?s|schedulers|models|modules|layers|heads|scalers|grads)$",
     re.IGNORECASE,
@@ -62,7 +66,8 @@ class Updates:
                 bool(_OPTIMIZER.search(receiver) or _SCALER.search(receiver))
                 and "sched" not in receiver.lower()
             )
-        return bool(_STEP_NAME.match(method)) and not self.flow.callees(call)
+        named = _STEP_NAME.match(method) or _BOTH_PASSES.match(f"{receiver}.{method}")
+        return bool(named) and not self.flow.callees(call)
 
     def _subscripted(self, node: cst.CSTNode) -> str:
         return (dotted_text(node.value) or "") if isinstance(node, cst.Subscript) else ""

@@ -55,11 +55,20 @@ def _own_role(module: Module, function: cst.FunctionDef) -> str | None:
         if name in ("__getitem__", "__getitems__"):
             return "sample"
         return "stream" if name == "__iter__" else None
-    if called(name, COLLATE) or (
+    collates = called(name, COLLATE) or (
         cls is not None and name == "__call__" and called(cls.name.value, COLLATE)
-    ):
+    )
+    if collates and (_takes_one(function) or name.endswith(("collate", "_fn", "__call__"))):
         return "batch"
     return "batch" if name in collate_functions(module) else None
+
+
+def _takes_one(function: cst.FunctionDef) -> bool:
+    """Say whether a function can be called with the samples of a batch alone, as a loader does; one
+    that needs more is often wrapped, but then called ``collate_fn``, not ``collate_boxes``."""
+    params = function.params
+    needed = [each for each in params.params if each.default is None and each.name.value != "self"]
+    return len(needed) <= 1 and all(each.default is not None for each in params.kwonly_params)
 
 
 @question()

@@ -141,7 +141,24 @@ def is_cached(module: Module, node: cst.CSTNode) -> bool:
     if any(_sets_what_it_asks(module, test) for test in tests):
         return True
     places = list(_places(statement))
-    return any(_speaks_of(module, test, place) for test in tests for place in places)
+    return any(_speaks_of(module, test, place) for test in tests for place in places) or any(
+        _stores_what_lacked(module, test, statement) for test in tests
+    )
+
+
+def _stores_what_lacked(module: Module, test: cst.CSTNode, statement: cst.Assign) -> bool:
+    """Say whether a test asks for the name that a statement binds, and its branch stores that:
+    ``table = cache.get(key)``, ``if table is None: table = …; cache[key] = table``."""
+    branch = module.parent(test)
+    names = {each.target.value for each in statement.targets if isinstance(each.target, cst.Name)}
+    if not isinstance(branch, cst.If) or names.isdisjoint(module.names_in(test)):
+        return False
+    return any(
+        isinstance(kept.value, cst.Name)
+        and kept.value.value in names
+        and not isinstance(kept.targets[0].target, cst.Name)
+        for kept in module.within(branch.body, cst.Assign)
+    )
 
 
 def _places(statement: cst.Assign) -> Iterator[cst.Attribute | cst.Name]:

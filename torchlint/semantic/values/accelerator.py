@@ -31,7 +31,12 @@ _ACCEL = Wording(
 )
 """What speaks of one in a text in lower case."""
 _CUDA = regex(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
-_MOVES = regex(r"\.cuda\(\s*[^)]*\)|[\"']cuda|\.to\(|set_default_|\bmps\b")
+_MOVES = regex(
+    r"\.cuda\(\s*[^)]*\)|[\"']cuda|set_default_|\bmps\b"
+    r"|\.to\((?!(?!self|args|opt|conf|cfg|hp)\w+\.(device|dtype)\))"
+)
+"""What moves something, or names a device to which it might: not what goes to where another tensor
+is."""
 _OWNERS = regex(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
 """What may bring a network to a device on its own."""
 _ON_CPU = regex(

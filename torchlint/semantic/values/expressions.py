@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
 from torchlint.semantic.torch import dtypes, libraries
+from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import plain
 from torchlint.semantic.values.narrowing import narrowed, told
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
@@ -96,7 +97,20 @@ class Expressions(Parts):
             found = self.values.free_name(node, self.budget)
         if found.tensor and found.device is None:
             return self.values.trained(self.owner, name, found)
-        return found if found.kind != "?" else self.values.name_evidence(self.owner, name, found)
+        if found.kind != "?":
+            return found
+        told = self.values.name_evidence(self.owner, name, found)
+        return found if told.kind == "module" and self._function_of_a_model(node) else told
+
+    def _function_of_a_model(self, node: cst.Name) -> bool:
+        """Say whether a name that is called like a model is imported, and so rather the function
+        that does something with one: ``from checkpoints import find_student_checkpoint``."""
+        dotted = self.values.names.name(node)
+        if dotted is None:
+            return False
+        there = self.values.names.outside.find(dotted)
+        last = node.value.rpartition("_")[2]
+        return not called(last, MODEL) if there is None else there.kind == "function"
 
     def _attribute(self, node: cst.Attribute) -> Value:
         return self.attribute_of(node, self.eval(node.value))

@@ -49,11 +49,15 @@ def told(
             if names.name(func) == "torch.is_tensor":
                 yield asked, Told.NO_TENSOR
         case cst.Call(func=func, args=[cst.Arg(value=asked), cst.Arg(value=kinds)]):
-            if names.name(func) != "builtins.isinstance":
+            if not _of_python(names, func, "isinstance"):
                 return
             if outcome and all(_is_other(names, each) for each in _classes(kinds)):
                 yield asked, Told.OTHER
-            elif not outcome and any(names.name(each) == _TENSOR for each in _classes(kinds)):
+            elif (
+                all(_is_plain(names, each) for each in _classes(kinds))
+                if outcome
+                else any(names.name(each) == _TENSOR for each in _classes(kinds))
+            ):
                 yield asked, Told.NO_TENSOR
         case cst.Attribute() | cst.Comparison():
             yield from _of_device(test, outcome)
@@ -100,6 +104,20 @@ def _is_other(names: Names, kind: cst.BaseExpression) -> bool:
     be one."""
     name = names.name(kind)
     return name is not None and _HOLDERS.search(name) is None and not names.outside.is_ours(name)
+
+
+def _is_plain(names: Names, kind: cst.BaseExpression) -> bool:
+    """Say whether a class is one of Python's containers."""
+    return (names.name(kind) or "").startswith(("collections.", "typing.")) or any(
+        _of_python(names, kind, name) for name in ("tuple", "list", "dict", "set")
+    )
+
+
+def _of_python(names: Names, node: cst.BaseExpression, name: str) -> bool:
+    """Say whether an expression is a builtin; no ``import *`` is taken to hide these."""
+    if isinstance(node, cst.Name) and node.value == name:
+        return names.name(node) in (None, f"builtins.{name}")
+    return False
 
 
 def narrowed(value: Value, element: Value, what: Told) -> Value:
