@@ -108,3 +108,31 @@ def test_many_turns_are_promised_only_where_a_loop_is_in_sight() -> None:
     promised = ["copy the values of many turns at once" in each.message for each in found]
     spared = ["doing that work with torch on the device" in each.message for each in found]
     assert (promised, spared) == ([False, True], [True, False])
+
+
+CONDITIONAL = """
+import torch
+
+net = torch.nn.Linear(4, 4)
+for x in batches:
+    noise = torch.randn(8, 4)
+    if {test}:
+        x, noise = x.cuda(), {move}
+    net(noise + x).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "move", "device"),
+    [
+        ("args.cuda", "noise.cuda()", 'device="cuda" if args.cuda else "cpu" instead'),
+        ("not args.cpu", "noise.cuda()", 'device="cuda" if not args.cpu else "cpu" instead'),
+        ("args.cuda", "noise.to(device)", "device=device instead"),
+    ],
+)
+def test_where_a_test_decides_the_message_keeps_the_cpu(test: str, move: str, device: str) -> None:
+    findings = check(CONDITIONAL.format(test=test, move=move), codes=frozenset({"TL102"})).findings
+    assert [device in each.message for each in findings if each.severity.value == "warning"] == [
+        True
+    ]

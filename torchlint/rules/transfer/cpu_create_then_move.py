@@ -127,6 +127,7 @@ from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._placement import Placement, placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.device.factories import (
     any_dtype,
     device_effect,
@@ -271,6 +272,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if heat.hot and not hot:
         yield Hit(node, words, message=_HOIST)
     elif heat.hot:
+        device = _where_moved(module, node, made[0], device)
         words["dev"] = _named(module, made[0], device)
         yield Hit(node, words, severity=Severity.INFO, message=_COPIES)
         for factory in hot:
@@ -331,6 +333,18 @@ def _device(module: Module, transfer: Transfer) -> str:
     if transfer.target is None or _by_type(transfer):
         return '"cuda"'
     return module.shown(transfer.target) + (".device" if transfer.like else "")
+
+
+def _where_moved(module: Module, move: cst.Call, factory: cst.Call, device: str) -> str:
+    """Return the device in words where a test decides whether the tensor is moved: ``if use_cuda: z
+    = z.cuda()`` leaves a program that also runs without a GPU."""
+    made = {test for test, _ in conditions_around(module, factory)}
+    tests = [each for each in conditions_around(module, move) if each[0] not in made]
+    if device != '"cuda"' or len(tests) != 1:
+        return device
+    test, truth = tests[0]
+    there, elsewhere = (device, '"cpu"') if truth else ('"cpu"', device)
+    return f"{there} if {module.shown(test)} else {elsewhere}"
 
 
 def _named(module: Module, factory: cst.Call, device: str) -> str:
