@@ -292,3 +292,19 @@ def train_with_pair_loss(net, loader, sgd):
         sgd.step()
 """
     assert grade(driver) is not Grade.FORWARD
+
+
+@pytest.mark.parametrize(
+    ("filename", "says", "expected"),
+    [
+        ("tools/smoke_features.py", "a smoke test of two steps", True),
+        ("tools/train_smoke.py", "Smoke-run on 8 clips", True),
+        ("tools/train.py", "a smoke test of two steps", False),
+        ("smoke_detection.py", "finds fire and smoke", False),
+    ],
+)
+def test_a_smoke_test_is_a_test_and_a_detector_of_smoke_none(
+    filename: str, says: str, expected: bool
+) -> None:
+    found, call = probe(f"def f():\n    '''{says}'''\n    probe()", filename)
+    assert is_benchmark(found, call) is expected

@@ -23,6 +23,9 @@ _HOLDS_TESTS = regex(
     r"|^[^\S\n]*from (pytest|unittest)",
     re.MULTILINE,
 )
+_SMOKE_FILE = regex(r"(^|[_\-])smoke([_\-.]|$)")
+_SMOKE = regex(r"\bsmoke[ _-]?(tests?|runs?|checks?)\b", re.IGNORECASE)
+"""Two steps on little data, to see that nothing breaks; some programs look for real smoke."""
 _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 
 
@@ -52,8 +55,10 @@ def _in_bench(module: Module, function: cst.FunctionDef) -> bool:
 def _in_bench_file(module: Module) -> bool:
     """Say whether the path names a benchmark, a profiling script or a test."""
     path = module.filename.replace("\\", "/")
-    tail = "/".join(path.split("/")[-3:])
-    if _TEST_PATH.search(tail) or _BENCH_WORDS.search(path.rpartition("/")[2]):
+    tail, name = "/".join(path.split("/")[-3:]), path.rpartition("/")[2]
+    if _TEST_PATH.search(tail) or _BENCH_WORDS.search(name):
+        return True
+    if _SMOKE_FILE.search(name) and _SMOKE.search(module.text):
         return True
     # ``test_segmentation.py`` of a training repository evaluates a model: it holds no tests.
     return bool(_TEST_FILE.search(tail)) and bool(_HOLDS_TESTS.search(module.text))
