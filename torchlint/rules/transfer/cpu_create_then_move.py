@@ -272,7 +272,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if heat.hot and not hot:
         yield Hit(node, words, message=_HOIST)
     elif heat.hot:
-        device = _where_moved(module, node, made[0], device)
+        device = _where_moved(module, transfer, made[0]) or device
         words["dev"] = _named(module, made[0], device)
         yield Hit(node, words, severity=Severity.INFO, message=_COPIES)
         for factory in hot:
@@ -335,15 +335,15 @@ def _device(module: Module, transfer: Transfer) -> str:
     return module.shown(transfer.target) + (".device" if transfer.like else "")
 
 
-def _where_moved(module: Module, move: cst.Call, factory: cst.Call, device: str) -> str:
+def _where_moved(module: Module, transfer: Transfer, factory: cst.Call) -> str | None:
     """Return the device in words where a test decides whether the tensor is moved: ``if use_cuda: z
     = z.cuda()`` leaves a program that also runs without a GPU."""
     made = {test for test, _ in conditions_around(module, factory)}
-    tests = [each for each in conditions_around(module, move) if each[0] not in made]
-    if device != '"cuda"' or len(tests) != 1:
-        return device
+    tests = [each for each in conditions_around(module, transfer.call) if each[0] not in made]
+    if transfer.target is not None or len(tests) != 1:
+        return None
     test, truth = tests[0]
-    there, elsewhere = (device, '"cpu"') if truth else ('"cpu"', device)
+    there, elsewhere = ('"cuda"', '"cpu"') if truth else ('"cpu"', '"cuda"')
     return f"{there} if {module.shown(test)} else {elsewhere}"
 
 
