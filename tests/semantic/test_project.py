@@ -13,6 +13,7 @@ import libcst as cst
 import pytest
 
 from tests.checking import job
+from torchlint.engine import syntax
 from torchlint.run.projects import forget, outside_of
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.code.flow import reads_of, writes_of
@@ -583,6 +584,24 @@ def test_who_in_another_file_sees_what_is_only_made_and_moved(
 def test_what_cannot_be_followed_is_unknown(tmp_path: Path, files: dict[str, str]) -> None:
     text = files["a.py"] + "import torch\nclass Net(f): pass\nprobe(f())\n"
     assert probed(tmp_path, {**files, "a.py": text}, "a.py").kind in ("?", "object")
+
+
+def test_a_file_that_libcst_cannot_nest_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether CPython gives up before us depends on its own stack and on ours."""
+
+    def gives_up(*_: object) -> None:
+        raise RecursionError
+
+    files = {"a.py": "from b import f\nimport torch\nprobe(f())\n", "b.py": "def f(): return 1\n"}
+    assert probed(tmp_path, files, "a.py").kind == "number"
+    forget()
+    parse = syntax.parse
+    monkeypatch.setattr(
+        syntax, "parse", lambda text, *rest: gives_up() if "def f" in text else parse(text, *rest)
+    )
+    assert probed(tmp_path, files, "a.py").kind == "?"
 
 
 def concise(folder: Path, *args: str) -> list[str]:

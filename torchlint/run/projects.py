@@ -205,11 +205,11 @@ class _Analyst:
         in such a file."""
         try:
             python = syntax.python_tree(text)
-        except syntax.TooDeepError:
+            if isinstance(python, syntax.SyntaxFault):
+                return None
+            tree = syntax.parse(text, python)
+        except (syntax.TooDeepError, RecursionError):
             return None
-        if isinstance(python, syntax.SyntaxFault):
-            return None
-        tree = syntax.parse(text, python)
         if isinstance(tree, str):
             return None
         return Module(
