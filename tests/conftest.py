@@ -45,9 +45,13 @@ BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*")
 
 
 def pytest_collection_finish() -> None:
-    """Never look for garbage among the tests and what they import."""
+    """Never look for garbage among the tests and what they import; and let torch work alone: on
+    small tensors its threads wait for each other most of the time."""
     gc.collect()
     gc.freeze()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
