@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -170,59 +170,70 @@ def _exactly(line: socket.socket, count: int) -> bytes:
 
 
 def _serve(address: str) -> None:
-    """Fork a run for each order; end when nobody is left to ask for one."""
+    """Fork a run for each order, and tell how it ended; end when nobody is left to ask for one."""
     import gc
     import select
 
     _import_everything()
+    _prepare()
     base = list(sys.path)
     gc.collect()
     gc.freeze()
+    runs: dict[int, tuple[int, socket.socket]] = {}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
         os.write(1, b"ready\n")
-        while True:
-            readable, _, _ = select.select([0, listener], [], [])
-            with contextlib.suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            if listener not in readable:
-                with contextlib.suppress(ChildProcessError):
-                    while True:
-                        os.wait()
-                return
-            line = listener.accept()[0]
-            if not os.fork():
-                listener.close()
-                _watch(line, base)
-            line.close()
+        open_ = True
+        while open_ or runs:
+            asked = [0, listener] if open_ else []
+            lines = [line for _, line in runs.values()]
+            readable = select.select([*asked, *runs, *lines], [], [])[0]
+            for ended in [each for each in runs if {each, runs[each][1]} & {*readable}]:
+                _tell(ended, *runs.pop(ended), gone=ended not in readable)
+            if listener in readable:
+                line = listener.accept()[0]
+                run = _start(line, base, (listener, *lines), runs)
+                runs[os.pidfd_open(run)] = run, line
+            open_ = open_ and 0 not in readable
 
 
-def _watch(line: socket.socket, base: Sequence[str]) -> NoReturn:
-    """Start a run, and tell how it ended; kill it when nobody wants to know any more."""
-    import select
-    import signal
-
+def _start(
+    line: socket.socket,
+    base: Sequence[str],
+    others: Sequence[socket.socket],
+    ends: Collection[int],
+) -> int:
+    """Start the run that is ordered on a line, without what is open for `others`; return its
+    process."""
     data, streams, _, _ = socket.recv_fds(line, _LENGTH, 3)
     assert len(data) == _LENGTH
     words, cwd, environment = pickle.loads(_exactly(line, int.from_bytes(data, "big")))
     run = os.fork()
     if not run:
-        line.close()
+        for each in (line, *others):
+            each.close()
+        for end in ends:
+            os.close(end)
         _become(streams, words, cwd, environment, base)
-    for stream in (0, 1, 2, *streams):
+    for stream in streams:
         os.close(stream)
-    ended = os.pidfd_open(run)
-    if ended not in select.select([ended, line], [], [])[0]:
+    return run
+
+
+def _tell(ended: int, run: int, line: socket.socket, *, gone: bool) -> None:
+    """Tell how a run ended; kill it when nobody wants to know any more."""
+    import signal
+
+    if gone:
         os.kill(run, signal.SIGKILL)
     _, status, used = os.wait4(run, 0)
+    os.close(ended)
     answer = pickle.dumps(
         (os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss)
     )
-    with contextlib.suppress(BrokenPipeError):
+    with line, contextlib.suppress(BrokenPipeError):
         line.sendall(len(answer).to_bytes(_LENGTH, "big") + answer)
-    os._exit(0)
 
 
 def _become(
@@ -284,6 +295,25 @@ def _import_everything() -> None:
     exactly(
         " " * 10_000
     )  # what the first parse makes for libcst's classes takes half of a short run
+
+
+def _prepare() -> None:
+    """Compile the patterns, and read the rules' files: most of what a short run takes. Plugins are
+    looked for by each run."""
+    from functools import lru_cache
+
+    from torchlint.base.regex import LatePattern
+    from torchlint.catalog import rules
+
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("torchlint."):
+            for value in list(vars(module).values()):
+                if isinstance(value, LatePattern):
+                    value.flags  # noqa: B018 - asking compiles it
+    walk = rules._walk
+    rules._walk = lru_cache(lambda *root, **how: list(walk(*root, **how)))  # type: ignore[assignment]
+    rules.load_catalog()
+    rules._installed_catalog.cache_clear()
 
 
 if __name__ == "__main__":

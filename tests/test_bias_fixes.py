@@ -3,7 +3,7 @@ program runs before and after."""
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -121,7 +121,9 @@ for value, scale in zip(net.parameters(), [0.5] * 9):
         *("pairs", "prints a number", "pairs copies", "pairs with numbers"),
     ],
 )
-def test_another_file_may_need_the_bias(train: str, after: str, tmp_path: Path) -> None:
+def test_another_file_may_need_the_bias(
+    train: str, after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forget()
     (tmp_path / "net.py").write_text(NET)
     (tmp_path / "train.py").write_text(train)
@@ -130,4 +132,9 @@ def test_another_file_may_need_the_bias(train: str, after: str, tmp_path: Path) 
     assert [finding.code for finding in done.findings] == ([] if after == FIXED else ["TL409"])
     assert (done.after or NET) == after
     (tmp_path / "net.py").write_text(after)
-    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        runpy.run_path("train.py", run_name="__main__")
+    finally:
+        sys.modules.pop("net", None)

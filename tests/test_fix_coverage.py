@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.fixes import CLASSES, class_of, projects, share, table
 
 LOOP = """\
@@ -61,6 +63,7 @@ def test_a_folder_with_files_is_one_project(tmp_path: Path) -> None:
     assert list(projects([tmp_path])) == [tmp_path]
 
 
+@pytest.mark.slow
 def test_findings_at_lines_that_a_fix_wrote_are_counted(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(LOOP)
     program = Path(__file__).parent.parent / "benchmarks" / "fixes.py"

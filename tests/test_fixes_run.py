@@ -14,7 +14,8 @@ import math
 import pytest
 
 from tests.checking import check, fixed, for_rule, rules
-from tests.corner_cases import corners
+from tests.corner_cases import corners_of
+from torchlint.base.finding import Safety
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.testing.promises import programs
 
@@ -26,27 +27,22 @@ from torchlint.verify.inside.standin import StandIn  # noqa: E402 - it imports t
 RULES = rules()
 
 
-def safe_examples() -> list[object]:
-    """Return page and number of the examples with a safe fix, those of corner cases too."""
-    pages = [(info.code, info) for info in RULES] + [
-        (str(corner), corner.info) for corner in corners()
-    ]
-    return [
-        pytest.param(info, index, id=f"{name}-{index}")
-        for name, info in pages
-        for index, bad in enumerate(programs(info, "Bad"))
-        if any(
-            f.fix is not None and f.fix.safety.value == "safe" for f in for_rule(check(bad), info)
-        )
-    ]
+SAFE = [info for info in RULES if Safety.SAFE in info.fixes]
+UNSAFE_EXAMPLES = frozenset(("TL106", "TL107"))
+"""Rules with a safe fix of which no example shows one."""
 
 
-@pytest.mark.parametrize(("info", "index"), safe_examples())
-def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
-    if "not executed by the tests" in info.manual:
-        pytest.skip(f"{info.code}: its page says that it needs a package which is absent here")
-    bad, bad_rng = execute(programs(info, "Bad")[index])
-    good, good_rng = execute(programs(info, "Good")[index])
+def is_safe(program: str, info: RuleInfo) -> bool:
+    return any(
+        finding.fix is not None and finding.fix.safety is Safety.SAFE
+        for finding in for_rule(check(program), info)
+    )
+
+
+def broken(info: RuleInfo, bad_program: str, good_program: str) -> list[str]:
+    """Return what a safe fix changes of the values that both sides bind."""
+    bad, bad_rng = execute(bad_program)
+    good, good_rng = execute(good_program)
     setup, _ = execute("".join(programs(info, "Setup")[:1]))
     shared = sorted(n for n in bad.keys() & good.keys() if not n.startswith("__"))
     own = [
@@ -54,10 +50,27 @@ def test_safe_fix_computes_the_same(info: RuleInfo, index: int) -> None:
         for n in shared
         if n not in setup and isinstance(bad[n], torch.Tensor | float | int | list | tuple)
     ]
-    assert own, f"{info.code}: the example binds nothing that could be compared"
+    if not own:
+        return ["the example binds nothing that could be compared"]
     found = [d for n in shared for d in differences(n, bad[n], good[n])]
-    assert not found
-    assert torch.equal(bad_rng, good_rng), "the random number generator ends in another state"
+    if not torch.equal(bad_rng, good_rng):
+        found.append("the random number generator ends in another state")
+    return found
+
+
+@pytest.mark.parametrize("info", SAFE, ids=[info.code for info in SAFE])
+def test_safe_fixes_compute_the_same(info: RuleInfo) -> None:
+    """The examples of the page and the corner cases."""
+    pages = [(info.code, info), *((str(corner), corner.info) for corner in corners_of(info))]
+    pairs = [
+        (name, page, bad, good)
+        for name, page in pages
+        for bad, good in zip(programs(page, "Bad"), programs(page, "Good"), strict=False)
+        if is_safe(bad, info)
+    ]
+    assert bool(pairs) == (info.code not in UNSAFE_EXAMPLES)
+    wrong = {name: found for name, page, *pair in pairs if (found := broken(page, *pair))}
+    assert wrong == {}
 
 
 FACTORY_SOURCES = [

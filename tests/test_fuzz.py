@@ -322,6 +322,7 @@ def test_a_program_whose_choices_are_all_plain_has_nothing_strange(shape: str) -
 SURROUNDED = 24
 
 
+@pytest.mark.slow
 def test_what_fixes_change_in_other_surroundings_is_what_they_say() -> None:
     pytest.importorskip("torch")
     from benchmarks import fuzz_surroundings

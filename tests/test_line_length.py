@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -16,7 +16,8 @@ import pytest
 
 from tests.checking import fixed
 from torchlint.edits import text_fix
-from torchlint.edits.wrapping import Style, limit_of, style_of, width
+from torchlint.edits.splice import EditContext, Splice
+from torchlint.edits.wrapping import Style, limit_of, style_of, width, wrapped
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 FILES = sorted((*FIXTURES.glob("rules/*/*.py"), *FIXTURES.glob("cases/*/*.py")))
@@ -50,23 +51,33 @@ def too_long(before: str, after: str, limit: int) -> Iterator[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_no_fix_makes_a_line_too_long_that_was_not(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    after = fixed(text, "unsafe", name="src/train.py").after
+    wraps: list[bool] = []
+
+    def noted(splices: Sequence[Splice], context: EditContext) -> list[Splice]:
+        found = wrapped(splices, context)
+        wraps.append(found != list(splices))
+        return found
+
+    with mock.patch.object(text_fix, "wrapped", noted):
+        after = fixed(text, "unsafe", name="src/train.py").after
     assert list(too_long(text, after, limit_of(text, 0))) == [] or not after
-    if not after:
-        return
+    if after and any(wraps):
+        assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(unwrapped(text)))
+
+
+def unwrapped(text: str) -> str:
+    """Return what all fixes give when no line is wrapped."""
     with mock.patch.object(text_fix, "wrapped", lambda splices, _: splices):
-        plain = fixed(text, "unsafe", name="src/train.py").after
-    assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(plain))
+        return fixed(text, "unsafe", name="src/train.py").after
 
 
 def test_files_that_fixes_wrap_are_among_them() -> None:
-    wrapped = 0
-    for path in FILES[::5]:
-        text = path.read_text(encoding="utf-8")
-        with mock.patch.object(text_fix, "wrapped", lambda splices, _: splices):
-            plain = fixed(text, "unsafe", name="src/train.py").after
-        wrapped += bool(plain) and any(too_long(text, plain, limit_of(text, 0)))
-    assert wrapped
+    texts = (path.read_text(encoding="utf-8") for path in FILES[::5])
+    assert any(
+        list(too_long(text, plain, limit_of(text, 0)))
+        for text in texts
+        if (plain := unwrapped(text))
+    )
 
 
 def added(loader: str = LOADER, step: str = COPY, code: str = "TL103", **settings: object) -> str:

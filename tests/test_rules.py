@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint.testing import Case, cases
+from tests.checking import rules
+from torchlint.testing import check_rule
 
 
-@pytest.mark.parametrize("case", cases("TL", execute=False), ids=str)
-def test_manual(case: Case) -> None:
-    case.check()
+@pytest.mark.parametrize("code", [info.code for info in rules()])
+def test_manual(code: str) -> None:
+    check_rule(code, execute=False)

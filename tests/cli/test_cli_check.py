@@ -334,6 +334,7 @@ class TestOutputFile:
         )
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize("redirect", [">&-", "| true", "2>&-", "<&-"])
 def test_closed_streams_are_no_error(cli, source: Source, redirect: str) -> None:

@@ -130,9 +130,9 @@ BOTH = pytest.mark.parametrize("pool", [False, True], ids=["fork", "pool"])
         ("exit 3", "crashed (exit code 3)"),
         ("exit 0", ""),
         ("hang", "did nothing for 1 s"),
-        ("spin", "took more than 1 s of CPU time"),
-        ("match", "took more than 1 s of CPU time"),
-        ("hold", "gave no answer within 4 s"),
+        pytest.param("spin", "took more than 1 s of CPU time", marks=pytest.mark.slow),
+        pytest.param("match", "took more than 1 s of CPU time", marks=pytest.mark.slow),
+        pytest.param("hold", "gave no answer within 4 s", marks=pytest.mark.slow),
         ("memory", "out of memory"),
         ("memory error", "out of memory"),
         ("recursion", "nested too deeply"),
@@ -162,6 +162,7 @@ def near(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FACTOR", 4.0)
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_file_is_ended_when_it_has_used_its_cpu_time(pool: bool) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -171,11 +172,13 @@ def test_a_file_is_ended_when_it_has_used_its_cpu_time(pool: bool) -> None:
     assert 0.9 < used < 5, used  # two processes start meanwhile
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_worker_that_was_stopped_for_longer_than_its_limit_finishes(pool: bool) -> None:
     assert reports("", "stop", "", pool=pool)[1].applied == 1
 
 
+@pytest.mark.slow
 @BOTH
 def test_waiting_is_no_work(pool: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LEAST_IDLE", 3.0)
@@ -227,6 +230,7 @@ def test_odd_limits(pool: bool, timeout: float) -> None:
     assert (found.applied, len(messages(found))) == ((1, 0) if timeout > 1 else (0, 1))
 
 
+@pytest.mark.slow
 @BOTH
 def test_many_bad_files(pool: bool) -> None:
     texts = ["segfault", "exit 0", "", "error", "", "abort", "", "exit 0", "kill"] * 3

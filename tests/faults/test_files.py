@@ -301,6 +301,7 @@ def shut(fault: Fault) -> Iterator[Fault]:
         (fault.folder / name).chmod(0o755)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F08")
 @POSIX
 def test_f08_what_may_not_be_read_is_unreadable(shut: Fault) -> None:
@@ -489,6 +490,7 @@ scope.discover = discover
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F11")
 @POSIX
 @pytest.mark.parametrize(
@@ -539,6 +541,7 @@ setattr(os, STEP, step)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F12")
 @POSIX
 @pytest.mark.parametrize("step", ["fsync", "fchmod"])
@@ -662,6 +665,7 @@ def test_f13_odd_names_take_one_line_each(fault: Fault, format_: str) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F13")
 @LINUX
 def test_f13_odd_names_can_be_named_and_are_fixed(fault: Fault) -> None:
@@ -852,6 +856,7 @@ def test_f18_in_a_folder_that_was_deleted(fault: Fault) -> None:
     fault.others_fixed()
 
 
+@pytest.mark.slow
 @pytest.mark.fault("F18")
 @POSIX
 def test_f18_without_a_home(fault: Fault) -> None:

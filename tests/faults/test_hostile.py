@@ -30,8 +30,9 @@ MODULES = (
 """Names under which a program might import a file of the tree."""
 
 
+@pytest.mark.slow
 @pytest.mark.fault("H01")
-@pytest.mark.parametrize("launch", ["script", pytest.param("module", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("launch", ["script", "module"])
 def test_h01_nothing_is_imported_or_run(fault: Fault, launch: str) -> None:
     marker = fault.folder.parent / "marker"
     evil = f"open({str(marker)!r}, 'a').write(__file__ + '\\n')\n"

@@ -17,26 +17,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.faults.harness import GOOD, GOOD_FIXED, TORCHLINT, Done, Fault
 from tests.patience import PATIENCE
 from tests.small_plugin import install, rule_text
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+    ),
+]
 STUCK = f"import torch\nmatch x:\n    case {'(' * 13}a{',)' * 13}:\n        pass\n"
 """The parser spends minutes of native code on this, and no signal handler of Python runs
 meanwhile."""
 MANY = GOOD + f"        torch.ones(n).cuda()  # {'x' * 200}\n" * 300
 """More findings than a pipe holds."""
-
-
-def slow(*values: object) -> ParameterSet:
-    """Return parameters of a case that is slow; the quick ones beside it show most of what it
-    shows."""
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -152,7 +148,6 @@ LARGE = "import torch\n" + f"# {'x' * 97}\n" * 2_500
 WORKERS = pytest.mark.parametrize("large", [False, True], ids=["one-worker", "pool"])
 
 
-@pytest.mark.slow
 @pytest.mark.fault("R01")
 @WORKERS
 def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
@@ -186,7 +181,7 @@ def test_r01_worker_dies_or_hangs(fault: Fault, tag: str, large: bool) -> None:
 
 
 @pytest.mark.fault("R01")
-@pytest.mark.parametrize("number", [signal.SIGSEGV, slow(signal.SIGKILL), slow(signal.SIGTERM)])
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
 def test_r01_worker_is_killed_from_outside(fault: Fault, tag: str, number: int) -> None:
     process = started(fault, tag, "check", "--output-format", "json", "--timeout", "60", cpu=2.5)
     worker = max((child for child in tagged(tag) if child != process.pid), key=cpu_seconds)
@@ -205,9 +200,9 @@ def test_r01_worker_is_killed_from_outside(fault: Fault, tag: str, number: int) 
 @pytest.mark.parametrize(
     ("command", "group", "large"),
     [
-        slow(("check",), True, False),
-        slow(("fix", "--apply"), False, False),
-        slow(("fix", "--apply"), True, True),
+        (("check",), True, False),
+        (("fix", "--apply"), False, False),
+        (("fix", "--apply"), True, True),
         (("check",), False, True),
     ],
     ids=[
@@ -243,7 +238,7 @@ def test_r02_interrupt_in_native_code(
 @pytest.mark.fault("R03")
 @pytest.mark.parametrize(
     ("number", "large"),
-    [(signal.SIGTERM, False), slow(signal.SIGTERM, True), slow(signal.SIGHUP, False)],
+    [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, False)],
 )
 def test_r03_terminated(fault: Fault, tag: str, number: int, large: bool) -> None:
     process = started(fault, tag, "fix", "--apply", "--timeout", "60", large=large)
@@ -258,7 +253,7 @@ def test_r03_terminated(fault: Fault, tag: str, number: int, large: bool) -> Non
 
 
 @pytest.mark.fault("R03")
-@pytest.mark.parametrize("large", [False, slow(True)], ids=["one-worker", "pool"])
+@pytest.mark.parametrize("large", [False, True], ids=["one-worker", "pool"])
 def test_r03_parent_is_killed(fault: Fault, tag: str, large: bool) -> None:
     process = started(fault, tag, "fix", "--apply", "--timeout", "8", cpu=0.6, large=large)
     before = listing(fault.folder)
@@ -320,7 +315,6 @@ def test_r04_closed_and_full(fault: Fault, command: str) -> None:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.fault("R05")
 def test_r05_two_at_once(fault: Fault) -> None:
     for round_ in range(2):
@@ -382,7 +376,6 @@ def works_or_says_why(fault: Fault, done: Done) -> None:
         fault.others(done)
 
 
-@pytest.mark.slow
 @pytest.mark.fault("R06")
 @pytest.mark.parametrize("limit", ["-n 32", "-n 10", "-v 4194304", "-v 600000", "-s 256"])
 def test_r06_small_limits(fault: Fault, limit: str) -> None:
@@ -422,7 +415,6 @@ def owner_of(path: Path) -> int:
         return -1
 
 
-@pytest.mark.slow
 @pytest.mark.fault("R06")
 @pytest.mark.parametrize(
     "shm", ["umount -l /dev/shm && rmdir /dev/shm", "mount -o remount,ro /dev/shm"]
@@ -503,7 +495,6 @@ def test_r07_streams_that_hold_little(fault: Fault, name: str) -> None:
 FAKES = ("libcst", "torch", "pebble", "numpy", "torchlint_inside")
 
 
-@pytest.mark.slow
 @pytest.mark.fault("R08")
 def test_r08_odd_interpreter_settings(fault: Fault) -> None:
     marker = fault.folder / "marker"

@@ -135,10 +135,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Once]:
             yield Once(json.loads(report.read_text()), ran, trace)
 
 
+@pytest.mark.slow
 def test_the_report_keeps_its_schema(once: Once) -> None:
     validate(once.document, json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 def test_lines_are_those_of_statements(once: Once) -> None:
     found = {(line["file"], line["line"]): line for line in once.document["lines"]}
     text = {"train.py": TRAIN.splitlines(), "model.py": MODEL.splitlines()}
@@ -157,6 +159,7 @@ def test_lines_are_those_of_statements(once: Once) -> None:
     }
 
 
+@pytest.mark.slow
 def test_figures_of_a_gpu_are_not_known_on_a_cpu(once: Once) -> None:
     assert once.document["environment"]["device"] == "CPU"
     assert once.document["figures"]["temporal"] is None
@@ -164,6 +167,7 @@ def test_figures_of_a_gpu_are_not_known_on_a_cpu(once: Once) -> None:
     assert {line["gpu_ns"] for line in once.document["lines"]} == {None}
 
 
+@pytest.mark.slow
 def test_a_step_is_timed_without_the_profiler_and_divided(once: Once) -> None:
     of = once.document["run"]
     assert of["boundary"] == "optimizer"
@@ -175,6 +179,7 @@ def test_a_step_is_timed_without_the_profiler_and_divided(once: Once) -> None:
     assert of["profiled"]["host_ns"]["waiting for data"] > 0
 
 
+@pytest.mark.slow
 def test_findings_stand_beside_what_their_statement_cost(once: Once) -> None:
     first = once.document["findings"][0]
     assert (first["code"], first["filename"], first["line"]) == ("TL603", "model.py", 8)
@@ -185,6 +190,7 @@ def test_findings_stand_beside_what_their_statement_cost(once: Once) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_trace_that_was_kept_says_the_same(
     once: Once, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +201,7 @@ def test_the_trace_that_was_kept_says_the_same(
     assert again["run"] is None
 
 
+@pytest.mark.slow
 def test_the_text_names_lines(once: Once, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["profile", ".", "--trace", str(once.trace), "--color", "never"]) == 0
     out = capsys.readouterr().out
@@ -234,6 +241,7 @@ for step in range(40):
 """
 
 
+@pytest.mark.slow
 def test_an_evaluation_between_two_steps_is_told_beside_the_others(lab: Profiled) -> None:
     lab.write(train=EVALUATED)
     kept = lab.root.parent / "kept.json"
@@ -412,6 +420,7 @@ def predicted(lab: Profiled, *options: str, **named: str) -> tuple[dict[str, Any
     return found, ran.err
 
 
+@pytest.mark.slow
 def test_without_a_gpu_its_waits_and_bytes_are_predicted(lab: Profiled) -> None:
     found, _ = predicted(lab)
     assert found["predicted"]["steps"] == 3
@@ -425,6 +434,7 @@ def test_without_a_gpu_its_waits_and_bytes_are_predicted(lab: Profiled) -> None:
     assert by_line[13] == {"waits": 1.0, "to_device_bytes": 0.0, "to_host_bytes": 4.0}
 
 
+@pytest.mark.slow
 def test_a_program_that_chooses_the_cpu_is_told_so(lab: Profiled) -> None:
     found, _ = predicted(lab, device='"cpu"')
     assert found["predicted"]["unavailable"] == (
@@ -435,11 +445,13 @@ def test_a_program_that_chooses_the_cpu_is_told_so(lab: Profiled) -> None:
     assert {one["predicted"] for one in found["findings"]} <= {None}
 
 
+@pytest.mark.slow
 def test_who_asks_for_the_cpu_gets_no_prediction(lab: Profiled) -> None:
     found, _ = predicted(lab, "--device", "cpu")
     assert found["predicted"] is None
 
 
+@pytest.mark.slow
 def test_losses_that_keep_their_graphs_are_told_with_the_lines_of_what_stays(
     lab: Profiled,
 ) -> None:
@@ -452,6 +464,7 @@ def test_losses_that_keep_their_graphs_are_told_with_the_lines_of_what_stays(
     assert growth["bytes_per_step"] >= kept[8] + kept[13]
 
 
+@pytest.mark.slow
 def test_losses_that_keep_none_are_not(lab: Profiled) -> None:
     found, _ = predicted(
         lab, "--memory", "--device", "cpu", "--steps", "5", kept=f"{SECOND}.detach()"
@@ -512,6 +525,7 @@ def test_a_program_that_cannot_be_measured(
     assert str(lab.temp) not in ran.err
 
 
+@pytest.mark.slow
 def test_a_python_path_that_is_passed_goes_behind_what_the_run_needs(lab: Profiled) -> None:
     lab.write(train="import elsewhere\n" + TRAIN, model=MODEL)
     (lab.root / "lib").mkdir()
@@ -521,6 +535,7 @@ def test_a_python_path_that_is_passed_goes_behind_what_the_run_needs(lab: Profil
     assert "train.py:" in ran.out
 
 
+@pytest.mark.slow
 def test_a_program_that_is_too_short_is_told_what_fits(lab: Profiled) -> None:
     short = TRAIN.replace("4096", "320")
     lab.write(train=short, model=MODEL)

@@ -38,6 +38,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return read(str(path))
 
 
+@pytest.mark.slow
 def test_a_recorded_trace_is_read_whole(trace: Trace) -> None:
     assert (trace.lost, trace.mended, trace.cut_off) == (0, 0, "")
     found = figures(trace)

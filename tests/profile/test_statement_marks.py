@@ -130,6 +130,7 @@ def test_installed_packages_and_other_folders_are_not_the_projects_own(tmp_path:
     assert found.below(str(tmp_path) + "other/b.py") == ""
 
 
+@pytest.mark.slow
 @alone
 def test_iterators_that_nobody_waits_for_stay(marks: Marks) -> None:
     names = made(marks, "def f(of):\n    for x in of: return x\n    return None\n")
@@ -161,6 +162,7 @@ def seen(torch: Any, run: Callable[[], object]) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @alone
 def test_operators_lie_in_the_mark_of_their_statement(marks: Marks, torch: Any) -> None:
     names = made(
@@ -179,6 +181,7 @@ def test_operators_lie_in_the_mark_of_their_statement(marks: Marks, torch: Any) 
     assert ("tl#3", "tl#2") in found  # the innermost one counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["if [][1] + 1: pass", "while torch.ones(2): pass"])
 @alone
 def test_a_mark_ends_where_its_statement_raises(marks: Marks, torch: Any, head: str) -> None:
@@ -193,6 +196,7 @@ def test_a_mark_ends_where_its_statement_raises(marks: Marks, torch: Any, head: 
     assert ("aten::ones", "") in seen(torch, run)
 
 
+@pytest.mark.slow
 @alone
 def test_a_statement_may_run_while_the_profiler_starts_and_stops(marks: Marks, torch: Any) -> None:
     statement_marks.forget()
@@ -217,6 +221,7 @@ def test_a_statement_may_run_while_the_profiler_starts_and_stops(marks: Marks, t
     assert around["aten::ones"].name == "tl#0"  # the loop's next item, though it began before
 
 
+@pytest.mark.slow
 @alone
 def test_a_statement_that_calls_itself_has_a_mark_each_time(marks: Marks, torch: Any) -> None:
     names = made(marks, "def f(t, n):\n    return f(t + 1, n - 1) if n else t\n")

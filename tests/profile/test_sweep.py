@@ -154,6 +154,7 @@ def test_a_stream_is_read_by_every_worker_and_that_is_told(lab: Profiled) -> Non
     assert "Stream is an IterableDataset whose __iter__ does not ask get_worker_info()" in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loader", "message"),
     [

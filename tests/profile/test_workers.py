@@ -87,13 +87,14 @@ def profiled(lab: Profiled, **files: str) -> tuple[dict[str, Any], str]:
     return found["run"]["workers"], ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
         "multiprocessing_context='fork'",
-        pytest.param("multiprocessing_context='spawn'", marks=pytest.mark.slow),
-        pytest.param("multiprocessing_context='forkserver'", marks=pytest.mark.slow),
-        pytest.param("persistent_workers=True, pin_memory=False", marks=pytest.mark.slow),
+        "multiprocessing_context='spawn'",
+        "multiprocessing_context='forkserver'",
+        "persistent_workers=True, pin_memory=False",
     ],
 )
 def test_lines_of_workers_are_told(lab: Profiled, options: str) -> None:
@@ -120,6 +121,7 @@ def test_a_dataset_in_the_script_itself_has_lines_in_processes_that_are_not_fork
     assert found["lines"][0]["function"] == "__getitem__"
 
 
+@pytest.mark.slow
 def test_a_loader_without_workers_has_none(lab: Profiled) -> None:
     train = TRAIN.replace("num_workers=2, ", "").replace("OPTIONS", "")
     found, _ = profiled(lab, train=train, data=DATA)
@@ -142,6 +144,7 @@ print(found.hexdigest(), torch.rand(3).tolist(), "torchlint_inside.program.insid
 """  # noqa: E501
 
 
+@pytest.mark.slow
 def test_what_workers_make_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     for name, text in (("items.py", ITEMS), ("data.py", DATA)):
         (tmp_path / name).write_text(text)

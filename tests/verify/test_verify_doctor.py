@@ -569,6 +569,7 @@ def test_this_machine_has_all_facts(tmp_path: Path) -> None:
     assert found.landlock >= 0
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_nobody_listened_to_leaves_no_pipe() -> None:
     with interpreter.Asked(sys.executable) as asked:
         process = asked._process

@@ -571,6 +571,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
         (lab.root / "pkg").chmod(0o755)
 
 
+@pytest.mark.slow
 class TestOddProject:
     def test_it_runs(self, odd: Odd) -> None:
         assert odd.code == 0, odd.report
