@@ -136,3 +136,26 @@ def test_where_a_test_decides_the_message_keeps_the_cpu(test: str, move: str, de
     assert [device in each.message for each in findings if each.severity.value == "warning"] == [
         True
     ]
+WRITTEN = """
+import json
+import torch
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(loader, record, losses):
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        row = {"loss": loss.item(), "size": x.size(0)}
+        losses.append(row["loss"])
+        record.write(json.dumps(row))
+"""
+
+
+def test_what_is_written_in_each_step_is_not_to_be_read_behind_the_loop() -> None:
+    (found,) = check(WRITTEN, codes=frozenset({"TL101"})).findings
+    assert "where `record.write(json.dumps(row))` looks at it at once" in found.message
+    assert "do that every N steps" in found.message

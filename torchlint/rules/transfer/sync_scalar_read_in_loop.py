@@ -14,7 +14,8 @@ training steps and forward passes only. Where Python chooses by the value what r
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
 a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
-silent: code outside of torch needs it.
+silent: code outside of torch needs it. Where each turn of the loop writes the number into a record or plots it, by itself or in the
+list that it is appended to, no read after the loop will do: an `info`, one for each line that is written.
 
 ## Setup
 ```python
@@ -156,6 +157,7 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    Wait,
     averaged_on_device,
     elements_on_host,
     read_at_once,
@@ -174,6 +176,7 @@ from torchlint.rules.transfer._deferred_reads import (
     shown_seldom,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
+from torchlint.semantic.data.taken_in_turn import taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
@@ -205,6 +208,10 @@ SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
     "on all elements with a mask, or take the size from what the host knows already."
 )
+TAKEN = (
+    "`{expr}` reads a GPU value on the host every step, where `{taker}` looks at it at once; do "
+    "that every N steps."
+)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -222,16 +229,23 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
+        seen = fix is None and message is None and heat_of(module, node).step
+        taker = taken_in_turn(module, read.node) if seen else None
+        cause = wait_for(module, read.tensor)
+        if taker is not None and taker.kept:
+            cause = Wait(taker.node, taker.node, taker.node)
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
+        spared = spared or message is not None or (taker is not None and taker.kept)
+        shown = module.shown(read.tensor if read.how == "slice" else read.node)
         yield Hit(
             read.node,
-            {"expr": module.shown(read.tensor if read.how == "slice" else read.node)},
+            {"expr": shown, "taker": module.shown(taker.node) if taker is not None else ""},
             fix=shown_if_in_vain(module, read.node, read.tensor, fix),
-            severity=Severity.INFO if spared or message or read_as_one(module, read) else None,
-            message=message,
+            severity=Severity.INFO if spared or read_as_one(module, read) else None,
+            message=message if taker is None else TAKEN,
             why_hot=read.inside,
-            cause=wait_for(module, read.tensor),
+            cause=cause,
         )
 
 

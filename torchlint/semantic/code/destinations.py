@@ -24,6 +24,7 @@ _PARTS = (
     cst.Dict,
     cst.Element,
     cst.DictElement,
+    cst.StarredDictElement,
     cst.BinaryOperation,
     cst.UnaryOperation,
     cst.BooleanOperation,
@@ -32,6 +33,7 @@ _PARTS = (
     cst.IfExp,
     cst.ListComp,
     cst.GeneratorExp,
+    cst.DictComp,
     cst.FormattedString,
     cst.FormattedStringExpression,
     cst.ConcatenatedString,
@@ -97,6 +99,14 @@ def _reads(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> list[cst.N
             return _reads_of_holder(module, stored) if value is child else []
         case cst.AnnAssign(target=cst.Name(value=name), value=value):
             return list(readers_of(module, above, name)) if value is child else []
+        case cst.Expr(
+            value=cst.Call(
+                func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("update")),
+                args=[cst.Arg()],
+            )
+        ):
+            reads = reads_of(module, module.function(above) or module.root, name)
+            return [read for read in reads if module.before(above, read)]
         case cst.For(target=target, iter=iterated) if iterated is child:
             names = [each.value for each in module.within(target, cst.Name)]
             return [read for name in names for read in _named(module, above.body, name)]
