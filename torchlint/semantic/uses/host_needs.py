@@ -162,7 +162,7 @@ def _needed_further(
     module: Module, part: cst.CSTNode, place: cst.CSTNode, needs: Need, calls: int
 ) -> Iterator[cst.CSTNode]:
     if isinstance(place, cst.Call) and isinstance(part, cst.Arg):
-        for read in _reads_inside(module, part, place):
+        for read in reads_inside(module, part, place):
             yield from needed_by(module, read, needs, calls)
         return
     function = module.function(place) if isinstance(place, cst.Return) else None
@@ -178,7 +178,7 @@ def _needed_further(
     yield from found[:1]
 
 
-def _reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[cst.Name]:
+def reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[cst.Name]:
     """Yield the reads of the parameters that an argument is bound to."""
     for function in callees_of(module, call):
         if isinstance(function, cst.FunctionDef):
