@@ -17,7 +17,7 @@ MESSAGES = [
     ("TL105", "        value = loss.item()", "for print; log every N steps"),
     ("TL113", "        losses.append(loss.cpu())", "drops the graph without a copy"),
     ("TL113", "        total += loss.detach().cpu()", "copy once after the loop"),
-    ("TL113", '        moved = out.to("cpu")', "copy once after the loop"),
+    ("TL113", '        moved = out.to("cpu")', "takes it there in the same step"),
 ]
 
 
@@ -159,3 +159,35 @@ def test_what_is_written_in_each_step_is_not_to_be_read_behind_the_loop() -> Non
     (found,) = check(WRITTEN, codes=frozenset({"TL101"})).findings
     assert "where `record.write(json.dumps(row))` looks at it at once" in found.message
     assert "do that every N steps" in found.message
+
+
+@pytest.mark.parametrize(
+    ("case", "phrase"),
+    [
+        ("r_sizes_of_one_tensor", "before the loop, with one .tolist()"),
+        ("r_sizes_of_one_tensor_twin", "a mask"),
+    ],
+)
+def test_elements_of_an_older_tensor_are_brought_over_at_once(case: str, phrase: str) -> None:
+    text = (FIXTURES.parent / "cases" / case / "train.py").read_text(encoding="utf-8")
+    found = check(text, codes=frozenset({"TL101"})).findings
+    assert [phrase in each.message for each in found] == [True] * len(found)
+    assert found
+
+
+LISTED = """
+import torch
+from torch import nn
+
+
+class Experts(nn.Module):
+    def forward(self, x):
+        x = x.cuda()
+        ends = torch.bincount(x.argmax(1)).cumsum(0).tolist()
+        return [x[start:end] for start, end in zip([0, *ends], ends)]
+"""
+
+
+def test_sizes_that_are_needed_in_that_step_are_not_to_be_collected_over_many() -> None:
+    (found,) = check(LISTED, codes=frozenset({"TL113"})).findings
+    assert "only doing that work with torch on the device avoids the wait" in found.message

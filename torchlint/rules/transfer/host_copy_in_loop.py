@@ -248,7 +248,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     by_parts = parts_of(module, copy.tensor, node) is not None
     if evaluates and not by_parts and (forced or (batchwise and apart)):
         return
-    forced = forced or leaves or apart or _iterated(module, whole)
+    iterated = _iterated(module, whole)
+    forced = forced or leaves or apart or iterated
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
@@ -264,7 +265,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         {"expr": module.shown(node), "other": module.shown(twice) if twice else ""},
         fix=fix,
         severity=Severity.INFO if spared else None,
-        message=_message(module, node, graph, by_parts, forced) or other,
+        message=_message(module, node, graph, by_parts, forced, sized or iterated) or other,
         cause=wait_for(module, copy.tensor),
     )
 
@@ -297,7 +298,7 @@ def _elements(module: Module, copy: HostRead) -> bool:
 
 
 def _message(
-    module: Module, node: cst.Call, graph: bool, by_parts: bool, forced: bool
+    module: Module, node: cst.Call, graph: bool, by_parts: bool, forced: bool, at_once: bool
 ) -> str | None:
     """Return what to do instead, where it is not to collect and copy after the loop."""
     if graph:
@@ -306,7 +307,7 @@ def _message(
         return BY_PARTS
     if not forced:
         return None
-    return WORKED_ON if _looped(module, node) else WORKED_ON_AT_ONCE
+    return WORKED_ON if _looped(module, node) and not at_once else WORKED_ON_AT_ONCE
 
 
 def _iterated(module: Module, whole: cst.CSTNode) -> bool:

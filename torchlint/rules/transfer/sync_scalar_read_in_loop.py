@@ -181,7 +181,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_rea
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
-from torchlint.semantic.uses.host_elements import host_elements
+from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
 from torchlint.semantic.uses.unavoidable_syncs import waited_before
 
@@ -207,6 +207,10 @@ DECIDED = (
 SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
     "on all elements with a mask, or take the size from what the host knows already."
+)
+ELEMENT = (
+    "`{expr}` waits for the GPU in each turn of the loop, though the tensor is there before it; "
+    "bring all of it to the host before the loop, with one .tolist()."
 )
 TAKEN = (
     "`{expr}` reads a GPU value on the host every step, where `{taker}` looks at it at once; do "
@@ -263,9 +267,10 @@ def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
 
 def _needed(module: Module, read: HostRead) -> str | None:
     """Return what to say of a number that Python needs in this very step, None for another."""
-    if decides(module, read.node):
-        return DECIDED
-    return SIZED if read.how in ("slice", "size", "range") or sizes(module, read.node) else None
+    decided = decides(module, read.node)
+    if decided or read.how in ("slice", "size", "range") or sizes(module, read.node):
+        return ELEMENT if one_of_older(module, read.tensor) else DECIDED if decided else SIZED
+    return None
 
 
 def _decides(module: Module, node: cst.CSTNode) -> bool:

@@ -76,7 +76,7 @@ def _destinations(
             listed = isinstance(above, cst.Return) and isinstance(child, cst.Tuple)
             yield inner if listed else child, above
         if not isinstance(above, _PARTS) or _is_identity(above):
-            for read in _reads(module, above, child) if names else ():
+            for read in _reads(module, above, child, inner) if names else ():
                 if read not in seen:
                     seen.add(read)
                     yield from _destinations(module, read, names - 1, seen)
@@ -90,9 +90,19 @@ def _is_identity(node: cst.CSTNode) -> bool:
     return any(isinstance(operator, (cst.Is, cst.IsNot)) for operator in operators)
 
 
-def _reads(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> list[cst.Name]:
-    """Return the reads of the name that a statement, or a loop over the value, binds it to."""
+def _reads(
+    module: Module, above: cst.CSTNode, child: cst.CSTNode, inner: cst.CSTNode
+) -> list[cst.Name]:
+    """Return the reads of the name that a statement, or a loop over the value, binds it to; `inner`
+    is the element where a tuple is taken apart."""
     match above:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
+            value=cst.Tuple(elements=elements),
+        ) if inner in elements and len(targets) == len(elements):
+            target = targets[elements.index(inner)].value
+            bound = isinstance(target, cst.Name)
+            return list(readers_of(module, above, target.value)) if bound else []
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):

@@ -101,8 +101,9 @@ def _starts_work(module: Module, call: cst.Call) -> bool:
     return _method(call) in _STARTS_WORK or is_model_call(module, call)
 
 
-def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+def _method(call: cst.CSTNode) -> str:
+    func = call.func if isinstance(call, cst.Call) else None
+    return func.attr.value if isinstance(func, cst.Attribute) else ""
 
 
 def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -265,7 +266,9 @@ def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | Non
             continue
         others = (_name_behind(each) for each in _copied_by(module, call))
         same = any(
-            other is not None and other.value == name.value and definitions_of(module, other) == made
+            other is not None
+            and other.value == name.value
+            and definitions_of(module, other) == made
             for other in others
         )
         if same and _in_each_turn(module, call, loop):
@@ -275,8 +278,9 @@ def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | Non
 
 def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield the tensors that a call copies to the host for other code than torch's."""
-    copy = host_copy(module, call)
-    if copy is not None and _goes_on_elsewhere(module, call):
+    copy, line = host_copy(module, call), module.small_statement(call)
+    collected = isinstance(line, cst.Expr) and _method(line.value) in ("append", "extend")
+    if copy is not None and not collected and _goes_on_elsewhere(module, call):
         yield copy.tensor
     for each in argument_reads(module, module.name(call.func) or ""):
         if each.how in _COPIES:
