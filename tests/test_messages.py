@@ -191,3 +191,43 @@ class Experts(nn.Module):
 def test_sizes_that_are_needed_in_that_step_are_not_to_be_collected_over_many() -> None:
     (found,) = check(LISTED, codes=frozenset({"TL113"})).findings
     assert "only doing that work with torch on the device avoids the wait" in found.message
+
+
+SAMPLED = """
+import torch
+
+
+def sample(model, x, top_p):
+    for _ in range(100):
+        logits = model(x.cuda())[:, -1]
+        ordered, order = torch.sort(logits, descending=True)
+        indices = order
+        removed = ordered.softmax(-1).cumsum(-1) > top_p
+        mask = torch.zeros_like(logits, dtype=torch.bool)
+        kept, groups = [], logits.argmax(-1)
+        for i in range(logits.shape[0]):
+            {body}
+        x = logits.argmax(-1)
+"""
+WRITES_BACK = "scatter_ writes to the positions of all rows at once"
+
+
+@pytest.mark.parametrize(
+    ("body", "phrase"),
+    [
+        ("mask[i, order[i, removed[i]]] = True", WRITES_BACK),
+        ("chosen = order[i, removed[i]]; logits[i, chosen] = -1e9", WRITES_BACK),
+        ("chosen = order[i][removed[i]]; logits[i][chosen] = -float('inf')", WRITES_BACK),
+        ("kept.append(indices[i, removed[i]])", "keep all positions with the mask beside them"),
+        ("kept.append(indices[groups == i])", "split all at once before the loop, by sizes"),
+        ("kept.append(ordered[i, removed[i]])", "torch.where or a product with the mask"),
+        ("mask[i, order[i, removed[i]]] = mask[i, 0]", "torch.where or a product with the mask"),
+        (
+            "chosen = order[i, removed[i]]; kept.append(chosen); mask[i, chosen] = True",
+            "torch.where",
+        ),
+    ],
+)
+def test_what_does_without_the_number_of_elements_is_possible(body: str, phrase: str) -> None:
+    (found,) = check(SAMPLED.format(body=body), codes=frozenset({"TL107"})).findings
+    assert phrase in found.message
