@@ -231,3 +231,49 @@ WRITES_BACK = "scatter_ writes to the positions of all rows at once"
 def test_what_does_without_the_number_of_elements_is_possible(body: str, phrase: str) -> None:
     (found,) = check(SAMPLED.format(body=body), codes=frozenset({"TL107"})).findings
     assert phrase in found.message
+
+
+METERS = """
+import torch
+from torchmetrics import MeanMetric, SumMetric
+from torchmetrics.aggregation import MaxMetric
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(loader, bar):
+    mean_metric = {made}
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        {body}
+    return mean_metric.compute()
+"""
+ON_HOST = "move the meter to the device, pass the detached tensor, and"
+
+
+@pytest.mark.parametrize(
+    ("made", "body", "phrase"),
+    [
+        ("MeanMetric()", "mean_metric.update(loss.item())", f"{ON_HOST} read the average"),
+        ("SumMetric()", "value = loss.item(); mean_metric.update(value)", f"{ON_HOST} read the"),
+        (
+            "MaxMetric()",
+            "value = loss.item(); mean_metric.update(value); bar.set_postfix(loss=value)",
+            f"{ON_HOST} show the number",
+        ),
+        ("MeanMetric().cuda()", "mean_metric.update(loss.item())", "; pass the detached tensor"),
+        (
+            "MeanMetric(); mean_metric.to('cuda')",
+            "mean_metric.update(loss.item())",
+            "; pass the detached tensor, and read the average",
+        ),
+        ("Meter()", "mean_metric.update(loss.item())", "; pass the detached tensor"),
+    ],
+)
+def test_a_meter_on_the_cpu_is_to_be_moved_first(made: str, body: str, phrase: str) -> None:
+    (found,) = check(METERS.format(made=made, body=body), codes=frozenset({"TL105"})).findings
+    assert phrase in found.message
+    assert found.fix is None or not phrase.startswith(ON_HOST)

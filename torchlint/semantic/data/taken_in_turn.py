@@ -63,7 +63,8 @@ def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
         return True
     if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
         return False
-    return _keeps(module, place) or logging_call(module, place) is not None
+    sink = logging_call(module, place)
+    return _keeps(module, place) or (sink is not None and sink.kind != "meter")
 
 
 def _keeps(module: Module, call: cst.Call) -> bool:
