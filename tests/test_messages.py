@@ -136,6 +136,8 @@ def test_where_a_test_decides_the_message_keeps_the_cpu(test: str, move: str, de
     assert [device in each.message for each in findings if each.severity.value == "warning"] == [
         True
     ]
+
+
 WRITTEN = """
 import json
 import torch

@@ -242,7 +242,9 @@ def _back_by_position(module: Module, node: cst.BaseExpression) -> bool:
     line = module.small_statement(node)
     match line:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
-            places = list(readers_of(module, line, name)) if value is node else []
+            places: list[cst.BaseExpression] = (
+                [*readers_of(module, line, name)] if value is node else []
+            )
         case _:
             places = [node]
     return bool(places) and all(_writes_there(module, each) for each in places)
@@ -251,17 +253,12 @@ def _back_by_position(module: Module, node: cst.BaseExpression) -> bool:
 def _writes_there(module: Module, index: cst.CSTNode) -> bool:
     """Say whether an index, in brackets of its own or the last of several, is where an assignment
     writes a number."""
-    above = module.parent(module.parent(module.parent(index)))
-    store = module.parent(above) if isinstance(above, cst.Subscript) else None
-    assign = module.parent(store) if isinstance(store, cst.AssignTarget) else None
-    if not isinstance(assign, cst.Assign) or not isinstance(above, cst.Subscript):
-        return False
-    last = above.slice[-1].slice
-    return (
-        isinstance(last, cst.Index)
-        and last.value is index
-        and inferred(module, assign.value).kind in ("number", "bool")
-    )
+    match module.small_statement(index):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(slice=parts))], value=value):
+            last = parts[-1].slice
+            there = isinstance(last, cst.Index) and last.value is index
+            return there and inferred(module, value).kind in ("number", "bool")
+    return False
 
 
 def _by_order(module: Module, node: cst.CSTNode) -> bool:

@@ -233,18 +233,18 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
-        seen = fix is None and message is None and heat_of(module, node).step
-        taker = taken_in_turn(module, read.node) if seen else None
+        stays = fix is None and message is None and heat_of(module, node).step
+        taker = taken_in_turn(module, read.node) if stays else None
         cause = wait_for(module, read.tensor)
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         spared = spared or message is not None or (taker is not None and taker.kept)
-        shown = module.shown(read.tensor if read.how == "slice" else read.node)
+        expr = module.shown(read.tensor if read.how == "slice" else read.node)
         yield Hit(
             read.node,
-            {"expr": shown, "taker": module.shown(taker.node) if taker is not None else ""},
+            {"expr": expr, "taker": module.shown(taker.node) if taker is not None else ""},
             fix=shown_if_in_vain(module, read.node, read.tensor, fix),
             severity=Severity.INFO if spared or read_as_one(module, read) else None,
             message=message if taker is None else TAKEN,

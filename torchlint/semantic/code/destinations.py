@@ -99,10 +99,10 @@ def _reads(
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
             value=cst.Tuple(elements=elements),
-        ) if inner in elements and len(targets) == len(elements):
+        ) if isinstance(inner, cst.Element) and len(targets) == len(elements):
             target = targets[elements.index(inner)].value
-            bound = isinstance(target, cst.Name)
-            return list(readers_of(module, above, target.value)) if bound else []
+            if isinstance(target, cst.Name):
+                return list(readers_of(module, above, target.value))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):
@@ -115,8 +115,8 @@ def _reads(
                 args=[cst.Arg()],
             )
         ):
-            reads = reads_of(module, module.function(above) or module.root, name)
-            return [read for read in reads if module.before(above, read)]
+            later = reads_of(module, module.function(above) or module.root, name)
+            return [read for read in later if module.before(above, read)]
         case cst.For(target=target, iter=iterated) if iterated is child:
             names = [each.value for each in module.within(target, cst.Name)]
             return [read for name in names for read in _named(module, above.body, name)]

@@ -54,7 +54,7 @@ def taken_in_turn(module: Module, node: cst.BaseExpression) -> Taker | None:
     return next(takers, None)
 
 
-def _turn(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+def _turn(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
     return next(iter(module.loops(node)), None)
 
 
