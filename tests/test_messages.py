@@ -17,7 +17,7 @@ MESSAGES = [
     ("TL105", "        value = loss.item()", "for print; log every N steps"),
     ("TL113", "        losses.append(loss.cpu())", "drops the graph without a copy"),
     ("TL113", "        total += loss.detach().cpu()", "copy once after the loop"),
-    ("TL113", '        moved = out.to("cpu")', "copy once after the loop"),
+    ("TL113", '        moved = out.to("cpu")', "takes it there in the same step"),
 ]
 
 
@@ -136,3 +136,146 @@ def test_where_a_test_decides_the_message_keeps_the_cpu(test: str, move: str, de
     assert [device in each.message for each in findings if each.severity.value == "warning"] == [
         True
     ]
+
+
+WRITTEN = """
+import json
+import torch
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(loader, record, losses):
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        row = {"loss": loss.item(), "size": x.size(0)}
+        losses.append(row["loss"])
+        record.write(json.dumps(row))
+"""
+
+
+def test_what_is_written_in_each_step_is_not_to_be_read_behind_the_loop() -> None:
+    (found,) = check(WRITTEN, codes=frozenset({"TL101"})).findings
+    assert "where `record.write(json.dumps(row))` looks at it at once" in found.message
+    assert "do that every N steps" in found.message
+
+
+@pytest.mark.parametrize(
+    ("case", "phrase"),
+    [
+        ("r_sizes_of_one_tensor", "before the loop, with one .tolist()"),
+        ("r_sizes_of_one_tensor_twin", "a mask"),
+    ],
+)
+def test_elements_of_an_older_tensor_are_brought_over_at_once(case: str, phrase: str) -> None:
+    text = (FIXTURES.parent / "cases" / case / "train.py").read_text(encoding="utf-8")
+    found = check(text, codes=frozenset({"TL101"})).findings
+    assert [phrase in each.message for each in found] == [True] * len(found)
+    assert found
+
+
+LISTED = """
+import torch
+from torch import nn
+
+
+class Experts(nn.Module):
+    def forward(self, x):
+        x = x.cuda()
+        ends = torch.bincount(x.argmax(1)).cumsum(0).tolist()
+        return [x[start:end] for start, end in zip([0, *ends], ends)]
+"""
+
+
+def test_sizes_that_are_needed_in_that_step_are_not_to_be_collected_over_many() -> None:
+    (found,) = check(LISTED, codes=frozenset({"TL113"})).findings
+    assert "only doing that work with torch on the device avoids the wait" in found.message
+
+
+SAMPLED = """
+import torch
+
+
+def sample(model, x, top_p):
+    for _ in range(100):
+        logits = model(x.cuda())[:, -1]
+        ordered, order = torch.sort(logits, descending=True)
+        indices = order
+        removed = ordered.softmax(-1).cumsum(-1) > top_p
+        mask = torch.zeros_like(logits, dtype=torch.bool)
+        kept, groups = [], logits.argmax(-1)
+        for i in range(logits.shape[0]):
+            {body}
+        x = logits.argmax(-1)
+"""
+WRITES_BACK = "scatter_ writes to the positions of all rows at once"
+
+
+@pytest.mark.parametrize(
+    ("body", "phrase"),
+    [
+        ("mask[i, order[i, removed[i]]] = True", WRITES_BACK),
+        ("chosen = order[i, removed[i]]; logits[i, chosen] = -1e9", WRITES_BACK),
+        ("chosen = order[i][removed[i]]; logits[i][chosen] = -float('inf')", WRITES_BACK),
+        ("kept.append(indices[i, removed[i]])", "keep all positions with the mask beside them"),
+        ("kept.append(indices[groups == i])", "split all at once before the loop, by sizes"),
+        ("kept.append(ordered[i, removed[i]])", "torch.where or a product with the mask"),
+        ("mask[i, order[i, removed[i]]] = mask[i, 0]", "torch.where or a product with the mask"),
+        (
+            "chosen = order[i, removed[i]]; kept.append(chosen); mask[i, chosen] = True",
+            "torch.where",
+        ),
+    ],
+)
+def test_what_does_without_the_number_of_elements_is_possible(body: str, phrase: str) -> None:
+    (found,) = check(SAMPLED.format(body=body), codes=frozenset({"TL107"})).findings
+    assert phrase in found.message
+
+
+METERS = """
+import torch
+from torchmetrics import MeanMetric, SumMetric
+from torchmetrics.aggregation import MaxMetric
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(loader, bar):
+    mean_metric = {made}
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        {body}
+    return mean_metric.compute()
+"""
+ON_HOST = "move the meter to the device, pass the detached tensor, and"
+
+
+@pytest.mark.parametrize(
+    ("made", "body", "phrase"),
+    [
+        ("MeanMetric()", "mean_metric.update(loss.item())", f"{ON_HOST} read the average"),
+        ("SumMetric()", "value = loss.item(); mean_metric.update(value)", f"{ON_HOST} read the"),
+        (
+            "MaxMetric()",
+            "value = loss.item(); mean_metric.update(value); bar.set_postfix(loss=value)",
+            f"{ON_HOST} show the number",
+        ),
+        ("MeanMetric().cuda()", "mean_metric.update(loss.item())", "; pass the detached tensor"),
+        (
+            "MeanMetric(); mean_metric.to('cuda')",
+            "mean_metric.update(loss.item())",
+            "; pass the detached tensor, and read the average",
+        ),
+        ("Meter()", "mean_metric.update(loss.item())", "; pass the detached tensor"),
+    ],
+)
+def test_a_meter_on_the_cpu_is_to_be_moved_first(made: str, body: str, phrase: str) -> None:
+    (found,) = check(METERS.format(made=made, body=body), codes=frozenset({"TL105"})).findings
+    assert phrase in found.message
+    assert found.fix is None or not phrase.startswith(ON_HOST)

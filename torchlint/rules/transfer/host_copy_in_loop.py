@@ -15,7 +15,8 @@ place, as an `info`; a batch straight from a loader does not count. One copy of 
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
-or a copy that a loop takes apart: that waits once where each element could. Silent: an action on its way to an environment, an
+or a copy that a loop takes apart: that waits once where each element could. So is a copy beside another of the same
+tensor in the same step, for code outside of torch. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the file, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
@@ -162,6 +163,7 @@ from torchlint.semantic.uses.environment import for_environment, once_per_episod
 from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
+from torchlint.semantic.uses.unavoidable_syncs import copied_as_well
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -200,6 +202,10 @@ WORKED_ON_AT_ONCE = (
 SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
     "on all elements with a mask, or take the values from where they are on the host already."
+)
+TWICE = (
+    "`{expr}` copies a GPU tensor to the host every step, and `{other}` takes it there in the same "
+    "step; copy it once for both."
 )
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device, and copy what "
@@ -242,7 +248,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     by_parts = parts_of(module, copy.tensor, node) is not None
     if evaluates and not by_parts and (forced or (batchwise and apart)):
         return
-    forced = forced or leaves or apart or _iterated(module, whole)
+    iterated = _iterated(module, whole)
+    forced = forced or leaves or apart or iterated
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
@@ -250,14 +257,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = fix or _fix(module, copy, whole)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
-    spared = forced or batchwise or guessed or sized or _elements(module, copy)
-    other = SIZED if sized else None if _looped(module, node) else NO_LOOP
+    twice = copied_as_well(module, copy.tensor) if fix is None and not forced else None
+    spared = forced or batchwise or guessed or sized or _elements(module, copy) or twice is not None
+    other = SIZED if sized else TWICE if twice else None if _looped(module, node) else NO_LOOP
     yield Hit(
         node,
-        {"expr": module.shown(node)},
+        {"expr": module.shown(node), "other": module.shown(twice) if twice else ""},
         fix=fix,
         severity=Severity.INFO if spared else None,
-        message=_message(module, node, graph, by_parts, forced) or other,
+        message=_message(module, node, graph, by_parts, forced, sized or iterated) or other,
         cause=wait_for(module, copy.tensor),
     )
 
@@ -290,7 +298,7 @@ def _elements(module: Module, copy: HostRead) -> bool:
 
 
 def _message(
-    module: Module, node: cst.Call, graph: bool, by_parts: bool, forced: bool
+    module: Module, node: cst.Call, graph: bool, by_parts: bool, forced: bool, at_once: bool
 ) -> str | None:
     """Return what to do instead, where it is not to collect and copy after the loop."""
     if graph:
@@ -299,7 +307,7 @@ def _message(
         return BY_PARTS
     if not forced:
         return None
-    return WORKED_ON if _looped(module, node) else WORKED_ON_AT_ONCE
+    return WORKED_ON if _looped(module, node) and not at_once else WORKED_ON_AT_ONCE
 
 
 def _iterated(module: Module, whole: cst.CSTNode) -> bool:

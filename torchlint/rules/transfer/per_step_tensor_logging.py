@@ -129,14 +129,15 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import fresh_per_iteration, uses_of_number
+from torchlint.semantic.uses.meters import meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _METER = (
-    "`{expr}` reads a GPU value every step for {sink}; pass the detached tensor, and read "
-    "the average every N steps."
+    "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {seldom} "
+    "every N steps."
 )
 _LATER = (
     "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
@@ -212,7 +213,11 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     if not often:
         message, fix = _LATER, _where_logged(module, read)
     elif sink.kind == "meter":
-        message, fix = _METER, _kept(module, read)
+        message, own = _METER, meter_on_host(module, sink.call)
+        shows = any(each.kind != "meter" for each in often)
+        words["given"] = "move the meter to the device, pass" if own else "pass"
+        words["seldom"] = "show the number" if shows else "read the average"
+        fix = None if own else _kept(module, read)
     else:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)

@@ -104,6 +104,7 @@ from torchlint.rules.transfer._gathers import only_counted, repeated_within_step
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.calls import Arguments, arguments_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.host_loops import host_loop
@@ -123,6 +124,9 @@ _BOTH = (
     "{op} must know values on the host to size its result; {alternative}. `{other}` waits for the"
     " device as well: only without both the step runs on."
 )
+_SPLIT = "split all at once before the loop, by sizes that the host knows"
+_MASKED = "keep all positions with the mask beside them, and let what follows leave out the others"
+_ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _POSITIONS = regex(r"(^|_)(index|indices|idxs?|ids|edges|faces|pairs)$")
 _ONE_HOT = "torch.nn.functional.one_hot"
 
@@ -232,12 +236,55 @@ def _positions(module: Module, node: cst.CSTNode) -> bool:
     )
 
 
+def _back_by_position(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether one number is written to the positions that a mask chooses: ``removed[i, order[i,
+    mask[i]]] = True``, also under a name."""
+    line = module.small_statement(node)
+    match line:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            places: list[cst.BaseExpression] = (
+                [*readers_of(module, line, name)] if value is node else []
+            )
+        case _:
+            places = [node]
+    return bool(places) and all(_writes_there(module, each) for each in places)
+
+
+def _writes_there(module: Module, index: cst.CSTNode) -> bool:
+    """Say whether an index, in brackets of its own or the last of several, is where an assignment
+    writes a number."""
+    match module.small_statement(index):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(slice=parts))], value=value):
+            last = parts[-1].slice
+            there = isinstance(last, cst.Index) and last.value is index
+            return there and inferred(module, value).kind in ("number", "bool")
+    return False
+
+
+def _by_order(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a mask says what is larger than something: how many there are nobody but the
+    device knows."""
+    part = node.slice[-1].slice if isinstance(node, cst.Subscript) else None
+    mask = part.value if isinstance(part, cst.Index) else None
+    while isinstance(mask, cst.Subscript):
+        mask = mask.value
+    made = definitions_of(module, mask) if isinstance(mask, cst.Name) else ()
+    return any(
+        isinstance(each, cst.Assign)
+        and isinstance(each.value, cst.Comparison)
+        and isinstance(each.value.comparisons[0].operator, _ORDERS)
+        for each in made
+    )
+
+
 def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     """Return what does without the number of elements."""
     if only_counted(module, node):
         return "only their number is used: sum the mask"
+    if _back_by_position(module, node):
+        return "scatter_ writes to the positions of all rows at once, with the mask as the values"
     if _positions(module, node):
-        return "split all at once before the loop, by sizes that the host knows"
+        return _MASKED if _by_order(module, node) else _SPLIT
     if isinstance(node, cst.Subscript):
         return "torch.where or a product with the mask keeps the shape"
     return "keep the mask and use torch.where, or take a fixed number with topk"

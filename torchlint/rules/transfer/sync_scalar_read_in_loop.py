@@ -14,7 +14,8 @@ training steps and forward passes only. Where Python chooses by the value what r
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
 a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
-silent: code outside of torch needs it.
+silent: code outside of torch needs it. Where each turn of the loop writes the number into a record or plots it, by itself or in the
+list that it is appended to, no read after the loop will do: an `info`, one for each line that is written.
 
 ## Setup
 ```python
@@ -156,6 +157,7 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    Wait,
     averaged_on_device,
     elements_on_host,
     read_at_once,
@@ -174,11 +176,12 @@ from torchlint.rules.transfer._deferred_reads import (
     shown_seldom,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
+from torchlint.semantic.data.taken_in_turn import taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
-from torchlint.semantic.uses.host_elements import host_elements
+from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
 from torchlint.semantic.uses.unavoidable_syncs import waited_before
 
@@ -205,6 +208,14 @@ SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
     "on all elements with a mask, or take the size from what the host knows already."
 )
+ELEMENT = (
+    "`{expr}` waits for the GPU in each turn of the loop, though the tensor is there before it; "
+    "bring all of it to the host before the loop, with one .tolist()."
+)
+TAKEN = (
+    "`{expr}` reads a GPU value on the host every step, where `{taker}` looks at it at once; do "
+    "that every N steps."
+)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -222,16 +233,23 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
+        stays = fix is None and message is None and heat_of(module, node).step
+        taker = taken_in_turn(module, read.node) if stays else None
+        cause = wait_for(module, read.tensor)
+        if taker is not None and taker.kept:
+            cause = Wait(taker.node, taker.node, taker.node)
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
+        spared = spared or message is not None or (taker is not None and taker.kept)
+        expr = module.shown(read.tensor if read.how == "slice" else read.node)
         yield Hit(
             read.node,
-            {"expr": module.shown(read.tensor if read.how == "slice" else read.node)},
+            {"expr": expr, "taker": module.shown(taker.node) if taker is not None else ""},
             fix=shown_if_in_vain(module, read.node, read.tensor, fix),
-            severity=Severity.INFO if spared or message or read_as_one(module, read) else None,
-            message=message,
+            severity=Severity.INFO if spared or read_as_one(module, read) else None,
+            message=message if taker is None else TAKEN,
             why_hot=read.inside,
-            cause=wait_for(module, read.tensor),
+            cause=cause,
         )
 
 
@@ -249,9 +267,10 @@ def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
 
 def _needed(module: Module, read: HostRead) -> str | None:
     """Return what to say of a number that Python needs in this very step, None for another."""
-    if decides(module, read.node):
-        return DECIDED
-    return SIZED if read.how in ("slice", "size", "range") or sizes(module, read.node) else None
+    decided = decides(module, read.node)
+    if decided or read.how in ("slice", "size", "range") or sizes(module, read.node):
+        return ELEMENT if one_of_older(module, read.tensor) else DECIDED if decided else SIZED
+    return None
 
 
 def _decides(module: Module, node: cst.CSTNode) -> bool:

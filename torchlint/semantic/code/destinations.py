@@ -24,6 +24,7 @@ _PARTS = (
     cst.Dict,
     cst.Element,
     cst.DictElement,
+    cst.StarredDictElement,
     cst.BinaryOperation,
     cst.UnaryOperation,
     cst.BooleanOperation,
@@ -32,6 +33,7 @@ _PARTS = (
     cst.IfExp,
     cst.ListComp,
     cst.GeneratorExp,
+    cst.DictComp,
     cst.FormattedString,
     cst.FormattedStringExpression,
     cst.ConcatenatedString,
@@ -74,7 +76,7 @@ def _destinations(
             listed = isinstance(above, cst.Return) and isinstance(child, cst.Tuple)
             yield inner if listed else child, above
         if not isinstance(above, _PARTS) or _is_identity(above):
-            for read in _reads(module, above, child) if names else ():
+            for read in _reads(module, above, child, inner) if names else ():
                 if read not in seen:
                     seen.add(read)
                     yield from _destinations(module, read, names - 1, seen)
@@ -88,15 +90,33 @@ def _is_identity(node: cst.CSTNode) -> bool:
     return any(isinstance(operator, (cst.Is, cst.IsNot)) for operator in operators)
 
 
-def _reads(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> list[cst.Name]:
-    """Return the reads of the name that a statement, or a loop over the value, binds it to."""
+def _reads(
+    module: Module, above: cst.CSTNode, child: cst.CSTNode, inner: cst.CSTNode
+) -> list[cst.Name]:
+    """Return the reads of the name that a statement, or a loop over the value, binds it to; `inner`
+    is the element where a tuple is taken apart."""
     match above:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
+            value=cst.Tuple(elements=elements),
+        ) if isinstance(inner, cst.Element) and len(targets) == len(elements):
+            target = targets[elements.index(inner)].value
+            if isinstance(target, cst.Name):
+                return list(readers_of(module, above, target.value))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):
             return _reads_of_holder(module, stored) if value is child else []
         case cst.AnnAssign(target=cst.Name(value=name), value=value):
             return list(readers_of(module, above, name)) if value is child else []
+        case cst.Expr(
+            value=cst.Call(
+                func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("update")),
+                args=[cst.Arg()],
+            )
+        ):
+            later = reads_of(module, module.function(above) or module.root, name)
+            return [read for read in later if module.before(above, read)]
         case cst.For(target=target, iter=iterated) if iterated is child:
             names = [each.value for each in module.within(target, cst.Name)]
             return [read for name in names for read in _named(module, above.body, name)]

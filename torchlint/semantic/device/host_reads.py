@@ -187,18 +187,23 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
 
 def _of_helper(module: Module, call: cst.Call, name: str) -> Iterator[HostRead]:
     for read in argument_reads(module, name):
-        given = [
-            arg.value
-            for arg in call.args
-            if arg.keyword is not None and arg.keyword.value == read.name
-        ]
-        if not given and not any(arg.star for arg in call.args[: read.position + 1]):
-            plain = [arg.value for arg in call.args if arg.keyword is None]
-            given = plain[read.position : read.position + 1]
+        given = given_for(call, read.position, read.name)
         if read.how in _SCALARS and given and _waits(module, given[0]):
             words = f"{name.rpartition('.')[2]}() reads `{read.name}` on the host"
             yield HostRead(call, given[0], "helper", (Why(words, call, (read.module, read.node)),))
             return
+
+
+def given_for(call: cst.Call, position: int, name: str) -> list[cst.BaseExpression]:
+    """Return what a call hands over for a parameter, at its position or by its name; nothing where
+    that is not known."""
+    given = [
+        arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name
+    ]
+    if not given and not any(arg.star for arg in call.args[: position + 1]):
+        plain = [arg.value for arg in call.args if arg.keyword is None]
+        given = plain[position : position + 1]
+    return given
 
 
 def _of_sizes(module: Module, call: cst.Call) -> Iterator[HostRead]:

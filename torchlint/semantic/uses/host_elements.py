@@ -13,6 +13,7 @@ from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import (
     behind_views,
@@ -96,6 +97,33 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
             fallback = here
         found = here if here.kept else found
     return found or fallback
+
+
+@question(
+    yes="`{0}` is an element of a tensor that is older than the loop over its positions",
+    no="`{0}` is no element of a tensor that is older than the loop",
+)
+def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a tensor is taken by its position from one that is older than a loop, other than
+    one over batches, whose turns take one after the other; the loop does not write into it."""
+    loop = next(iter(module.loops(node)), None)
+    if not isinstance(loop, cst.For) or loop_kind(module, loop) is not LoopKind.OTHER:
+        return False
+    match node:
+        case cst.Subscript(value=cst.Name() as whole, slice=position):
+            pass
+        case _:
+            return False
+    bound = set(module.names_in(loop.target))
+    turns = any(not bound.isdisjoint(module.names_in(each)) for each in position)
+    stored = (
+        module.names_in(each.target.value)
+        for each in module.within(loop.body, cst.AssignTarget)
+        if isinstance(each.target, cst.Subscript)
+    )
+    made = definitions_of(module, whole)
+    older = bool(made) and not any(module.is_within(each, loop) for each in made)
+    return turns and older and not any(whole.value in names for names in stored)
 
 
 def _changes_something(module: Module, loop: cst.For | cst.While) -> bool:

@@ -133,44 +133,52 @@ def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst
 def sizes(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
     a bound of a slice, how many turns a loop takes; also in another function of the file."""
-    return _comes_to(module, node, _is_size, _CALLS)
+    return any(True for _ in needed_by(module, node, _is_size))
 
 
 def _is_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     return isinstance(place, cst.Slice) or _takes_a_size(module, part, place)
 
 
-_Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
+Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
 
 
-def _comes_to(module: Module, node: cst.CSTNode, needs: _Need, calls: int) -> bool:
-    """Say whether a value comes to a place that needs it in the turn of the loop that reads it:
-    also in a function of the file that it is handed to, or behind all calls that give it back."""
+def needed_by(
+    module: Module, node: cst.CSTNode, needs: Need, calls: int = _CALLS
+) -> Iterator[cst.CSTNode]:
+    """Yield the places that need a value in the turn of the loop that reads it: also in a function
+    of the file that it is handed to, or behind all calls that give it back."""
     loops = set(module.loops(node))
-    return any(
-        needs(module, part, place)
-        or (calls > 0 and _goes_on_to(module, part, place, needs, calls - 1))
-        for part, place in arrivals(module, node)
-        if loops.issubset(module.loops(place)) and not module.is_within(place, node)
-    )
+    for part, place in arrivals(module, node):
+        if not loops.issubset(module.loops(place)) or module.is_within(place, node):
+            continue
+        if needs(module, part, place):
+            yield place
+        elif calls > 0:
+            yield from _needed_further(module, part, place, needs, calls - 1)
 
 
-def _goes_on_to(
-    module: Module, part: cst.CSTNode, place: cst.CSTNode, needs: _Need, calls: int
-) -> bool:
+def _needed_further(
+    module: Module, part: cst.CSTNode, place: cst.CSTNode, needs: Need, calls: int
+) -> Iterator[cst.CSTNode]:
     if isinstance(place, cst.Call) and isinstance(part, cst.Arg):
-        reads = _reads_inside(module, part, place)
-        return any(_comes_to(module, read, needs, calls) for read in reads)
+        for read in reads_inside(module, part, place):
+            yield from needed_by(module, read, needs, calls)
+        return
     function = module.function(place) if isinstance(place, cst.Return) else None
     if function is None or callers_outside(module, function):
-        return False
-    given = [_given_back(module, part, site) for site in call_sites(module, function)]
-    return bool(given) and all(
-        any(_comes_to(module, each, needs, calls) for each in reads) for reads in given
-    )
+        return
+    found: list[cst.CSTNode] = []
+    for site in call_sites(module, function):
+        reads = _given_back(module, part, site)
+        first = next((at for each in reads for at in needed_by(module, each, needs, calls)), None)
+        if first is None:
+            return
+        found.append(first)
+    yield from found[:1]
 
 
-def _reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[cst.Name]:
+def reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[cst.Name]:
     """Yield the reads of the parameters that an argument is bound to."""
     for function in callees_of(module, call):
         if isinstance(function, cst.FunctionDef):
@@ -208,7 +216,7 @@ def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool
 def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a library that computes on the host alone takes a value, also in a function of
     the file."""
-    return _comes_to(module, node, _works, _CALLS)
+    return any(True for _ in needed_by(module, node, _works))
 
 
 def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -224,7 +232,7 @@ def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the host cannot go on without a copy in the step that makes it: a system of
     equations is solved on the CPU, a text is made of it, it is saved or sent away; also in another
     function of the file."""
-    return _comes_to(module, node, _needs_at_once, _CALLS)
+    return any(True for _ in needed_by(module, node, _needs_at_once))
 
 
 def _needs_at_once(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:

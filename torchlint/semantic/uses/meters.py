@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
@@ -105,6 +106,33 @@ def meter_reads(module: Module, update: cst.Call, given: cst.BaseExpression) -> 
         tuple(each for each in results if each not in seldom),
         tuple(each for each in results if each in reads),
     )
+
+
+@question(
+    yes="the meter is one of torchmetrics that stays on the CPU, and takes no tensor of the device",
+    no="the meter is not known to stay on the CPU",
+)
+def meter_on_host(module: Module, update: cst.Call) -> bool:
+    """Say whether a meter is made by torchmetrics, under a plain name, and nothing moves it: its
+    state is on the CPU then, and to add a tensor of the device to it raises."""
+    meter = update.func.value if isinstance(update.func, cst.Attribute) else None
+    if not isinstance(meter, cst.Name):
+        return False
+    made = definitions_of(module, meter)
+    uses = (
+        module.parent(each) for each in reads_of(module, module.tree.owners[meter], meter.value)
+    )
+    moved = any(
+        not isinstance(use, cst.Attribute) or use.attr.value in ("to", "cuda") for use in uses
+    )
+    return bool(made) and not moved and all(_by_torchmetrics(module, each) for each in made)
+
+
+def _by_torchmetrics(module: Module, made: cst.CSTNode) -> bool:
+    match made:
+        case cst.Assign(value=cst.Call(func=func)):
+            return (module.name(func) or "").startswith("torchmetrics.")
+    return False
 
 
 def _is_it(value: cst.BaseExpression, given: cst.BaseExpression) -> bool:

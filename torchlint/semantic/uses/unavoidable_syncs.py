@@ -3,27 +3,29 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS
-from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.device.host_reads import given_for, host_copy, scalar_reads
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.host_needs import decides, needed_at_once, sizes
+from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
+_COPIES = frozenset(("cpu", "numpy", "tolist"))
 _STARTS_WORK = frozenset(("backward", "step"))
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
@@ -99,8 +101,9 @@ def _starts_work(module: Module, call: cst.Call) -> bool:
     return _method(call) in _STARTS_WORK or is_model_call(module, call)
 
 
-def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+def _method(call: cst.CSTNode) -> str:
+    func = call.func if isinstance(call, cst.Call) else None
+    return func.attr.value if isinstance(func, cst.Attribute) else ""
 
 
 def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -245,6 +248,61 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
     ]
     since = [call for call in calls if copies and module.before(copies[-1], call)]
     return copies[-1] if copies and not any(_gives_work(module, call) for call in since) else None
+
+
+@question(
+    yes="`{answer}` copies the same tensor to the host in the same turn",
+    no="nothing else in the turn is known to copy the same tensor to the host",
+)
+def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
+    """Return another call in the same turn of the loop that copies a tensor to the host, for other
+    code than torch's: itself, or in a function that is handed the tensor."""
+    name, loop = _name_behind(tensor), next(iter(module.loops(tensor)), None)
+    if name is None or loop is None:
+        return None
+    made, own = definitions_of(module, name), module.small_statement(tensor)
+    for call in module.within(loop.body, cst.Call):
+        if module.loops(call)[0] is not loop or module.small_statement(call) is own:
+            continue
+        others = (_name_behind(each) for each in _copied_by(module, call))
+        same = any(
+            other is not None
+            and other.value == name.value
+            and definitions_of(module, other) == made
+            for other in others
+        )
+        if same and _in_each_turn(module, call, loop):
+            return call
+    return None
+
+
+def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield the tensors that a call copies to the host for other code than torch's."""
+    copy, line = host_copy(module, call), module.small_statement(call)
+    collected = isinstance(line, cst.Expr) and _method(line.value) in ("append", "extend")
+    if copy is not None and not collected and _goes_on_elsewhere(module, call):
+        yield copy.tensor
+    for each in argument_reads(module, module.name(call.func) or ""):
+        if each.how in _COPIES:
+            yield from given_for(call, each.position, each.name)
+    for arg in call.args:
+        if any(
+            host_copy(module, inner) is not None and _goes_on_elsewhere(module, inner)
+            for read in reads_inside(module, arg, call)
+            if isinstance(inner := _copy_of(module, read), cst.Call)
+        ):
+            yield arg.value
+
+
+def _copy_of(module: Module, read: cst.Name) -> cst.CSTNode:
+    """Return the outermost of the calls without arguments that a name's methods are,
+    ``x.detach().cpu()``, or that in it which copies."""
+    node: cst.CSTNode = read
+    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
+        node = above
+        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
+            break
+    return node
 
 
 def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
