@@ -377,7 +377,7 @@ class Flags:
         if dotted is not None or not isinstance(func, cst.Attribute):
             return (dotted or "").startswith(("torch.", "builtins."))
         if not flag.classes:
-            return True
+            return not self.flow.hands_on(flag.function)
         cls = self.tree.class_of(call)
         if dotted_text(func.value) != "self" or cls is None or not cls.bases:
             return False
