@@ -208,6 +208,32 @@ def test_a_loop_over_optimizers_is_not_the_step_loop() -> None:
 
 
 @pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        ("for optim_step in range(total_optim_steps)", Grade.COLD),
+        ("for step in trange(cfg.optim.max_steps)", Grade.COLD),
+        ("for epoch in tqdm(range(params['epochs']))", Grade.COLD),
+        ("for i in range(self.hparams.rounds)", Grade.COLD),
+        ("for i in range(len(optimizers))", Grade.TRAIN),
+        ("for i in range(self.num_optims)", Grade.TRAIN),
+        ("for i, optimizer in enumerate(self.trainer.optimizers)", Grade.TRAIN),
+        ("for optimizer in params['optimizers']", Grade.TRAIN),
+    ],
+)
+def test_a_number_of_steps_is_no_collection_of_parts(loop: str, expected: Grade) -> None:
+    """What stands before the loop runs once, where the loop counts steps, and else in each step."""
+    source = f"""
+def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
+    probe()
+    {loop}:
+        loss = model(batches.sample())
+        loss.backward()
+        optimizer.step()
+"""
+    assert grade(source) is expected
+
+
+@pytest.mark.parametrize(
     ("source", "expected"),
     [
         ("class A(nn.Module):\n    def forward(self, x):\n        probe()", Grade.FORWARD),

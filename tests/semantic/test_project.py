@@ -1153,6 +1153,44 @@ def test_who_makes_a_function_of_another_file_hot(
         assert may_be_hot(found, probe(found))
 
 
+PROGRAM = """
+import torch
+import losses
+def training(net, loader, optimizer):
+    for x in loader:
+        loss = losses.worst(net(x.cuda()))
+        loss.backward()
+        optimizer.step()
+def evaluation(net, test_loader):
+    with torch.no_grad():
+        for x in test_loader:
+            print(losses.worst(net(x.cuda())).shape)
+def once(net, x):
+    return losses.worst(net(x.cuda()))
+if __name__ == "__main__":
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("runs", "grade", "optional"),
+    [
+        ("once(make(), first())", Grade.TRAIN, True),
+        ("evaluation(make(), load())", Grade.EVAL, False),
+        ("training(make(), load(), sgd())", Grade.TRAIN, False),
+        ("once(training(make(), load(), sgd()), evaluation(make(), load()))", Grade.TRAIN, False),
+    ],
+)
+def test_a_loop_that_nothing_runs_tells_of_others_what_it_is(
+    tmp_path: Path, runs: str, grade: Grade, *, optional: bool
+) -> None:
+    """A loop of a dead function is no every-step use; one that runs is what counts beside it."""
+    files = {"losses.py": LOSSES, "train.py": PROGRAM.format(runs)}
+    found = analysed(tmp_path, files, "losses.py")
+    heat = heat_of(found, probe(found))
+    assert (heat.grade, heat.optional) == (grade, optional)
+
+
 @pytest.mark.parametrize(
     ("method", "others", "grade"),
     [

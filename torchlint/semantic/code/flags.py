@@ -3,21 +3,38 @@ caller asks for them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import libcst as cst
 
+from torchlint.semantic.code.always_given import always_given
 from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.left_out import never_given
-from torchlint.semantic.code.names import Binding, Names
+from torchlint.semantic.code.left_out import never_given, turned_on
+from torchlint.semantic.code.names import Binding, Names, dotted_text
+from torchlint.semantic.code.reaching import Reaching
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import MOVES
 
 _FEW = 6
 """Bindings of a name that are looked at; one with more is anything."""
 _MANY = 24
 """Calls of a function that are looked at."""
+_BY_NAME = 1 << 30
+"""The place of a parameter that has none: no call has as many arguments."""
+_RETURNS = 3
+"""Names through which is looked for what a name is bound to."""
+_GIVEN_BY_LIBRARIES = frozenset(
+    (
+        ("prepare_inputs_for_generation", "cache_position"),
+        ("prepare_inputs_for_generation", "attention_mask"),
+    )
+)
+"""Parameters that a library puts into the mapping with which methods are called: generation of
+transformers, https://huggingface.co/docs/transformers/main/en/internal/generation_utils."""
 _BY_OBJECT = ("forward", "__call__")
 """Methods that run where the object itself is called, whatever it is called there."""
 
@@ -33,6 +50,8 @@ class Flag(NamedTuple):
         needed: the truth that is asked about.
         same: what it is compared with, None or a text as it is written out, where what is asked is
             not its truth, but whether it is that; so in `default`.
+        classes: the function's class and that one's ancestors, empty for a plain function; None
+            where that does not matter.
     """
 
     function: str
@@ -41,6 +60,7 @@ class Flag(NamedTuple):
     default: bool | None
     needed: bool
     same: str | None = None
+    classes: tuple[str, ...] | None = None
 
     @property
     def by_object(self) -> bool:
@@ -113,7 +133,8 @@ class Flags:
         self.pending: set[_Asked] = set()
         """What is being asked: a name that comes back to itself is no truer for that."""
         self._answers = _Answers()
-        self._left_out: dict[tuple[cst.CSTNode, str], bool] = {}
+        self._left_out: dict[tuple[cst.CSTNode, str, bool], bool] = {}
+        self._turned_on: dict[str, bool] = {}
         self.further: list[tuple[str, Flag]] | None = None
         """Where another file asks: parameters of functions here of which that file has to ask on,
         and which are taken to be as needed."""
@@ -244,8 +265,7 @@ class Flags:
             return False
         if same is not None:
             if flag.by_object:
-                optional = same == "None" and _is_same(param.default, same) is not False
-                return optional and not needed and self._never_given(function, flag)
+                return same == "None" and self._none_by_object(function, param, flag)
             if self.flow.escapes(function):
                 return False
             flag = flag._replace(same=same, default=_is_same(param.default, same))
@@ -264,21 +284,42 @@ class Flags:
             return False
         return (flag.default is not None and same is None) or bool(here) or bool(there)
 
-    def _never_given(self, function: cst.FunctionDef, flag: Flag) -> bool:
-        """Say whether nothing in the project gives a parameter of a network's forward pass."""
-        cls, key = self.tree.class_of(function), (function, flag.name)
+    def _asks(self, function: cst.FunctionDef, name: str) -> bool:
+        """Say whether a function asks itself if a name of it is None."""
+        return any(
+            isinstance(each.left, cst.Name)
+            and each.left.value == name
+            and isinstance(each.comparisons[0].operator, (cst.Is, cst.IsNot))
+            for each in self.tree.within(function, cst.Comparison)
+        )
+
+    def _none_by_object(self, function: cst.FunctionDef, param: cst.Param, flag: Flag) -> bool:
+        """Say whether a parameter of a network's forward pass is never None, or never anything
+        else, as is needed."""
+        if flag.needed and param.default is None:
+            return not self._asks(function, flag.name)
+        optional = _is_same(param.default, "None") is not False
+        return optional and self._by_all_calls(
+            function, flag, always_given if flag.needed else never_given
+        )
+
+    def _by_all_calls(
+        self, function: cst.FunctionDef, flag: Flag, says: Callable[..., bool]
+    ) -> bool:
+        """Say whether all calls of objects in the project agree on a parameter of a network's
+        forward pass."""
+        cls, key = self.tree.class_of(function), (function, flag.name, flag.needed)
         if key not in self._left_out:
             self._left_out[key] = (
                 cls is not None
-                and flag.position is not None
                 and function.name.value == "forward"
                 and self.tree.function(cls) is None
-                and never_given(
+                and says(
                     self.names.outside.others_say,
                     self.text,
                     cls.name.value,
                     flag.name,
-                    flag.position,
+                    _BY_NAME if flag.position is None else flag.position,
                 )
             )
         return self._left_out[key]
@@ -291,7 +332,22 @@ class Flags:
             dotted.rpartition(".")[2] for _, dotted in self.scopes.decorators(function)
         }
         position = params.index(param) - bound if param in params else None
-        return Flag(function.name.value, param.name.value, position, truth(param.default), needed)
+        cls = self.tree.class_of(function) if self.scopes.is_method(function) else None
+        return Flag(
+            function.name.value,
+            param.name.value,
+            position,
+            truth(param.default),
+            needed,
+            classes=self._family(cls) if cls is not None else (),
+        )
+
+    def _family(self, cls: cst.ClassDef) -> tuple[str, ...]:
+        """Return the names of a class and of its ancestors, itself first."""
+        inside = (each.name.value for each in self.scopes.lineage(cls))
+        outside = (each.name for each in self.scopes.family_outside(cls))
+        bases = (each.rpartition(".")[2] for each in self.scopes.base_names(cls))
+        return tuple(dict.fromkeys((*inside, *outside, *bases)))
 
     def given(self, flag: Flag, function: cst.FunctionDef | None = None) -> Iterator[bool]:
         """Yield of each call in the file that may be one of the function whether the flag is there
@@ -307,7 +363,25 @@ class Flags:
             own = function is None and isinstance(call.func, cst.Attribute)
             if callees and function not in callees and not own:
                 continue
+            if self._means_another(call, flag):
+                continue
             yield number < _MANY and self._gives_seldom(call, flag)
+
+    def _means_another(self, call: cst.Call, flag: Flag) -> bool:
+        """Say whether a call is of something else that has the function's name: an operation of
+        torch, a method where the function is none, or one of ``self`` in a class that is no
+        relative of the function's."""
+        if flag.by_object or flag.classes is None:
+            return False
+        dotted, func = self.names.name(call.func), call.func
+        if dotted is not None or not isinstance(func, cst.Attribute):
+            return (dotted or "").startswith(("torch.", "builtins."))
+        if not flag.classes:
+            return not self.flow.hands_on(flag.function)
+        cls = self.tree.class_of(call)
+        if dotted_text(func.value) != "self" or cls is None or not cls.bases:
+            return False
+        return cls.name.value not in flag.classes and flag.classes[0] not in self._family(cls)
 
     def given_elsewhere(self, flag: Flag) -> Iterator[tuple[bool, tuple[tuple[str, Flag], ...]]]:
         """Yield of each call in this file that may be one of another file's function whether the
@@ -324,19 +398,94 @@ class Flags:
             self._answers = answers
 
     def _gives_seldom(self, call: cst.Call, flag: Flag) -> bool:
-        if any(arg.star for arg in call.args) and not flag.by_object:
-            return False
-        given = _argument(call, flag)
+        given, stars = _argument(call, flag), {arg.star for arg in call.args}
+        if not flag.by_object and ("*" in stars or ("**" in stars and given is None)):
+            return "*" not in stars and self._left_to_a_mapping(flag)
         known = flag.default
         if given is not None:
             known = truth(given) if flag.same is None else _is_same(given, flag.same)
         if known is not None:
             return known is not flag.needed or self._throttled(call, None)
-        if flag.same is not None:
+        if flag.same is not None and given is not None:
+            if flag.same == "None" and flag.needed and self._has_value(given, _RETURNS):
+                return True
             return isinstance(given, cst.Name) and self._bound_to_same(
                 given, flag.same, flag.needed
             )
         return given is not None and self._rare(given, flag.needed)
+
+    def _left_to_a_mapping(self, flag: Flag) -> bool:
+        """Say whether ``**kwargs`` gives a flag the truth that is asked about only now and then:
+        what is off by default stays so where nothing in the project says otherwise by its name;
+        some things a library puts in there for each call."""
+        if flag.same is not None:
+            hook = flag.function, flag.name
+            return hook in _GIVEN_BY_LIBRARIES and flag.same == "None" and flag.needed
+        if flag.default is not False:
+            return False
+        if flag.name not in self._turned_on:
+            turned = functools.partial(turned_on, flag.name)
+            self._turned_on[flag.name] = (
+                turned(self.text) or self.names.outside.others_say(turned, near=False) is not False
+            )
+        return not self._turned_on[flag.name]
+
+    # -- what is never None ------------------------------------------------------------------------
+
+    def _has_value(self, node: cst.BaseExpression, depth: int) -> bool:
+        """Say whether an expression is never None: what torch computes, a slice, what is written
+        out, and what is bound to these, also through functions of the file."""
+        known = _is_same(node, "None")
+        if known is not None:
+            return not known
+        match node:
+            case cst.Call(func=func):
+                dotted = self.names.name(func)
+                if dotted is None and isinstance(func, cst.Attribute):
+                    return func.attr.value in ops.COMPUTING_METHODS or func.attr.value in MOVES
+                return (dotted or "").startswith("torch.")
+            case cst.Subscript(slice=parts):
+                return len(parts) > 1 or any(isinstance(each.slice, cst.Slice) for each in parts)
+            case cst.Name() if depth:
+                reaching = Reaching(self.tree, self.names, self.flow)
+                found = reaching.definitions(node)
+                return bool(found) and all(
+                    self._gives_value(each, node.value, depth) for each in found
+                )
+        return False
+
+    def _gives_value(self, definition: cst.CSTNode, name: str, depth: int) -> bool:
+        """Say whether what binds a name never gives it None."""
+        match definition:
+            case cst.FunctionDef(params=params):
+                listed = (*params.posonly_params, *params.params, *params.kwonly_params)
+                own = next((each for each in listed if each.name.value == name), None)
+                return own is not None and self._answered(
+                    (own, True, "None"), lambda: self._parameter(own, True, "None")
+                )
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+                return self._has_value(value, depth - 1)
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))],
+                value=cst.Call() as call,
+            ):
+                places = [
+                    index
+                    for index, each in enumerate(elements)
+                    if isinstance(each.value, cst.Name) and each.value.value == name
+                ]
+                callees = self.flow.callees(call)
+                return bool(callees) and all(
+                    isinstance(line.value, cst.Tuple)
+                    and len(line.value.elements) == len(elements)
+                    and all(
+                        self._has_value(line.value.elements[index].value, depth - 1)
+                        for index in places
+                    )
+                    for callee in callees
+                    for line in self.tree.within(callee, cst.Return)
+                )
+        return False
 
     def _bound_to_same(self, name: cst.Name, same: str, needed: bool) -> bool:
         """Say whether an argument is what is compared (or is not, as needed) in no call of its

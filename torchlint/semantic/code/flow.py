@@ -155,10 +155,11 @@ class Flow:
     def escapes(self, function: cst.FunctionDef) -> bool:
         """Say whether the function's name is used other than as a callee (passed on, stored,
         decorated around)."""
-        name = function.name.value
+        return self.hands_on(function.name.value)
+
+    def hands_on(self, name: str) -> bool:
+        """Say whether the file uses a name, or an attribute of that name, other than to call it."""
         for node in self.tree.named(name):
-            if node is function.name:
-                continue
             above = self.tree.parents.get(node)
             top = above if isinstance(above, cst.Attribute) and above.attr is node else node
             user = self.tree.parents.get(top)

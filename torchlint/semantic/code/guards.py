@@ -10,6 +10,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.fallbacks import counts_marks, differ, is_fallback
 from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
@@ -35,7 +36,10 @@ _INTERVAL_NAME = regex(
     re.IGNORECASE,
 )
 _DEBUG_NAME = regex(
-    r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profile\w*|benchmark\w*)$", re.IGNORECASE
+    r"(^|[._])(debug\w*|__debug__|dry_run|sanity\w*|profil\w*|benchmark\w*|timings?|timeit"
+    r"|(measure|log|print|record|track|enable|show)_(time|times|speed|latency)|time_(it|steps?))"
+    r"(_?(enabled|on|mode|active)|\.(enabled?|on|active))?$",
+    re.IGNORECASE,
 )
 _CHECK_NAME = regex(r"[._](validat(e|ion|ing)|check|verify|assert)(_\w+)?$", re.IGNORECASE)
 _NOT_FINITE = regex(
@@ -49,6 +53,12 @@ _DRAWS = frozenset(
 """Functions that draw numbers between 0 and 1."""
 _SELDOM = 0.2
 """The share of steps up to which a test by chance is seldom true."""
+_EXCEPTION = regex(
+    r"(^|_|is)(dones?|terminat\w*|truncat\w*|finish\w*|ended|stop\w*|nans?|infs?|(in|un)valid\w*|bad"
+    r"|over\w*|reset\w*|chang\w*|exceed\w*|outliers?|violat\w*|collid\w*|fail\w*|errors?)(_|$)",
+    re.IGNORECASE,
+)
+"""What is marked in a few steps alone."""
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
 _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
@@ -623,8 +633,12 @@ class Guards:
 
     def _special(self, condition: Condition) -> bool:
         """Say whether a branch is for nothing: a tensor or list without elements, or the number 0,
-        by which its other side divides: ``s / n if n > 0 else torch.zeros(())``."""
+        by which its other side divides: ``s / n if n > 0 else torch.zeros(())``. A branch that
+        gives constants alone is so as well where no element is marked, or where tensors differ in
+        their dtypes or devices."""
         place = _zero(condition.test, condition.needed)
+        if self._falls_back(condition, place):
+            return True
         if place is None:
             return False
         if _counts_elements(place):
@@ -639,6 +653,28 @@ class Guards:
             and self._spelled(each.right, place)
             for each in self.tree.within(around, cst.BinaryOperation)
         )
+
+    def _falls_back(self, condition: Condition, place: cst.BaseExpression | None) -> bool:
+        """Say whether one side of a test gives constants, where nothing is marked or tensors are
+        of two kinds, and the other side computes."""
+        around = self.tree.parents[condition.test]
+        branch = condition.branch
+        other: Sequence[cst.CSTNode] = ()
+        if isinstance(around, cst.IfExp):
+            sides = ((around.orelse,), (around.body,))
+            branch, other = sides[condition.needed], sides[not condition.needed]
+        elif isinstance(around, cst.If) and isinstance(around.orelse, cst.Else):
+            other = (around.orelse if condition.needed else around).body.body
+        if not is_fallback(branch) or is_fallback(other):
+            return False
+        if isinstance(place, cst.Name):
+            _, bindings = self.names.bindings(place.value, place)
+            place = bindings[0].value if len(bindings) == 1 else None
+        marked = place is not None and counts_marks(place)
+        names = self.tree.within(condition.test, cst.Name)
+        if marked and not any(_EXCEPTION.search(each.value) for each in names):
+            return True
+        return self.certain(condition.test, condition.needed, differ)
 
     def _flags(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, bool]]:
         """Yield the names that a test demands to be true or false."""

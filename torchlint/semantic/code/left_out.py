@@ -104,6 +104,13 @@ def _gives(name: str, text: str) -> bool:
     )
 
 
+def turned_on(name: str, text: str) -> bool:
+    """Say whether a file that is no test gives a parameter of a name, by keyword or key, another
+    value than None, False or one that has its own name."""
+    given = rf"(?:\b{name}\s*=|[\"']{name}[\"']\]?\s*[=:])\s*(?!=|(?:None|False|[\w.]*\b{name})\b)"
+    return name in text and re.search(given, text) is not None and TESTED.search(text) is None
+
+
 @functools.lru_cache(maxsize=_KEPT)
 def _handed(text: str) -> dict[str, frozenset[Passed] | None]:
     """Return the functions of a file that hand on a parameter, which is None by default, under its

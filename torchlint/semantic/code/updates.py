@@ -27,8 +27,10 @@ _BOTH_PASSES = regex(
     r"^(self(\.\w+)?|(\w+\.)*\w*(trainer|engine|learner))\.forward_(and_)?backward$"
 )
 """A step of who trains; a diffusion has a forward and a backward process, without gradients."""
+_NUMBERS = regex(r"(^|\.)t?range$")
 _COLLECTION = regex(
-    r"(optim\w*|opts|losses|loss_?dict|\w*param(eter)?s|schedulers|models|modules|layers|heads|scalers|grads)$",
+    r"(optim(?!\w*(step|iter|iteration|epoch|round|update)s?$)\w*|opts|losses|loss_?dict"
+    r"|\w*param(eter)?s|schedulers|models|modules|layers|heads|scalers|grads)$",
     re.IGNORECASE,
 )
 
@@ -112,7 +114,14 @@ class Updates:
         return self._collections[loop]
 
     def _over_parts(self, loop: cst.For) -> bool:
+        calls = (dotted_text(call.func) or "" for call in self.tree.within(loop.iter, cst.Call))
+        counts = any(_NUMBERS.search(name) for name in calls)
         for node in self.tree.within(loop.iter, cst.Name, cst.Attribute):
+            part = self.tree.parents[node]
+            if isinstance(part, cst.Attribute) and part.attr is node:
+                node, part = part, self.tree.parents[part]
+            if counts and isinstance(part, (cst.Attribute, cst.Subscript)) and part.value is node:
+                continue  # ``range(cfg.optim.steps)`` counts what its last name says.
             if _COLLECTION.search((dotted_text(node) or "").rpartition(".")[2]):
                 return True
         return False

@@ -25,7 +25,7 @@ from torchlint.semantic.project import exports
 from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import COLD, Grade, Link, entrances, heat_of
+from torchlint.semantic.time.heat import COLD, Grade, Heat, Link, entrances, heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.values.inferred import classes_behind, home_of_parameters, inferred
 from torchlint.semantic.values.value import Value
@@ -70,6 +70,7 @@ class CallSite:
         why: the evidence.
         no_grad: whether autograd is off there, as far as its file shows.
         once: whether the call runs once, as far as its file shows.
+        optional: whether it takes what is off by default, or what nothing uses, to run that often.
         entrances: the functions of the file that, once called, come to the call unthrottled, by
             name, each with the calls on the way.
     """
@@ -80,6 +81,7 @@ class CallSite:
     why: tuple[Link, ...]
     no_grad: bool | None
     once: bool
+    optional: bool
     entrances: tuple[tuple[str, tuple[Link, ...]], ...]
 
 
@@ -163,6 +165,7 @@ def _site(module: Module, call: cst.Call, wanted: Wanted) -> CallSite:
         (link, *(Link(why.text, module.path, _row(module, why.node)) for why in heat.why)),
         no_grad(module, call),
         runs_once(module, call),
+        heat.optional,
         tuple(
             (
                 name,
@@ -243,10 +246,17 @@ def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """How often a function is called from other files, and the evidence from the call on."""
+    """How often a function is called from other files, the evidence from the call on, and whether
+    it takes what is off by default, or what nothing uses."""
 
     grade: Grade
     why: tuple[Link, ...]
+    optional: bool
+
+    @property
+    def order(self) -> tuple[float, Grade]:
+        """Where it stands among the others, see `Heat.order`."""
+        return Heat(self.grade, optional=self.optional).order
 
 
 Sites = Callable[[Definition], Iterable[CallSite]]
@@ -270,16 +280,16 @@ def hottest(
         above: list[tuple[Definition, tuple[Link, ...]]] = []
         for at, way in level:
             for site in sites(at) if often(at) else ():
-                if best is None or site.grade > best.grade:
-                    best = Calling(site.grade, (*way, *site.why))
-                if best.grade is Grade.TRAIN:
+                found = Calling(site.grade, (*way, *site.why), site.optional)
+                best = found if best is None else max(best, found, key=lambda each: each.order)
+                if best.grade is Grade.TRAIN and not best.optional:
                     return best
                 for name, links in site.entrances:
                     caller = Definition(site.path, name, MEMBER)
                     if caller not in seen:
                         seen.add(caller)
                         above.append((caller, (*way, *links)))
-        if best is not None and best.grade >= Grade.FORWARD:
+        if best is not None and best.order >= (Grade.FORWARD, Grade.FORWARD):
             break
         level = above
     return best if best is not None and best.grade > Grade.COLD else None

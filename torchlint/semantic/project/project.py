@@ -574,7 +574,8 @@ class Project:
     ) -> Iterator[tuple[bool, tuple[FlagOf, ...]]]:
         """Yield of each call in other files whether it gives the flag only now and then, and the
         flags of other functions on which that rests; of too many files one that does not."""
-        where = ("", flag.name) if flag.by_object else (flag.function, "")
+        plain = stem_of(target.path) if flag.classes == () else ""
+        where = ("", flag.name) if flag.by_object else (flag.function, plain)
         found: tuple[str, ...] = self.ask(("flag", target.path, *where))
         if len(found) > _CALLERS:
             yield False, ()
@@ -618,14 +619,23 @@ class Project:
 
     def _files_with_flag(self, home: str, function: str, name: str) -> tuple[str, ...]:
         """Return the files that may call a function, or of one that is empty, those of its program
-        that hold a name."""
+        that hold a name; a function with a name is one of the module of that name, and no
+        method."""
+        spelled = regex(
+            rf"(?<![\w.]){function}\b|\b{name}\.{function}\b|^(?=.*\bimport\b).*\b{name}\b",
+            re.MULTILINE,
+        )
         every = self._every() or ()
         calling = self._words(every).get(function, ()) if function else self._program(home, every)
         return tuple(
             path
             for path in sorted(calling)
             if path != home
-            and (function or name in (self._text(path) or ""))
+            and (
+                name in (self._text(path) or "")
+                if not function
+                else not name or spelled.search(self._text(path) or "")
+            )
             and self._speaks(path, home)
         )
 

@@ -399,9 +399,9 @@ class HeatMap:
         best = COLD
         for entrance, way in self._ways_to(function, demands).items():
             found = self.called_elsewhere.heat(entrance)
-            if found.grade > best.grade:
-                best = Heat(found.grade, (*way, *found.why))
-            if best.hot:
+            if found.order > best.order:
+                best = replace(found, why=(*way, *found.why))
+            if best.hot and not best.optional:
                 break
         return best
 
@@ -745,7 +745,8 @@ def called_elsewhere(module: Module, function: cst.FunctionDef) -> Heat:
     found = module.outside.hottest_call(name_outside(module, function))
     if found is None:
         return COLD
-    return Heat(found.grade, tuple(Why(link.text, function, link) for link in found.why))
+    why = tuple(Why(link.text, function, link) for link in found.why)
+    return Heat(found.grade, why, optional=found.optional)
 
 
 @question(ground=True)
