@@ -101,6 +101,7 @@ NOTES = [
     ("TL408", "no longer an instance of the old class"),
     ("TL408", "takes over the dtype and the cache"),
     ("TL409", "no longer load strictly"),
+    ("TL410", "draws other random numbers for dropout"),
     ("TL501", "lose their grad_fn"),
     ("TL502", "no longer require gradients"),
     ("TL503", "check the learning rate"),
