@@ -102,6 +102,7 @@ NOTES = [
     ("TL408", "takes over the dtype and the cache"),
     ("TL409", "no longer load strictly"),
     ("TL410", "draws other random numbers for dropout"),
+    ("TL411", "the plain kernel runs, which is slower"),
     ("TL501", "lose their grad_fn"),
     ("TL502", "no longer require gradients"),
     ("TL503", "check the learning rate"),

@@ -15,6 +15,7 @@ from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import classes_behind
 from torchlint.semantic.values.value import Value
 
@@ -72,6 +73,7 @@ def named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.Functio
     return (where, found) if where is not None and isinstance(found, cst.FunctionDef) else None
 
 
+@question(ground=True, remember=False)
 def returned(module: Module, function: Function) -> list[cst.BaseExpression]:
     """Return the expressions that a function returns."""
     if isinstance(function, cst.Lambda):

@@ -1,0 +1,329 @@
+"""Let attention share keys and values among grouped heads
+
+## Why
+With grouped heads several queries read one key and one value. Repeating these first,
+`k.repeat_interleave(n, dim=1)` or `expand` and `reshape`, writes `n` copies in each layer and each
+step, and keeps them for the backward pass. With `enable_gqa=True` (torch 2.5)
+`scaled_dot_product_attention` takes them as they are; the function's page says what it does, and
+that on CUDA only FlashAttention and the plain kernel can: in half precision and without a mask.
+
+Flagged: keys and values that are repeated by the same number for one call that reads nothing else
+of them, without a mask (or with a causal one, see explicit-causal-mask), in a project that speaks
+of half precision or autocast.
+
+## Setup
+```python
+import torch
+import torch.nn.functional as F
+
+q = torch.randn(2, 8, 64, 16, dtype=torch.bfloat16)
+k, v = torch.randn(2, 2, 2, 64, 16, dtype=torch.bfloat16).unbind(0)
+```
+
+## Bad
+```python
+def attend(q, k, v):
+    k = k.repeat_interleave(4, dim=1)
+    v = v.repeat_interleave(4, dim=1)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+out = attend(q, k, v)
+```
+
+## Good
+```python
+def attend(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+out = attend(q, k, v)
+```
+
+## Leave alone
+With a mask the kernels that share keys and values cannot run, but for the plain one.
+```python
+def attend(q, k, v, mask):
+    k = k.repeat_interleave(4, dim=1)
+    v = v.repeat_interleave(4, dim=1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+```
+
+`repeat` lays the heads out in another order.
+```python
+def attend(q, k, v):
+    return F.scaled_dot_product_attention(q, k.repeat(1, 4, 1, 1), v.repeat(1, 4, 1, 1))
+```
+
+Something else reads the repeated keys.
+```python
+def attend(q, k, v, fused):
+    k = k.repeat_interleave(4, dim=1)
+    v = v.repeat_interleave(4, dim=1)
+    if fused:
+        return F.scaled_dot_product_attention(q, k, v)
+    return torch.softmax(q @ k.transpose(-2, -1) / 4, dim=-1) @ v
+```
+
+## Fix safety
+Unsafe: it needs torch 2.5, and another kernel may run, so results differ by rounding. In float32 on
+CUDA the plain kernel runs, which holds the whole matrix of scores. A project that declares a torch
+before 2.4 has no finding.
+
+## Measure
+A forward and a backward pass. Little is gained on a CPU, where the copies are a small part.
+```python
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+q = torch.randn(2, 8, 512, 64, dtype=torch.bfloat16, device=device, requires_grad=True)
+k, v = torch.randn(
+    2, 2, 2, 512, 64, dtype=torch.bfloat16, device=device, requires_grad=True
+).unbind(0)
+```
+
+```python
+attend(q, k, v).sum().backward(retain_graph=True)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import libcst as cst
+
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NodeEdit,
+    Remove,
+    Rewrite,
+    Rule,
+    Safety,
+    arguments_of,
+    keyword_argument,
+    nested,
+    with_keyword,
+)
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.torch import dtypes
+from torchlint.semantic.uses.causal_masks import is_causal_mask
+from torchlint.semantic.values.definitions_behind import returned
+from torchlint.semantic.values.operations import Operation, operation_of
+
+_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+_OLDEST = (2, 4)
+"""What is taken where a project declares no torch; one that declares an older one keeps to it."""
+_DTYPES = "|".join(dtype.name for dtype in dtypes.of_kind("half"))
+_HALF = regex(rf"autocast|{_DTYPES}|\bbf16|\bfp16|\.half\(|mixed.precision", re.IGNORECASE)
+_REPEATS = "repeat_kv"
+"""What transformers calls its function for it, and those who copied it."""
+_HEADS, _HEADS_LAST = ("1", "-3"), ("2", "-2")
+_BUDGET = 6
+_NOTE = (
+    "It needs torch 2.5 or newer; results differ by rounding, and in float32 on CUDA the plain "
+    "kernel runs, which is slower."
+)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL411",
+    message=(
+        "keys and values are copied for each of the grouped heads; enable_gqa=True lets"
+        " FlashAttention share them."
+    ),
+    severity="info",
+    default=True,
+    effect="gpu",
+    triggers=(b"scaled_dot_product_attention",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    """One repetition of heads.
+
+    Args:
+        node: the expression.
+        of: what is repeated.
+        times: the code of how often.
+    """
+
+    node: cst.BaseExpression
+    of: cst.BaseExpression
+    times: str
+
+
+@rule.call(_ATTENTION)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    given = arguments_of(module, node, _ATTENTION)
+    key, value, mask = (given.value(name) for name in ("key", "value", "attn_mask"))
+    if key is None or value is None or given.open:
+        return
+    if module.target_torch < _OLDEST:
+        return
+    if keyword_argument(module, node, "enable_gqa") is not None or not _may_be_half(module):
+        return
+    plain = mask is None or dotted_text(mask) == "None"
+    if not plain and mask is not None and not is_causal_mask(module, mask, hides=False):
+        return
+    keys, values = _repeated(module, key, _BUDGET), _repeated(module, value, _BUDGET)
+    if keys is None or values is None or keys.times != values.times:
+        return
+    # With a mask that is causal the fix of that comes first: the word alone would cost the kernel.
+    yield Hit(keys.node, fix=_shared(module, node, (keys, values)) if plain else None)
+
+
+def _may_be_half(module: Module) -> bool:
+    """Say whether the file, or another of the project, speaks of half precision."""
+    if mentions(module, _HALF):
+        return True
+    return (
+        module.outside.others_say(lambda text: _HALF.search(text) is not None, near=False) is True
+    )
+
+
+def _repeated(module: Module, node: cst.BaseExpression, budget: int) -> _Repeat | None:
+    """Return the repetition of heads that an argument is, where nothing else reads it."""
+    if budget == 0:
+        return None
+    if isinstance(node, cst.Name):
+        made = definitions_of(module, node)
+        only = made[0] if len(made) == 1 else None
+        if not isinstance(only, cst.Assign) or readers_of(module, only, node.value) != [node]:
+            return None
+        plain = isinstance(only.targets[0].target, cst.Name) and len(only.targets) == 1
+        return _repeated(module, only.value, budget - 1) if plain else None
+    found = operation_of(module, node)
+    if found is not None and found.name in ("transpose", "contiguous") and found.operands:
+        turned = _swaps_heads(module, found)
+        inner = found.operands[0]
+        if turned:
+            return _interleaved(module, inner, operation_of(module, inner), _HEADS_LAST)
+        return _repeated(module, inner, budget - 1) if found.name == "contiguous" else None
+    return (
+        _interleaved(module, node, found, _HEADS)
+        or _expanded(module, node, node)
+        or _by_function(module, node)
+    )
+
+
+def _swaps_heads(module: Module, found: Operation) -> bool:
+    """Say whether a call is ``x.transpose(1, 2)``, by which the heads come before the positions."""
+    given = {module.source_of(each) for each in found.operands[1:]}
+    return found.name == "transpose" and given == {"1", "2"}
+
+
+def _interleaved(
+    module: Module, node: cst.BaseExpression, found: Operation | None, axes: tuple[str, ...]
+) -> _Repeat | None:
+    if found is None or found.name != "repeat_interleave" or not found.operands:
+        return None
+    times, dim = found.argument(1, "repeats"), found.argument(2, "dim")
+    if times is None or dim is None or module.source_of(dim) not in axes:
+        return None
+    return _Repeat(node, found.operands[0], module.source_of(times))
+
+
+def _expanded(
+    module: Module, node: cst.BaseExpression, whole: cst.BaseExpression
+) -> _Repeat | None:
+    """Return the repetition that ``x[:, :, None].expand(b, h, n, t, d).reshape(…)`` is."""
+    outer = operation_of(module, node)
+    if outer is None or outer.name not in ("reshape", "flatten") or not outer.operands:
+        return None
+    inner = _value(module, outer.operands[0])
+    wide = operation_of(module, inner)
+    if wide is None or wide.name != "expand" or len(wide.operands) != _WIDE:
+        return None
+    match _value(module, wide.operands[0]):
+        case cst.Subscript(value=of, slice=parts) if len(parts) > _AT:
+            new = module.source_of(parts[_AT].slice)
+            before = {module.source_of(part.slice) for part in parts if part is not parts[_AT]}
+            if new == "None" and before == {":"}:
+                return _Repeat(whole, of, module.source_of(wide.operands[_AT + 1]))
+        case cst.Call(func=cst.Attribute(value=of, attr=cst.Name("unsqueeze")), args=[at]) if (
+            module.source_of(at.value) == str(_AT)
+        ):
+            return _Repeat(whole, of, module.source_of(wide.operands[_AT + 1]))
+    return None
+
+
+_WIDE, _AT = 6, 2
+"""Operands of ``x.expand(b, h, n, t, d)``, and where the axis of a group is."""
+
+
+def _value(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what a name was assigned last, or the expression itself."""
+    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
+    only = made[0] if len(made) == 1 else None
+    return only.value if isinstance(only, cst.Assign) else node
+
+
+def _by_function(module: Module, node: cst.BaseExpression) -> _Repeat | None:
+    """Return the repetition that a call of ``repeat_kv(x, n)`` is: transformers', or one of this
+    file that ends in a repetition of its first parameter."""
+    match node:
+        case cst.Call(func=func, args=[cst.Arg(value=of, keyword=None), cst.Arg(value=times)]) if (
+            dotted_text(func) or ""
+        ).rpartition(".")[2] == _REPEATS:
+            pass
+        case _:
+            return None
+    callees = callees_of(module, node)
+    own = all(
+        any(
+            (found := _ends_in(module, each)) is not None and isinstance(found.of, cst.Name)
+            for each in returned(module, callee)
+        )
+        for callee in callees
+    )
+    known = callees or (module.name(func) or "").startswith("transformers.")
+    return _Repeat(node, of, module.source_of(times)) if known and own else None
+
+
+def _ends_in(module: Module, node: cst.BaseExpression) -> _Repeat | None:
+    found = operation_of(module, node)
+    return _interleaved(module, node, found, _HEADS) or _expanded(module, node, node)
+
+
+def _shared(module: Module, node: cst.Call, repeats: Sequence[_Repeat]) -> Fix:
+    """Return the fix that hands over what was repeated, and says so."""
+    edits: list[NodeEdit] = []
+    rewrites: dict[cst.BaseExpression, Rewrite] = {}
+    for each in repeats:
+        statement = _needless(module, each)
+        if statement is not None:
+            edits.append(Remove(statement, comments=True))
+        else:
+            rewrites[each.node] = partial(_instead, each.of)
+    rewrites[node] = lambda call: with_keyword(call, "enable_gqa", cst.Name("True"))
+    edits += nested(module, rewrites)
+    return Fix(tuple(edits), Safety.UNSAFE, "Let attention share keys and values", _NOTE)
+
+
+def _instead(new: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
+    return new
+
+
+def _needless(module: Module, found: _Repeat) -> cst.Assign | None:
+    """Return the ``k = k.repeat_interleave(…)`` that a repetition is, where it stands alone."""
+    statement, line = module.small_statement(found.node), module.statement(found.node)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    match statement, found.of:
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value),
+            cst.Name(of),
+        ) if value is found.node and name == of:
+            return statement
+    return None
