@@ -1,0 +1,285 @@
+"""Networks that a function makes and never trains, and what they are run on in each step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import arguments_of, string
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import local_class, method_of
+from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import Loop
+from torchlint.semantic.data.loaders import feeding_loaders
+from torchlint.semantic.data.samples import is_fixed
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import DATALOADER
+
+_RUNS = regex(r"^(forward|encode(_\w+)?|get_\w+_features|extract_features|forward_features)$")
+"""Methods by which a frozen network is run, beside calling it."""
+_HARMLESS = regex(r"^(eval|config|dtype|device|enable_\w+|disable_\w+|load_state_dict)$")
+"""What a program may do with a network before the loop, beside moving and casting it."""
+_TAKEN = regex(r"(prepare|print|unwrap_model|[Pp]ipeline(\.from_pretrained)?)$")
+"""Calls that may be given a network, and do not train it."""
+_FREEZES = regex(r"requires_grad(_\(|\s*=)\s*False")
+_TRAINABLE = regex(r"requires_grad|\bParameter\b|\boptim|\bAdam|\bSGD|\bLBFGS")
+_TEXTS = regex(r"(^|_)(ids|tokens?|prompts?|texts?|captions?)(_|$)")
+"""What people call tokens, which nobody trains."""
+_CHANCE = regex(
+    r"\bRandom\w+\(|RandAugment|AutoAugment|TrivialAugment|AugMix|Jitter|albumentations|imgaug"
+    r"|\baug(ment\w*)?\b|random_crop|random_flip|tokenizer\.mask",
+    re.IGNORECASE,
+)
+"""Signs that a file changes samples at random."""
+_DRAWS = regex(r"\brandom\b|\brand\w*\(|\bchoice\(|\bshuffle\(", re.IGNORECASE)
+_KEPT = ops.having("same") | ops.having("move") | ops.having("cast")
+_BUDGET = 4
+
+
+@question(
+    yes="the network is made here, frozen, and trained by nothing",
+    no="the network is not known to stay as it is",
+)
+def never_trained(module: Module, net: cst.Name, loop: Loop) -> bool:
+    """Say whether a network is made in the same function, and stays the same in a loop: it is
+    frozen, or run without gradients, and everything that names it leaves it alone."""
+    scope = module.function(net) or module.root
+    writes = writes_of(module, scope, net.value)
+    if not writes or any(module.is_within(each, loop) for each in writes):
+        return False
+    if not any(_makes(module, each) for each in writes):
+        return False
+    frozen = False
+    for use in module.within(scope, cst.Name, nested=True):
+        if use.value != net.value or use in writes or _is_label(module, use):
+            continue
+        if _freezes(module, use):
+            frozen = True
+        elif not _leaves_alone(module, use, loop):
+            return False
+    return frozen or no_grad(module, net) is True
+
+
+def _makes(module: Module, write: cst.CSTNode) -> bool:
+    """Say whether a name is assigned what a call with a capital, or ``from_pretrained``, makes."""
+    match module.parent(write):
+        case cst.AssignTarget() as target:
+            statement = module.parent(target)
+            value = statement.value if isinstance(statement, cst.Assign) else None
+            return isinstance(value, cst.Call)
+    return False
+
+
+def _is_label(module: Module, name: cst.Name) -> bool:
+    above = module.parent(name)
+    return (isinstance(above, cst.Attribute) and above.attr is name) or (
+        isinstance(above, cst.Arg) and above.keyword is name
+    )
+
+
+def _freezes(module: Module, use: cst.Name) -> bool:
+    """Say whether a use freezes the network in any case: ``net.requires_grad_(False)``, or a loop
+    over its parameters that does it."""
+    above = module.parent(use)
+    line: cst.CSTNode = module.statement(use)
+    loop = next((a for a in module.ancestors(use) if isinstance(a, cst.For)), None)
+    if loop is not None and module.is_within(use, loop.iter):
+        line = loop
+    text = module.source_of(line)
+    whole = isinstance(above, cst.Attribute) and (
+        above.attr.value == "requires_grad_" or line is loop
+    )
+    if not whole or _FREEZES.search(text) is None or "if " in text:
+        return False
+    return not any(
+        True for _ in conditions_around(module, line, module.function(use) or module.root)
+    )
+
+
+def _leaves_alone(module: Module, use: cst.Name, loop: Loop) -> bool:
+    """Say whether a use reads the network, runs it, or moves it before the loop."""
+    inside = module.is_within(use, loop)
+    match module.parent(use):
+        case cst.Call(func=func) if func is use:
+            return True
+        case cst.Attribute(attr=cst.Name(name)) as attribute:
+            if _RUNS.match(name) or name in ("config", "dtype", "device"):
+                return True
+            called = module.parent(attribute)
+            harmless = name in _KEPT or _HARMLESS.match(name)
+            return bool(harmless) and not inside and isinstance(called, cst.Call)
+        case cst.Arg() as arg:
+            call = module.parent(arg)
+            name = dotted_text(call.func) or "" if isinstance(call, cst.Call) else ""
+            return _TAKEN.search(name) is not None
+        case cst.Element() as element if isinstance(module.parent(element), cst.Tuple):
+            return False
+        case cst.DelTarget() | cst.Del():
+            return True
+    return False
+
+
+# -- what it is run on -----------------------------------------------------------------------------
+
+
+def runs_network(call: cst.Call) -> cst.Name | None:
+    """Return the network that a call runs: ``net(x)``, ``net.encode(x)``."""
+    match call.func:
+        case cst.Name():
+            return call.func
+        case cst.Attribute(value=cst.Name() as net, attr=cst.Name(name)) if _RUNS.match(name):
+            return net
+    return None
+
+
+def inputs_of(module: Module, call: cst.Call, loop: cst.For) -> set[str]:
+    """Return what a call is given in each turn of a loop over a loader: ``constant`` (the same in
+    each), ``sample`` (of the same sample the same in each epoch), ``other``."""
+    if any(arg.star for arg in call.args):
+        return {"other"}
+    return {_input(module, arg.value, loop, _BUDGET) for arg in call.args}
+
+
+def _input(module: Module, node: cst.BaseExpression, loop: cst.For, budget: int) -> str:
+    if budget == 0:
+        return "other"
+    match node:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _KEPT:
+            return _input(module, inner, loop, budget)
+        case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("True" | "False" | "None"):
+            return "constant"
+        case cst.Subscript() if (key := _key(node)) is not None and isinstance(
+            node.value, cst.Name
+        ):
+            return _part(module, node.value, key, loop)
+        case cst.Name():
+            if _stays(module, node, loop):
+                return "constant"
+            made = definitions_of(module, node)
+            if made == [loop]:
+                return _part(module, node, "", loop)
+            only = made[0] if len(made) == 1 else None
+            if isinstance(only, cst.Assign) and module.is_within(only, loop):
+                return _input(module, only.value, loop, budget - 1)
+    return "other"
+
+
+def _stays(module: Module, name: cst.Name, loop: cst.For) -> bool:
+    """Say whether a name holds the same tensor, with the same numbers, in each turn: nothing in the
+    loop binds it, or does anything with it but hand it to networks, and nothing trains it."""
+    scope = module.function(name) or module.root
+    writes = writes_of(module, scope, name.value)
+    if not writes or not is_fixed(module, name, loop.body):
+        return False
+    for use in module.within(scope, cst.Name, nested=True):
+        if use.value != name.value or _is_label(module, use) or use in writes:
+            continue
+        if _TRAINABLE.search(module.source_of(module.statement(use))) and not module.is_within(
+            use, loop
+        ):
+            return False
+        if module.is_within(use, loop) and not _only_handed(module, use):
+            return False
+    return not any(_may_train(module, each, name.value) for each in writes)
+
+
+def _may_train(module: Module, write: cst.CSTNode, name: str) -> bool:
+    """Say whether a name may get what is trained: by what it is bound to, or as a parameter that is
+    not called a text."""
+    if isinstance(module.parent(write), cst.Param):
+        return _TEXTS.search(name) is None
+    return _TRAINABLE.search(module.source_of(module.statement(write))) is not None
+
+
+def _only_handed(module: Module, use: cst.Name) -> bool:
+    node: cst.CSTNode | None = module.parent(use)
+    while isinstance(node, (cst.Attribute, cst.Call)):
+        if isinstance(node, cst.Attribute) and node.attr.value not in _KEPT:
+            return False
+        node = module.parent(node)
+    call = module.parent(node) if isinstance(node, cst.Arg) else None
+    return isinstance(call, cst.Call) and runs_network(call) is not None
+
+
+def _key(node: cst.Subscript) -> str | None:
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as text))]:
+            return string(text)
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value=number)))]:
+            return number
+    return None
+
+
+def _part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
+    """Return what a part of the batch is, by the dataset's ``__getitem__``."""
+    if definitions_of(module, name) != [loop]:
+        return "other"
+    if not key and isinstance(loop.target, (cst.Tuple, cst.List)):
+        at = [getattr(each.value, "value", None) for each in loop.target.elements]
+        key = str(at.index(name.value)) if name.value in at else ""
+    fetch = _fetch(module, name)
+    if fetch is None or mentions(module, _CHANCE):
+        return "other"
+    cls = module.class_of(fetch)
+    if cls is None or _DRAWS.search(module.source_of(cls)):
+        return "other"
+    index = {param.name.value for param in fetch.params.params[1:]}
+    given = [_given(each, key) for each in module.within(fetch.body, cst.Return)]
+    fixed = bool(given) and all(
+        each is not None
+        and is_fixed(module, each, fetch)
+        and not index & {read.value for read in module.within(each, cst.Name)}
+        and not _binds_any(module, each, fetch)
+        for each in given
+    )
+    return "constant" if fixed else "sample"
+
+
+def _binds_any(module: Module, node: cst.BaseExpression, fetch: cst.FunctionDef) -> bool:
+    """Say whether a function binds one of the names in an expression."""
+    reads = {read.value for read in module.within(node, cst.Name)} - {"self"}
+    return any(writes_of(module, fetch, read) for read in reads)
+
+
+def _given(each: cst.CSTNode, key: str) -> cst.BaseExpression | None:
+    """Return what a ``return {…}`` or ``return a, b`` gives under a key."""
+    value = each.value if isinstance(each, cst.Return) else None
+    if isinstance(value, cst.Dict):
+        for element in value.elements:
+            if isinstance(element, cst.DictElement) and string(element.key) == key:
+                return element.value
+    if isinstance(value, cst.Tuple) and key.isdigit() and int(key) < len(value.elements):
+        return value.elements[int(key)].value
+    return None
+
+
+def _fetch(module: Module, batch: cst.Name) -> cst.FunctionDef | None:
+    """Return the ``__getitem__`` of the one class of this file whose samples a batch holds."""
+    found: set[cst.FunctionDef | None] = set()
+    for loader in feeding_loaders(module, batch):
+        bound = arguments_of(module, loader, DATALOADER)
+        if bound.value("collate_fn") is not None:
+            return None
+        found.update(_getters(module, bound.value("dataset")))
+    return found.pop() if len(found) == 1 else None
+
+
+def _getters(
+    module: Module, dataset: cst.BaseExpression | None
+) -> Iterator[cst.FunctionDef | None]:
+    made = dataset
+    if isinstance(dataset, cst.Name):
+        definitions = definitions_of(module, dataset)
+        only = definitions[0] if len(definitions) == 1 else None
+        made = only.value if isinstance(only, cst.Assign) else None
+    cls = local_class(module, made.func) if isinstance(made, cst.Call) else None
+    yield method_of(module, cls, "__getitem__") if cls is not None else None

@@ -1,0 +1,209 @@
+"""Run a frozen network once for what does not change
+
+## Why
+A network that is never trained gives the same for the same input: running it on one constant input
+in each step, or on the same samples in each epoch, computes again what is known. A text encoder, an
+image encoder or a teacher is often larger than what is trained. What it gives is computed once,
+before the loop, or kept beside the samples. The pages of diffusers' training scripts name
+pre-computed text embeddings and latents as what saves time and memory.
+
+Flagged: a call of a network that the function makes, freezes (`requires_grad_(False)`, or
+`no_grad`) and hands to nothing that trains it, in a loop of training steps: with the same input in
+every step (a warning), or with what comes straight from a loader over a dataset of this file, in
+which nothing is drawn at random, in a loop over epochs (a hint).
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Numbers(Dataset):
+    def __init__(self):
+        self.rows = torch.ones(16, 8)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i], self.rows[i].sum()
+
+
+torch.manual_seed(0)
+prompt = torch.ones(1, 8)
+loader = DataLoader(Numbers(), batch_size=4)
+head = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+```
+
+## Bad
+```python
+encoder = Encoder()
+encoder.requires_grad_(False)
+for x, y in loader:
+    words = encoder(prompt)
+    loss = (head(words).sum() - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+```
+
+## Good
+```python
+encoder = Encoder()
+encoder.requires_grad_(False)
+words = encoder(prompt)
+for x, y in loader:
+    loss = (head(words).sum() - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+```
+
+## Leave alone
+The network is trained, too.
+```python
+encoder = Encoder()
+everything = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
+for x, y in loader:
+    loss = (head(encoder(prompt)).sum() - y).pow(2).mean()
+    loss.backward()
+    everything.step()
+    everything.zero_grad()
+```
+
+The input is what is trained.
+```python
+encoder = Encoder()
+encoder.requires_grad_(False)
+image = torch.ones(1, 8).requires_grad_()
+style = torch.optim.SGD([image], lr=0.1)
+for x, y in loader:
+    loss = encoder(image).pow(2).mean()
+    loss.backward()
+    style.step()
+    style.zero_grad()
+```
+
+One epoch meets each sample once.
+```python
+encoder = Encoder()
+encoder.requires_grad_(False)
+for x, y in loader:
+    loss = (head(encoder(x)).sum(-1) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+```
+
+## Fix safety
+Unsafe: all steps share the output, so that one that changes it in place changes it for all. Random
+layers that are left in training mode draw once. Nothing is edited for samples: where their outputs
+are to be kept is for you to say.
+
+## Measure
+The loop, with a larger network. A gain can be expected on a CPU, too.
+```python
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(8, 2048), nn.ReLU(), nn.Linear(2048, 4))
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+prompt = torch.ones(77, 8)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
+from torchlint.rules.training._frozen_networks import inputs_of, never_trained, runs_network
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.time.autograd import no_grad
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+
+_NOTE = (
+    "All steps share the output: one that changes it in place changes it for all, and random layers"
+    " in training mode draw once."
+)
+_SAMPLES = (
+    "{net} is frozen and meets the same samples in every epoch; compute its outputs once and load"
+    " them with the samples."
+)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL512",
+    message="{net} is frozen and gets the same input in every step; run it once, before the loop.",
+    severity="warning",
+    default=True,
+    effect="gpu",
+    triggers=(b"requires_grad", b"no_grad", b"inference_mode"),
+    equivalence="rng",
+    runs="train",
+)
+
+
+@rule.on(cst.Call, about=lambda module, node: runs_network(node) and node.args)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    net = runs_network(node)
+    loops = module.loops(node)
+    loop = loops[0] if loops else None
+    if net is None or not isinstance(loop, cst.For):
+        return
+    if loop_kind(module, loop) is not LoopKind.TRAIN or not never_trained(module, net, loop):
+        return
+    given = inputs_of(module, node, loop)
+    names = {"net": net.value}
+    if given == {"constant"}:
+        yield Hit(node, names, _once(module, node, loop))
+    elif given <= {"constant", "sample"} and _epochs(module, loops[1:]):
+        yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)
+
+
+def _epochs(module: Module, loops: list[cst.CSTNode]) -> bool:
+    return any(loop_kind(module, each) is LoopKind.EPOCH for each in loops)
+
+
+def _once(module: Module, node: cst.Call, loop: cst.For) -> Fix | None:
+    """Return the fix that takes the statement of a call out of the loop; None where it does more
+    than bind a name to what the call gives, or gradients are off around it."""
+    statement, line = module.small_statement(node), module.statement(node)
+    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    if not alone or module.parent(line) is not loop.body or no_grad(module, node) is not False:
+        return None
+    match statement:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value) if (
+            value is node
+        ):
+            if len(writes_of(module, module.function(node) or module.root, name)) > 1:
+                return None
+        case _:
+            return None
+    if any(arg_name in _bound(module, loop) for arg_name in module.names_in(node)):
+        return None
+    edits = (Remove(statement, comments=True), InsertBefore(loop, module.source_of(statement)))
+    return Fix(edits, Safety.UNSAFE, "Run the frozen network once, before the loop", _NOTE)
+
+
+def _bound(module: Module, loop: cst.For) -> set[str]:
+    """Return the names that a loop's target binds."""
+    return set(module.names_in(loop.target))
