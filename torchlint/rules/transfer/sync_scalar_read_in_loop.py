@@ -177,7 +177,7 @@ from torchlint.rules.transfer._deferred_reads import (
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
 from torchlint.semantic.data.taken_in_turn import taken_in_turn
-from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
+from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
@@ -216,6 +216,10 @@ TAKEN = (
     "`{expr}` reads a GPU value on the host every step, where `{taker}` looks at it at once; do "
     "that every N steps."
 )
+SELECTED = (
+    "`{index}` is read on the host every step, to index with it; index_select, gather or scatter"
+    " take it on the device."
+)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -251,6 +255,20 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             why_hot=read.inside,
             cause=cause,
         )
+
+
+@rule.on(cst.Subscript)
+def check_selected(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    """Yield a hit for an element of a tensor that is taken by a number on the device."""
+    index = selected_by(module, node)
+    if index is None or copied_at_once(module, node):
+        return
+    read = HostRead(node, index, "index")
+    if read_before(module, read) or for_environment(module, node) or once_per_episode(module, node):
+        return
+    severity = Severity.INFO if waited_before(module, index) is not None else None
+    words = {"index": module.shown(index)}
+    yield Hit(node, words, severity=severity, message=SELECTED, cause=wait_for(module, index))
 
 
 @question(

@@ -236,6 +236,28 @@ def _of_subscript(module: Module, node: cst.Subscript) -> Iterator[HostRead]:
             return
 
 
+@question(
+    yes="`{answer}` has no dimension, so that Python reads it to take one element",
+    no="no part of the index is a device tensor that is certainly one whole number",
+)
+def selected_by(module: Module, node: cst.Subscript) -> cst.BaseExpression | None:
+    """Return the part of an index into a tensor that Python reads as a number: a whole number in a
+    tensor without dimensions, as ``sigmas[i]`` has it in a loop over ``torch.arange``.
+
+    Source: torch/csrc/autograd/python_variable_indexing.cpp, which calls ``item()`` of such an
+    index and selects by the number; ``index_select`` and ``gather`` take it as it is.
+    """
+    if not inferred(module, node.value).tensor:
+        return None
+    for each in node.slice:
+        part = each.slice
+        if isinstance(part, cst.Index) and _waits(module, part.value):
+            value = inferred(module, part.value)
+            if value.rank == 0 and value.dtype == "int" and not value.loose:
+                return part.value
+    return None
+
+
 def _guessed(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a value may as well be a number: what a dict holds that comes into a module."""
     value = inferred(module, node)
