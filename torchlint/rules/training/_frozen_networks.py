@@ -121,9 +121,7 @@ def _leaves_alone(module: Module, use: cst.Name, loop: Loop) -> bool:
             call = module.parent(arg)
             name = dotted_text(call.func) or "" if isinstance(call, cst.Call) else ""
             return _TAKEN.search(name) is not None
-        case cst.Element() as element if isinstance(module.parent(element), cst.Tuple):
-            return False
-        case cst.DelTarget() | cst.Del():
+        case cst.Del():
             return True
     return False
 

@@ -129,7 +129,7 @@ prompt = torch.ones(77, 8)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -179,7 +179,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)
 
 
-def _epochs(module: Module, loops: list[cst.CSTNode]) -> bool:
+def _epochs(module: Module, loops: Sequence[cst.CSTNode]) -> bool:
     return any(loop_kind(module, each) is LoopKind.EPOCH for each in loops)
 
 

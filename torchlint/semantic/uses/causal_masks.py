@@ -6,6 +6,7 @@ A mask is worked out as the three values that it has below its diagonal, on it a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,8 +16,10 @@ from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of
 from torchlint.semantic.values.definitions_behind import returned
@@ -100,6 +103,9 @@ def _named(module: Module, read: cst.Name, budget: int) -> Triangle | None:
     found: list[Triangle | None] = []
     for made in definitions_of(module, read):
         match made:
+            case cst.FunctionDef():
+                found.append(_given_by_callers(module, made, read.value, budget))
+                continue
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
                 pass
             case cst.AnnAssign(value=cst.BaseExpression() as value):
@@ -109,6 +115,62 @@ def _named(module: Module, read: cst.Name, budget: int) -> Triangle | None:
         changed = any(_changes(module, each) for each in readers_of(module, made, read.value))
         found.append(None if changed else _triangle(module, value, budget - 1))
     return _one(found)
+
+
+def _given_by_callers(
+    module: Module, function: cst.FunctionDef, name: str, budget: int
+) -> Triangle | None:
+    """Return what all calls give a parameter of a network's ``forward``, where no other file names
+    the class."""
+    cls = module.class_of(function)
+    if cls is None or function.name.value != "forward":
+        return None
+    word = re.compile(rf"\b{re.escape(cls.name.value)}\b")
+    if (
+        module.outside.others_say(lambda text: word.search(text) is not None, near=False)
+        is not False
+    ):
+        return None
+    params = [param.name.value for param in function.params.params[1:]]
+    found: list[Triangle | None] = []
+    for call in _runs_of(module, cls):
+        plain = [arg.value for arg in call.args if arg.keyword is None]
+        at = params.index(name) if name in params else len(plain)
+        given = plain[at] if at < len(plain) else keyword_argument(module, call, name)
+        starred = any(arg.star for arg in call.args)
+        found.append(None if starred else _triangle(module, given, budget - 1))
+    return _one(found)
+
+
+def _runs_of(module: Module, cls: cst.ClassDef) -> Iterator[cst.Call]:
+    """Yield the calls of networks of a class: of an object that is known, or of the elements of a
+    list in which the class is made."""
+    for call in module.nodes(cst.Call):
+        if inferred(module, call.func).kind == "module" and inferred(module, call.func).node is cls:
+            yield call
+        elif isinstance(call.func, cst.Name):
+            around = [loop for loop in module.loops(call) if isinstance(loop, cst.For)]
+            over = [goes for loop in around for goes in goes_over(module, loop)]
+            if any(
+                goes.target.deep_equals(call.func) and _lists(module, goes.iterated, cls)
+                for goes in over
+            ):
+                yield call
+
+
+def _lists(module: Module, held: cst.BaseExpression, cls: cst.ClassDef) -> bool:
+    """Say whether a class keeps networks of another one in ``self.layers``."""
+    home = module.class_of(held)
+    match held:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if home is not None:
+            made = (
+                local_class(module, call.func)
+                for value in _given(module, home, name)
+                if value is not None
+                for call in module.within(value, cst.Call, nested=True)
+            )
+            return cls in made
+    return False
 
 
 def _changes(module: Module, read: cst.Name) -> bool:
@@ -138,6 +200,7 @@ def _kept(module: Module, node: cst.Attribute, name: str, budget: int) -> Triang
 
 def _given(module: Module, cls: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression | None]:
     for target in module.within(cls.body, cst.AssignTarget, cst.AnnAssign, nested=True):
+        assert isinstance(target, (cst.AssignTarget, cst.AnnAssign))
         if dotted_text(target.target) == f"self.{name}":
             statement = target if isinstance(target, cst.AnnAssign) else module.parent(target)
             value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
@@ -190,7 +253,8 @@ def _compared(
     if down is not None and across is not None and down[0] == across[0] and down[1] != across[1]:
         low, high = (1.0, 0.0) if down[1] == "down" else (0.0, 1.0)
         corners = ((low, high), (0.0, 0.0), (high, low))
-        return Triangle(*(float(test(a, b)) for a, b in corners), boolean=True)
+        below, on, above = (float(test(a, b)) for a, b in corners)
+        return Triangle(below, on, above, True)
     found, limit = _triangle(module, left, budget - 1), _number(module, right)
     if found is None or limit is None:
         return None
@@ -287,8 +351,10 @@ def _changed(module: Module, found: Operation, own: Triangle, budget: int) -> Tr
             value = _number(module, found.argument(2, "value"))
             if mask is None or not mask.boolean or value is None:
                 return None
-            kept = (value if hit else was for hit, was in zip(mask[:3], own[:3], strict=True))
-            return Triangle(*kept, own.boolean)
+            below, on, above = (
+                value if hit else was for hit, was in zip(mask[:3], own[:3], strict=True)
+            )
+            return Triangle(below, on, above, own.boolean)
         case "type" | "to" | "bool":
             return _cast(module, found, own)
         case "float" | "half" | "bfloat16" | "type_as":
@@ -399,13 +465,11 @@ def _returned(module: Module, node: cst.BaseExpression, budget: int) -> Triangle
     callees = callees_of(module, node)
     if not callees and (dotted_text(node.func) or "").rpartition(".")[2] == _SQUARE_MASK:
         return Triangle(0.0, 0.0, -math.inf)
-    return _one(
-        [
-            _triangle(module, each, budget - 1)
-            for callee in callees
-            for each in returned(module, callee) or [None]
-        ]
-    )
+    found: list[Triangle | None] = []
+    for callee in callees:
+        ends = returned(module, callee)
+        found += [_triangle(module, end, budget - 1) for end in ends] if ends else [None]
+    return _one(found)
 
 
 def _number(module: Module, node: cst.BaseExpression | None) -> float | None:
