@@ -11,6 +11,7 @@ from torchlint.base.records import dataclass
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -247,7 +248,7 @@ def selected_by(module: Module, node: cst.Subscript) -> cst.BaseExpression | Non
     Source: torch/csrc/autograd/python_variable_indexing.cpp, which calls ``item()`` of such an
     index and selects by the number; ``index_select`` and ``gather`` take it as it is.
     """
-    if not inferred(module, node.value).tensor:
+    if not inferred(module, node.value).tensor or _traced(module, node):
         return None
     for each in node.slice:
         part = each.slice
@@ -256,6 +257,13 @@ def selected_by(module: Module, node: cst.Subscript) -> cst.BaseExpression | Non
             if value.rank == 0 and value.dtype == "int" and not value.loose:
                 return part.value
     return None
+
+
+def _traced(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether code is compiled, or called by such code: there an index stays in the graph."""
+    function = module.function(node)
+    sites = call_sites(module, function) if function is not None else []
+    return is_compiled(module, node) or any(is_compiled(module, site) for site in sites)
 
 
 def _guessed(module: Module, node: cst.BaseExpression) -> bool:
