@@ -8,7 +8,7 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import binds_globally
+from torchlint.semantic.code.bindings import binds_globally, top_level
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, uses_of
@@ -20,7 +20,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
 from torchlint.semantic.uses.observers import minds_warnings, sees_variables
 from torchlint.semantic.uses.tensor_origins import made_by_torch
-from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.values.definitions_behind import classes, functions
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _NEEDS = ops.having("wants-graph")
@@ -28,6 +28,10 @@ _CUTS = ops.having("cuts")
 _CALLEES = 2
 """Functions into which one is followed that a place calls."""
 _OFF = regex(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
+_HOST = ops.having("method", "reads") | ops.having("method", "fact")
+_CUTTING = regex(r"detach|no_grad|inference_mode|\.data\b|requires_grad")
+_DEFINITIONS = 40
+"""Classes and functions behind a call in which a ``detach()`` is looked for."""
 _FREEZING = regex(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
@@ -366,3 +370,49 @@ def detached_for_nothing(module: Module, call: cst.Call) -> bool:
     """Say whether a model that is trained elsewhere in the file runs here for nothing but a
     detached result."""
     return only_detached(module, call) and trained_elsewhere(module, call)
+
+
+@question(
+    yes="`{0}` hands the graph of its arguments on", no="`{0}` may cut the graph of its arguments"
+)
+def hands_graph_on(module: Module, call: cst.Call) -> bool:
+    """Say whether what a call is given surely keeps its graph in what it returns: torch's own
+    operations and layers, and code of the project that cuts no graph."""
+    func, name = call.func, module.name(call.func) or ""
+    if isinstance(func, cst.Attribute) and func.attr.value in (_CUTS | _HOST):
+        return False
+    if name.startswith("torch.") or name == "builtins.sum":
+        return name.rpartition(".")[2] not in _CUTS
+    callee = inferred(module, func)
+    if callee.kind == "module" and (callee.name or "").startswith("torch.nn."):
+        return True
+    known: list[tuple[Module, cst.CSTNode]] = (
+        [*classes(module, callee)] if callee.kind == "module" else [*functions(module, call)]
+    )
+    if known:
+        return not any(may_cut_graph(where, definition) for where, definition in known)
+    return isinstance(func, cst.Attribute) and inferred(module, func.value).tensor
+
+
+@question(yes="`{0}` may cut a graph", no="`{0}` cuts no graph")
+def may_cut_graph(module: Module, definition: cst.CSTNode) -> bool:
+    """Say whether a class or function, or one that it names, speaks of what cuts a graph."""
+    todo, seen = [(module, definition)], set[cst.CSTNode]()
+    while todo:
+        where, node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if len(seen) > _DEFINITIONS or _CUTTING.search(where.source(node)):
+            return True
+        for name in where.within(node, cst.Name, nested=True):
+            there = top_level(where, name.value)
+            if isinstance(there, (cst.ClassDef, cst.FunctionDef)):
+                todo.append((where, there))
+                continue
+            elsewhere = where.outside.find(where.name(name))
+            other = where.outside.module_of(elsewhere) if elsewhere is not None else None
+            if elsewhere is not None and other is not None:
+                found = top_level(other, elsewhere.name)
+                todo += [(other, found)] if found is not None else []
+    return False
