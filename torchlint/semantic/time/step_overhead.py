@@ -18,7 +18,8 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.tree import LOOPS, callee
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
@@ -286,6 +287,28 @@ def _runs(module: Module, call: cst.Call) -> Iterator[cst.FunctionDef]:
             yield target
     if inferred(module, call.func).kind == "module":
         yield from _named(module, call.func)
+    yield from _held(module, call.func)
+
+
+_HOLDERS = ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict")
+
+
+def _held(module: Module, func: cst.BaseExpression) -> Iterator[cst.FunctionDef]:
+    """Yield the ``forward`` of what a module of modules holds that is called: whole, by an index,
+    or as what a loop over it binds."""
+    holders = [func.value] if isinstance(func, cst.Subscript) else [func]
+    if isinstance(func, cst.Name):
+        loops = (made for made in definitions_of(module, func) if isinstance(made, cst.For))
+        holders += [goes.iterated for loop in loops for goes in goes_over(module, loop)]
+    for holder in holders:
+        made = inferred(module, holder).node
+        if not isinstance(made, cst.Call) or module.name(made.func) not in _HOLDERS:
+            continue
+        for call in module.within(made, cst.Call, nested=True):
+            cls = local_class(module, call.func)
+            forward = method_of(module, cls, "forward") if cls is not None else None
+            if forward is not None:
+                yield forward
 
 
 def _disabled(module: Module, function: cst.FunctionDef) -> bool:
