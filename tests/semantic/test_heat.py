@@ -51,6 +51,9 @@ def test_step_epoch_and_cold() -> None:
     assert grade(TRAIN.format("pass", "pass", "probe()")) is Grade.COLD
 
 
+_CALLBACKS = "from transformers import ProgressCallback, TrainerCallback\n"
+
+
 @pytest.mark.parametrize(
     "test",
     [
@@ -252,6 +255,45 @@ def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
                 "b, "
                 "i):\n        probe()"
             ),
+            Grade.TRAIN,
+        ),
+        (
+            _CALLBACKS + "class A(TrainerCallback):\n"
+            "    def on_step_end(self, args, state, control, **kw):\n"
+            "        probe()",
+            Grade.TRAIN,
+        ),
+        (
+            _CALLBACKS + "class A(ProgressCallback):\n"
+            "    def on_substep_end(self, *args, **kw):\n"
+            "        probe()",
+            Grade.TRAIN,
+        ),
+        (
+            _CALLBACKS + "class A(TrainerCallback):\n"
+            "    def on_prediction_step(self, *args, **kw):\n"
+            "        probe()",
+            Grade.EVAL,
+        ),
+        (
+            _CALLBACKS + "class A(TrainerCallback):\n"
+            "    def on_evaluate(self, *args, **kw):\n"
+            "        probe()",
+            Grade.COLD,
+        ),
+        (
+            _CALLBACKS + "class A(TrainerCallback):\n"
+            "    def on_step_end(self, args, state, control, **kw):\n"
+            "        if control.should_log:\n"
+            "            probe()",
+            Grade.COLD,
+        ),
+        (
+            _CALLBACKS + "class A:\n    def on_step_end(self):\n        probe()",
+            Grade.COLD,
+        ),
+        (
+            _CALLBACKS + "class A:\n    def on_before_zero_grad(self, optimizer):\n        probe()",
             Grade.TRAIN,
         ),
     ],

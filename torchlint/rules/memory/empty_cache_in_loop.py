@@ -10,9 +10,10 @@ memory is lower. Where that is needed, call it every N steps, or try
 `PYTORCH_ALLOC_CONF=expandable_segments:True` against fragmentation.
 
 Flagged: a call that empties the cache of CUDA, MPS, XPU, NPU or the current accelerator in a loop
-over training or evaluation batches, in what such a loop calls, or in a `forward`, and the setting
-`torch_empty_cache_steps=1` of the transformers Trainer. Once per epoch costs next to nothing: that
-is silent.
+over training or evaluation batches, in what such a loop calls, in a `forward`, or in what Lightning
+and the transformers Trainer call in each step (`on_step_end` of a `TrainerCallback`,
+`on_train_batch_end`), and the setting `torch_empty_cache_steps=1` of that Trainer. Once per epoch
+costs next to nothing: that is silent.
 
 ## Setup
 ```python

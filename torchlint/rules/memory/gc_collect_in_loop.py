@@ -8,8 +8,9 @@ the collector (documentation of the `gc` module). A report from PEFT found train
 faster without the call, at the same memory use. To lower the peak, drop the reference itself: `del
 loss, output` at the end of the step. Where cycles do hold tensors, collect every N steps.
 
-Flagged: `gc.collect()` in a loop over training or evaluation batches, in what such a loop calls, or
-in a `forward`.
+Flagged: `gc.collect()` in a loop over training or evaluation batches, in what such a loop calls, in
+a `forward`, or in what Lightning and the transformers Trainer call in each step (`on_step_end` of a
+`TrainerCallback`, `on_train_batch_end`).
 
 ## Setup
 ```python

@@ -41,6 +41,15 @@ _BATCH_STEP = regex(
     r"(step|batch)_(eval|predict|inference|validate)|update_metrics|process_batch)$"
 )
 _BATCH_HOOK = regex(r"^on_((?P<train>train)|validation|test|predict)_batch_(start|end)$")
+_GRADIENT_HOOK = regex(r"^on_(before_zero_grad|(before|after)_backward|before_optimizer_step)$")
+"""Hooks of Lightning's modules and callbacks that run in each training step, beside those of a
+batch (its page "Hooks")."""
+_CALLBACK_HOOK = regex(
+    r"^on_((?P<train>step_begin|step_end|substep_end|pre_optimizer_step|optimizer_step)"
+    r"|prediction_step)$"
+)
+"""What the Trainer of transformers calls on a ``TrainerCallback`` for each step or batch (its page
+"Callbacks")."""
 _MODULE_METHOD = regex(
     r"^_*(predict\w*|full_sort_predict|decode|encode|forward_\w+|\w+_forward|forward\w*)$"
 )
@@ -591,10 +600,9 @@ class HeatMap:
             return Heat(Grade.TRAIN, (Why("training_step() runs every step", function),))
         if name in ("validation_step", "test_step", "predict_step"):
             return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
-        hook = _BATCH_HOOK.match(name)
+        hook = self._hook_role(cls, function)
         if hook is not None:
-            grade = Grade.TRAIN if hook["train"] else Grade.EVAL
-            return Heat(grade, (Why(f"Lightning calls {name}() for every batch", function),))
+            return hook
         if _BATCH_STEP.match(name):
             return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
         if name in ("update", "__call__", "add_batch") and self._is_metric(cls, function):
@@ -635,6 +643,29 @@ class HeatMap:
         if name in ("__getitem__", "__getitems__", "__iter__") and self.scopes.is_dataset(cls):
             return Heat(Grade.SAMPLE, (Why(f"{name}() runs for every sample", function),))
         return None
+
+    def _hook_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
+        """Return how often Lightning, or the Trainer of transformers, calls a hook."""
+        name = function.name.value
+        hook = _BATCH_HOOK.match(name)
+        if hook is not None:
+            grade = Grade.TRAIN if hook["train"] else Grade.EVAL
+            return Heat(grade, (Why(f"Lightning calls {name}() for every batch", function),))
+        if _GRADIENT_HOOK.match(name):
+            return Heat(Grade.TRAIN, (Why(f"Lightning calls {name}() every step", function),))
+        called_back = _CALLBACK_HOOK.match(name)
+        if called_back is not None and self._is_trainer_callback(cls):
+            grade = Grade.TRAIN if called_back["train"] else Grade.EVAL
+            return Heat(grade, (Why(f"the Trainer calls {name}() every step", function),))
+        return None
+
+    def _is_trainer_callback(self, cls: cst.ClassDef) -> bool:
+        """Say whether the Trainer of transformers calls the methods of a class."""
+        return any(
+            base.endswith("TrainerCallback")
+            or (base.startswith("transformers.") and base.endswith("Callback"))
+            for base in self.scopes.base_names(cls)
+        )
 
     def _class_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
         """Return how often a method runs because of what its class is: a loss, an optimizer, a
