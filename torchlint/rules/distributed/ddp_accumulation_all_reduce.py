@@ -12,7 +12,7 @@ Accelerate's guide on gradient synchronisation shows both cases measured.
 Flagged: the backward pass of a loop that steps only under a condition on the micro-batch (`(i + 1)
 % k == 0`), where a model that this file wraps in DDP runs and nothing in the file mentions
 `no_sync`; and any `no_sync()` that holds the backward pass but not the forward pass of such a
-model.
+model, which may be an attribute, run by another method of its object.
 
 ## Setup
 ```python
@@ -98,10 +98,14 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.data.replicas import accumulation_in, is_replica, runs_replica
 from torchlint.semantic.values.inferred import framework_moves_batches
 
 _BACKWARD = frozenset(("backward", "scale", "mean", "sum"))
+_HELPERS = 2
+"""Calls of methods into which one is followed to the forward pass."""
 _ONLY_BACKWARD = (
     "no_sync() without the forward pass inside changes nothing: DDP decides in "
     "forward() whether backward() reduces."
@@ -142,18 +146,38 @@ def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.With)
 def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
-    model = next((m for item in node.items for m in _no_sync(module, item.item)), None)
-    if model is None or not is_replica(module, model):
+    found = next(((item, m) for item in node.items for m in _no_sync(module, item.item)), None)
+    if found is None or not is_replica(module, found[1]):
         return
+    item, model = found
     calls = list(module.within(node.body, cst.Call))
-    backward = next((c for c in calls if _method(c) == "backward"), None)
-    if backward is None or any(_method(c) not in _BACKWARD for c in calls):
+    if not any(_method(c) == "backward" for c in calls):
+        return
+    if any(_method(c) not in _BACKWARD for c in calls):
         return
     scope = next(iter(module.loops(node)), None) or module.function(node) or module.root
     if any(
-        c.func.deep_equals(model) and module.before(c, node) for c in module.within(scope, cst.Call)
+        module.before(c, node) and _runs(module, c, model, _HELPERS)
+        for c in module.within(scope, cst.Call)
     ):
-        yield Hit(backward, message=_ONLY_BACKWARD)
+        yield Hit(item, message=_ONLY_BACKWARD)
+
+
+def _runs(module: Module, call: cst.Call, model: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a call runs the model, also inside a method of the same object."""
+    if call.func.deep_equals(model):
+        return True
+    of_self = isinstance(model, cst.Attribute) and (dotted_text(model) or "").startswith("self.")
+    return (
+        of_self
+        and depth > 0
+        and (dotted_text(call.func) or "").startswith("self.")
+        and any(
+            _runs(module, inner, model, depth - 1)
+            for callee in callees_of(module, call)
+            for inner in module.within(callee.body, cst.Call)
+        )
+    )
 
 
 def _one(module: Module, period: cst.BaseExpression | None) -> bool:

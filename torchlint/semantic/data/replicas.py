@@ -97,11 +97,28 @@ def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode, depth: int
 
 
 def _passed(module: Module, name: cst.Name, function: cst.FunctionDef, depth: int) -> bool:
-    for site in call_sites(module, function):
-        given = bind(function, site, module.class_of(function) is not None).get(name.value)
-        if given is not None and is_replica(module, given, depth - 1):
-            return True
-    return False
+    cls = module.class_of(function)
+    given = [
+        bind(function, site, cls is not None).get(name.value)
+        for site in call_sites(module, function)
+    ]
+    if cls is not None and function.name.value == "__init__":
+        given += _constructed_with(module, cls, function, name.value)
+    return any(each is not None and is_replica(module, each, depth - 1) for each in given)
+
+
+def _constructed_with(
+    module: Module, cls: cst.ClassDef, init: cst.FunctionDef, name: str
+) -> list[cst.BaseExpression]:
+    """Return what the calls of a class in this file give for a parameter of its constructor."""
+    names = [param.name.value for param in init.params.params][1:]
+    return [
+        arg.value
+        for call in module.nodes(cst.Call)
+        if local_class(module, call.func) is cls and not any(arg.star for arg in call.args)
+        for at, arg in enumerate(call.args)
+        if (arg.keyword.value if arg.keyword is not None else "".join(names[at : at + 1])) == name
+    ]
 
 
 @question(yes="a DDP model runs in the loop", no="no DDP model runs in the loop")
