@@ -106,16 +106,21 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.records import dataclass
-from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
+from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, inferred
 from torchlint.semantic.code.consumers import Use, furthest_use
-from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Heat, heat_of
+from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.time.iterations import is_reset, spelled_alike
 from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.uses.gradients import detaching_unnoticed, runs_without_graph
-from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.value import Value
 
+_CALLS = 2
+"""Calls up which a value is followed to a loop over a dict."""
 _NOTE = (
     "The collected values no longer require gradients, which code that back-propagates them "
     "would miss."
@@ -151,7 +156,7 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     if growth is None:
         return
     heat = heat_of(module, node)
-    if inferred(module, growth.value).grad is not True or no_grad(module, node) is not False:
+    if not _has_graph(module, growth.value) or no_grad(module, node) is not False:
         return
     if not _outlives(module, growth.place, node, heat):
         return
@@ -160,7 +165,7 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     use = _use(module, growth.place, node, heat)
     if use is not None:
         text = cst.Module([]).code_for_node(growth.place)
-        fix = _fix(module, growth, use)
+        fix = _fix(module, growth, use) if _always_tensor(module, growth) else None
         yield Hit(growth.value, {"acc": text}, fix=fix, cause=heat.loop)
 
 
@@ -194,6 +199,57 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
     return None
 
 
+def _has_graph(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a value has a graph: of what a loop over a dict's values binds, in some turn."""
+    known = inferred(module, value)
+    if not known.tensor or known.grad is not None:
+        return known.grad is True
+    return any(
+        _in_some_turn(module, name, _CALLS)
+        for name in module.within(value, cst.Name)
+        if inferred(module, name).tensor
+    )
+
+
+def _in_some_turn(module: Module, read: cst.Name, depth: int) -> bool:
+    """Say whether a name holds one of a dict's values after the other, some of which have a graph,
+    also through a parameter."""
+    for made in definitions_of(module, read):
+        match made:
+            case cst.For(
+                iter=cst.Call(
+                    func=cst.Attribute(value=table, attr=cst.Name("items" | "values")), args=[]
+                )
+            ):
+                if _holds_graph(module, inferred(module, table)):
+                    return True
+            case cst.FunctionDef() if depth:
+                for given in _given(module, made, read.value):
+                    if isinstance(given, cst.Name) and _in_some_turn(module, given, depth - 1):
+                        return True
+    return False
+
+
+def _holds_graph(module: Module, table: Value) -> bool:
+    """Say whether one of a dict's values is known to have a graph, or is back-propagated."""
+    if any(part.grad is True for _, part in table.keyed or ()):
+        return True
+    backwards = (c.func for c in module.nodes(cst.Call) if _method(c) == "backward")
+    return table.node is not None and any(
+        isinstance(held, cst.Subscript) and inferred(module, held.value).node is table.node
+        for func in backwards
+        if isinstance(func, cst.Attribute)
+        for held in [func.value]
+    )
+
+
+def _given(module: Module, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression]:
+    """Return what the calls in this file pass for a parameter."""
+    method = module.class_of(function) is not None
+    bound = (bind(function, site, method) for site in call_sites(module, function))
+    return [given[name] for given in bound if name in given]
+
+
 def _root(place: cst.CSTNode) -> str:
     while isinstance(place, (cst.Attribute, cst.Subscript)):
         place = place.value
@@ -214,10 +270,30 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
             and not _lasts_one_step(module, place, node, loop)
         )
     written = any(
-        isinstance(module.parent(same), cst.AssignTarget)
+        isinstance(module.parent(same), cst.AssignTarget) and not module.is_within(same, node)
         for same in spelled_alike(module, scope, place)
     )
-    return name == "self" and not written
+    return name == "self" and not written and not _set_anew(module, place, node)
+
+
+def _set_anew(module: Module, place: cst.BaseExpression, node: cst.CSTNode) -> bool:
+    """Say whether a step calls a method of the same class that binds the attribute anew."""
+    cls = module.class_of(node)
+    places = module.within(cls, type(place), nested=True) if cls is not None else ()
+    resets = {
+        function.name.value
+        for same in places
+        if isinstance(module.parent(same), cst.AssignTarget)
+        and same.deep_equals(place)
+        and (function := module.function(same)) is not None
+        and function is not module.function(node)
+    } - {"__init__"}
+    return any(
+        heat_of(module, call).hot
+        for name in resets
+        for call in _reads_of_attribute(module, name)
+        if isinstance(call, cst.Call)
+    )
 
 
 def _lasts_one_step(
@@ -246,6 +322,21 @@ def _lasts_one_step(
         for block in blocks
         if block is not None
         for each in steps
+    )
+
+
+def _always_tensor(module: Module, growth: _Growth) -> bool:
+    """Say whether no call in this file passes a number for a parameter of which a value is made."""
+    function = module.function(growth.node)
+    if function is None or isinstance(growth.place, cst.Name):
+        return True
+    kinds = ("tensor", "accumulated")
+    read = (n for n in module.within(growth.value, cst.Name) if inferred(module, n).kind in kinds)
+    names = {each.value for each in read}
+    return not any(
+        inferred(module, given).kind in ("number", "bool")
+        for name in names
+        for given in _given(module, function, name)
     )
 
 
@@ -278,14 +369,89 @@ def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Hea
         for p in places
         if not module.is_within(p, node) and not isinstance(module.parent(p), cst.AssignTarget)
     ]
+    attribute = _attribute_of_self(place)
+    if attribute is not None and not reads:
+        return _use_of_attribute(module, attribute, node, heat)
     worst = Use.READ
     for read in reads:
+        use: Use | None
         use, where = furthest_use(module, read)
         inside = heat.loop is not None and module.is_within(where, heat.loop)
-        if use is Use.GRAD or (use is Use.ESCAPES and (inside or not _report(module, place, heat))):
+        if use is Use.ESCAPES and (inside or not _report(module, place, heat)):
+            use = _use_of_result(module, where, heat)
+        if use is Use.GRAD or use is None:
             return None
         worst = max(worst, use)
     return worst if reads or isinstance(place, cst.Name) else None
+
+
+def _use_of_result(
+    module: Module, where: cst.CSTNode, heat: Heat, seen: tuple[str, ...] = ()
+) -> Use | None:
+    """Return how far what a method returns, or keeps in another attribute, gets in this file; None
+    where it is or may be back-propagated, or nothing here reads it."""
+    cls, above = module.class_of(where), module.parent(where)
+    while isinstance(above, cst.BaseExpression):
+        above = module.parent(above)
+    method = module.function(where)
+    name = None
+    if cls is not None and isinstance(above, cst.Return) and method is not None:
+        name = method.name.value
+    elif isinstance(above, cst.Assign) and len(above.targets) == 1:
+        name = _attribute_of_self(above.targets[0].target)
+    if cls is None or name is None or name in seen:
+        return None
+    return _use_of_attribute(module, name, where, heat, (*seen, name))
+
+
+def _use_of_attribute(
+    module: Module, name: str, home: cst.CSTNode, heat: Heat, seen: tuple[str, ...] = ()
+) -> Use | None:
+    """Return how far an attribute of a class of this file gets, also what its methods make of it;
+    None where that is or may be a backward pass, or nothing here reads it."""
+    cls = module.class_of(home)
+    loop = next((why.node for why in reversed(heat.why) if isinstance(why.node, LOOPS)), None)
+    worst = None
+    for read in _reads_of_attribute(module, name):
+        if module.is_within(read, home):
+            continue
+        use: Use | None
+        use, further = furthest_use(module, read)
+        if use is Use.ESCAPES and module.class_of(further) is cls:
+            use = _use_of_result(module, further, heat, seen)
+        elif use is Use.ESCAPES and not (loop is not None and _is_report_of(module, read, loop)):
+            use = None
+        if use is None or use is Use.GRAD:
+            return None
+        worst = max(worst or Use.READ, use)
+    return worst
+
+
+def _attribute_of_self(node: cst.CSTNode) -> str | None:
+    match node:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            return name
+    return None
+
+
+def _reads_of_attribute(module: Module, name: str) -> Iterator[cst.BaseExpression]:
+    """Yield each ``x.name``, or ``x.name()``, that the file reads."""
+    for node in module.tree.named(name):
+        above = module.parent(node)
+        if isinstance(above, cst.Attribute) and above.attr is node:
+            call = module.parent(above)
+            if inferred(module, above.value).kind not in ("object", "?"):
+                continue
+            if isinstance(call, cst.Call) and call.func is above:
+                yield call
+            elif not isinstance(call, (cst.AssignTarget, cst.AugAssign)):
+                yield above
+
+
+def _is_report_of(module: Module, read: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Say whether a read comes after a loop whose every step the optimizer has finished."""
+    steps = steps_of(module, loop)
+    return not module.is_within(read, loop) and any(_method(each) == "step" for each in steps)
 
 
 def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:
