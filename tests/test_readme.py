@@ -75,6 +75,12 @@ def test_generated_parts_are_current() -> None:
     assert regenerated(text) == text, "run: python -m tests.test_readme"
 
 
+def test_the_number_of_rules_is_the_catalogues() -> None:
+    rules = load_catalog().rules
+    wanted = f"All {len(rules)} rules, {sum(rule.default for rule in rules)} of them on by default"
+    assert wanted in README.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("sample", blocks("toml"))
 def test_configuration_samples_load(sample: str, tmp_path: Path) -> None:
     assert tomli.loads(sample)
