@@ -17,6 +17,7 @@ from torchlint.engine.job import Job
 from torchlint.run import projects
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
+from torchlint.semantic.project import callers
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 MOST = {
@@ -143,3 +144,15 @@ def test_callers_that_run_seldom_are_not_analysed_for_the_heat_of_a_function(
     found = analysed_for(tmp_path, files, monkeypatch, ["lib/shared.py"])
     assert len(found) <= 2
     assert "user5.py" in found
+
+
+def test_calls_are_looked_at_until_one_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = "".join(f"        scale_all(batches[{each}])\n" for each in range(30))
+    files = called_by(3, f"def run(batches):\n    for _ in range(9):\n{calls}")
+    asked: list[object] = []
+    value = callers._value
+    monkeypatch.setattr(callers, "_value", lambda *of: asked.append(of) or value(*of))
+    analysed_for(tmp_path, files, monkeypatch, ["lib/shared.py"])
+    assert 1 <= len(asked) <= 4

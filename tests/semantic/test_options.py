@@ -8,6 +8,7 @@ import pytest
 
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
+from torchlint.semantic.code import options
 from torchlint.testing.source import job
 
 TRAINER = """\
@@ -40,3 +41,35 @@ def test_what_does_not_parse_may_turn_an_option_on(
     forget()
     found = analyse_job(job(TRAINER, name="trainer.py", root=str(tmp_path))).findings
     assert [each.severity.value for each in found if each.code == "TL105"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("text", "parses", "on"),
+    [
+        ("def run(trainer: Trainer = None):\n    return Trainer.from_file(trainer)\n", 0, False),
+        ("run(Trainer\n    (net, True))\n", 1, True),
+        (
+            "class Loud(Base, Trainer):\n    def f(self):\n        super().__init__(net, True)\n",
+            1,
+            True,
+        ),
+        (
+            "class Loud(Trainer, Base):\n    def f(self):\n        super().__init__(net, 1)\n",
+            1,
+            True,
+        ),
+        (
+            "class Loud(trainer.Trainer):\n    def f(self):\n        super().__init__(net)\n",
+            1,
+            False,
+        ),
+    ],
+)
+def test_a_file_that_only_names_a_class_is_not_parsed_for_how_its_objects_are_made(
+    monkeypatch: pytest.MonkeyPatch, text: str, parses: int, on: bool
+) -> None:
+    read: list[str] = []
+    parsed = options.parsed
+    monkeypatch.setattr(options, "parsed", lambda text: read.append(text) or parsed(text))
+    assert options._turned_on_by_place("Trainer", "1", "loud", "True", text) is on
+    assert len(read) == parses

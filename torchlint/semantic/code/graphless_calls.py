@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.source.python import parents, parsed
+from torchlint.source.python import parents, parsed, walk
 
 _SWITCHES = frozenset(("no_grad", "inference_mode", "set_grad_enabled"))
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -45,7 +45,7 @@ def calls_without_graph(method: str, text: str) -> bool:
 
 
 def _calls(tree: ast.AST, name: str, *, plain: bool = False) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr=called)) if called == name:
                 yield node
@@ -57,11 +57,11 @@ def _switches(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield the names of what switches autograd off, where they do not switch it on."""
     on = {
         node.func
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Call)
         and any(isinstance(arg, ast.Constant) and arg.value is True for arg in node.args)
     }
-    for node in ast.walk(tree):
+    for node in walk(tree):
         name = getattr(node, "attr", None) or getattr(node, "id", None)
         if isinstance(node, (ast.Attribute, ast.Name)) and name in _SWITCHES and node not in on:
             yield node

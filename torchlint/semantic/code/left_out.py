@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from torchlint.base.regex import regex
-from torchlint.source.python import parents, parsed
+from torchlint.source.python import children, parents, parsed, walk
 
 TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 """What a file of tests imports."""
@@ -134,7 +134,7 @@ def _handed(text: str) -> dict[str, frozenset[Passed] | None]:
             function = function or node
         elif isinstance(node, ast.ClassDef) and function is None:
             cls = node.name
-        todo += [(each, cls, function) for each in ast.iter_child_nodes(node)]
+        todo += [(each, cls, function) for each in children(node)]
     return found
 
 
@@ -173,7 +173,7 @@ def _place(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef | None) -
     off = default is None or (isinstance(default, ast.Constant) and default.value is None)
     bound = any(
         isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
-        for each in ast.walk(function)
+        for each in walk(function)
     )
     if not off or bound:
         return None
@@ -192,7 +192,7 @@ def _calls(function: str, position: str, text: str) -> bool:
 def _calls_in(function: str, position: int, tree: ast.Module) -> bool:
     return any(
         isinstance(node, ast.Call) and _last(node.func) == function and _says(node, position)
-        for node in ast.walk(tree)
+        for node in walk(tree)
     )
 
 
@@ -224,7 +224,7 @@ def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
     place, or where other code gets what it may call."""
     above = parents(tree)
     held: set[tuple[type[ast.AST], str]] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == cls and not _is_plain(node):
             return None
         if not isinstance(node, (ast.Name, ast.Attribute)) or _last(node) != cls:
@@ -233,7 +233,7 @@ def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
         if target is None:
             return None
         held |= {(type(target), _last(target))} - {(ast.Constant, "")}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if (type(node), _last(node)) in held and not _is_seen(node, position, above):
             return None
     return bool(held)

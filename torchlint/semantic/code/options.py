@@ -16,7 +16,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import parsed
+from torchlint.source.python import parsed, walk
 
 _WHOLE = regex(
     r"(^|_)(cuda|gpus?|device|distributed|ddp|dp|parallel|world_size|rank|amp|fp16|bf16|half"
@@ -114,6 +114,8 @@ def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -
 def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str) -> bool:
     if cls not in text or TESTED.search(text) is not None:
         return False
+    if not re.search(rf"{cls}\s*[(),#\\]", text):
+        return False  # What only names a class, as most annotations do, makes none.
     tree = parsed(text)
     if tree is None:  # What does not parse, as code for Python 2, may give anything.
         return f"{cls}(" in text
@@ -130,7 +132,7 @@ def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str)
 def _making(cls: str, tree: ast.Module) -> Iterator[list[ast.expr]]:
     """Yield the arguments with which objects of a class are made, also by what is derived from
     it."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
                 if name == cls:
@@ -138,7 +140,7 @@ def _making(cls: str, tree: ast.Module) -> Iterator[list[ast.expr]]:
             case ast.ClassDef(bases=bases) if any(
                 ast.unparse(base).rpartition(".")[2] == cls for base in bases
             ):
-                for call in ast.walk(node):
+                for call in walk(node):
                     match call:
                         case ast.Call(func=ast.Attribute(value=of, attr="__init__"), args=args):
                             yield args[isinstance(of, (ast.Name, ast.Attribute)) :]

@@ -7,6 +7,8 @@ node, so that it outlives its file's analysis.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
@@ -14,6 +16,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
+from torchlint.base.trail import Dependencies
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.guards import conditions_around, on_error_path
@@ -38,8 +41,9 @@ HOPS = 4
 """Files up which callers are looked for."""
 
 
-Given = tuple[tuple[str, Value], ...]
-"""The arguments of a call: each one's star or keyword, and its value."""
+Given = tuple[tuple[str, Callable[[], Value]], ...]
+"""The arguments of a call: each one's star or keyword, and what works out its value, to be used at
+once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,37 @@ class Told(Generic[T]):
         return any(True for _ in self)
 
 
+class Growing(Generic[T]):
+    """An answer of several parts, each worked out when somebody comes to it for the first time.
+
+    Args:
+        known: the parts so far.
+        trail: what they rest on.
+    """
+
+    def __init__(self) -> None:
+        self.known: list[T] = []
+        self.trail = Dependencies()
+        self._rest: Iterator[T] | None = None
+        self._whole = False
+
+    def has(self, at: int, begin: Callable[[], Iterator[T]]) -> bool:
+        """Say whether there is a part at a place, where those before it are known.
+
+        `begin` gives the parts from the first on, where nobody is on the way through them."""
+        if at < len(self.known) or self._whole:
+            return at < len(self.known)
+        if self._rest is None:
+            self._rest = itertools.islice(begin(), at, None)
+        self.known += itertools.islice(self._rest, 1)
+        self._whole = at == len(self.known)
+        return not self._whole
+
+    def rest(self) -> None:
+        """Let go of what is used to work out further parts; who comes to them begins anew."""
+        self._rest = None
+
+
 def call_sites(module: Module, wanted: Wanted) -> Iterator[CallSite]:
     """Yield the calls of a function of another file in a module."""
     return (_site(module, call, wanted) for call in calls_of(module, wanted))
@@ -110,7 +145,7 @@ def call_sites(module: Module, wanted: Wanted) -> Iterator[CallSite]:
 def passed(module: Module, wanted: Wanted) -> Iterator[Given]:
     """Yield what each of these calls passes."""
     for call in calls_of(module, wanted):
-        values = (_value(module, arg.value) for arg in call.args)
+        values = (functools.partial(_value, module, arg.value) for arg in call.args)
         yield tuple(zip(exports.shape(call), values, strict=True))
 
 

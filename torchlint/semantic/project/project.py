@@ -28,6 +28,7 @@ from torchlint.semantic.project.callers import (
     MEMBER,
     CallSite,
     Given,
+    Growing,
     Told,
     Wanted,
     call_sites,
@@ -146,10 +147,11 @@ class Project:
         self._lexicon: dict[str, set[str]] = {}
         self._defined: dict[str, dict[str, int]] = {}
         self._calls: dict[str, Calls] = {}
-        self._given: dict[tuple[Definition, str], tuple[tuple[Given, ...], Dependencies]] = {}
+        self._given: dict[tuple[Definition, str], Growing[Given]] = {}
         self._flags: dict[FlagOf, tuple[tuple[bool, ...], Dependencies]] = {}
         self._seldom: dict[FlagOf, tuple[bool, Dependencies]] = {}
-        self._called: dict[tuple[Definition, str], tuple[tuple[CallSite, ...], Dependencies]] = {}
+        self._called: dict[tuple[Definition, str], Growing[CallSite]] = {}
+        self._growing: set[Growing[Any]] = set()
         self._ways: dict[Definition, list[Step]] = {}
         self._frequent: dict[Step, bool] = {}
         self._vocabulary: list[Vocabulary] = []
@@ -518,24 +520,39 @@ class Project:
 
     def _told(
         self,
-        memory: dict[tuple[Definition, str], tuple[tuple[T, ...], Dependencies]],
+        memory: dict[tuple[Definition, str], Growing[T]],
         target: Definition,
         say: Callable[[Module, Wanted], Iterator[T]],
         *,
         often: bool = False,
     ) -> Iterator[T]:
-        """Yield what the calls of a function in other files say, each file's when those before it
-        were not enough for who asks."""
+        """Yield what the calls of a function in other files say, each when those before it were not
+        enough for who asks."""
         for caller in self._callers(target)[:_CALLERS]:
             path, _ = caller
             if often and not self.ask(("often", target.path, target.name, path)):
                 continue
+            found = memory.get((target, path))
+            if found is None:
+                found = memory[target, path] = Growing()
+            self._growing.add(found)
+            begin = functools.partial(self._begun, found.trail, target, caller, say)
+            at = 0
+            while found.has(at, begin):
+                self._trail.add(found.trail)
+                yield found.known[at]
+                at += 1
+            self._trail.add(found.trail)
 
-            def answer(view: Project, caller: tuple[str, tuple[str, ...]] = caller) -> Iterator[T]:
-                for module, wanted in view._calling_modules(target, [caller]):
-                    yield from say(module, wanted)
-
-            yield from self._noted(memory, (target, path), answer)
+    def _begun(
+        self,
+        trail: Dependencies,
+        target: Definition,
+        caller: tuple[str, tuple[str, ...]],
+        say: Callable[[Module, Wanted], Iterator[T]],
+    ) -> Iterator[T]:
+        for module, wanted in self.view(trail)._calling_modules(target, [caller]):
+            yield from say(module, wanted)
 
     def _noted(
         self,
@@ -917,6 +934,10 @@ class Project:
         Between two calls all are kept: they could not be freed, and would be made again where they
         are asked again.
         """
+        for each in self._growing:
+            each.rest()
+        self._growing.clear()
+        self._given.clear()
         self._shrink(_KEPT)
         if len(self._texts) > _TEXTS:
             self._texts.clear()

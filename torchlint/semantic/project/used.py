@@ -17,7 +17,7 @@ from torchlint.semantic.project.calls import bound, speaks_for
 from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
-from torchlint.source.python import parsed
+from torchlint.source.python import children, parsed
 
 _FREE = frozenset(
     (
@@ -107,7 +107,7 @@ class Said:
             else:
                 self._note(node, around)
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-                todo += [(each, around) for each in ast.iter_child_nodes(node)]
+                todo += [(each, around) for each in children(node)]
         spoken = {*self.names, *self.attributes, *self.imports}
         self.free = self.free or not _FREE.isdisjoint(spoken)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
@@ -38,6 +38,7 @@ from torchlint.semantic.values.value import (
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
+T = TypeVar("T")
 _NOT_A_TENSOR = regex(
     r"(^|_)(size|sizes|shape|shapes|len|num|n|mode|name|names|idx|index|epoch|step|steps|scale_factor|level|flag|cfg|config|eps|k|dim|dims|"
     r"kwargs|args|cls|key|path|dtype|device|generator|reduction|ratio|prob|p|h|w|spatial_shape"
@@ -105,7 +106,7 @@ class Parameters:
         if name not in self._params:
             return False
         near = [self._values.value(expr) for expr in self._passed.get(name, ())]
-        far = (each[name] for each in self._elsewhere() if name in each)
+        far = (each[name]() for each in self._elsewhere() if name in each)
         return any(each.tensor and each.host for each in chain(near, far))
 
     def _declared(self, param: cst.Param) -> Value:
@@ -220,8 +221,11 @@ class Parameters:
     def _with_far(self, param: cst.Param, near: Value) -> Value:
         """Return what the calls of this file pass, without what those in other files may not: a
         file's own trial of a function passes what lies on the host."""
-        given = [each[param.name.value] for each in self._elsewhere() if param.name.value in each]
-        if near.device != CPU or all(each.device == CPU for each in given):
+        name = param.name.value
+        if near.device != CPU:
+            return near
+        given = [each[name]() for each in self._elsewhere() if name in each]
+        if all(each.device == CPU for each in given):
             return near
         known = [each for each in given if each.kind == near.kind]
         return join_all([near, *known]).but(device=join_all(given).device, origin=None)
@@ -268,7 +272,8 @@ class Parameters:
         default = NONE if absent else _default(param.default)
         found, near = None, True
         for each in self._elsewhere():
-            given = each.get(param.name.value, default)
+            told = each.get(param.name.value)
+            given = told() if told is not None else default
             found = given if found is None else join(found, given)
             near = near and (given.kind == "none" or given.device in (ACCEL, CUDA))
             if found.kind == "?" and not near:  # no further call makes it known
@@ -279,14 +284,14 @@ class Parameters:
             return found.but(node=None)
         return Value(device=ACCEL if near and found.kind != "none" else None)
 
-    def _elsewhere(self) -> Iterator[dict[str, Value]]:
+    def _elsewhere(self) -> Iterator[dict[str, Callable[[], Value]]]:
         """Yield what calls in other files pass; each is worked out when those before it do not
         decide."""
         for given in self._passed_elsewhere:
             yield _bound(list(self._places), given)
 
     @cached_property
-    def _passed_elsewhere(self) -> Iterable[tuple[tuple[str, Value], ...]]:
+    def _passed_elsewhere(self) -> Iterable[tuple[tuple[str, Callable[[], Value]], ...]]:
         return self._values.names.outside.passed(self._values.scopes.name_outside(self._function))
 
     @cached_property
@@ -366,9 +371,9 @@ def _argument(call: cst.Call, position: int | None, name: str) -> cst.BaseExpres
     return None
 
 
-def _bound(names: list[str], given: Sequence[tuple[str, Value]]) -> dict[str, Value]:
-    """Return which value each parameter gets in a call of another file; stops at ``*args``."""
-    out: dict[str, Value] = {}
+def _bound(names: list[str], given: Sequence[tuple[str, T]]) -> dict[str, T]:
+    """Return what each parameter gets in a call of another file; stops at ``*args``."""
+    out: dict[str, T] = {}
     position = 0
     for how, value in given:
         if how.startswith("*"):
