@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -112,6 +112,10 @@ def takes_samples(module: Module, loop: cst.For) -> bool:
 
 
 def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("iter"))):
+            # ``table.iter(batch_size=32)`` of Hugging Face's datasets, whose memory nobody pins.
+            return keyword_argument(module, node, "batch_size") is not None
     value = inferred(module, node)
     own = base_names(module, value.node) if isinstance(value.node, cst.ClassDef) else []
     if _DATASETS & {*own, *module.outside.bases(value)}:
