@@ -244,6 +244,8 @@ def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
         ("class A(object):\n    def forward(self, x):\n        probe()", Grade.COLD),
         ("def dice_loss(pred, target):\n    d = torch.sum(pred)\n    probe()", Grade.FORWARD),
         ("def plot_losses(ax, values):\n    probe()", Grade.COLD),
+        ("def net_loss(pred, y):\n    probe()\n    return torch.norm(pred - y)", Grade.FORWARD),
+        ("def net_loss(pred, y):\n    probe()\n    return torch.norm(pred - y).item()", Grade.COLD),
         (
             "class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        probe()",
             Grade.SAMPLE,

@@ -72,6 +72,8 @@ def value_of(source: str, name: str = "probe") -> Value:
         ("F.mse_loss(torch.zeros(3).cuda(), torch.zeros(3).cuda())", "tensor", CUDA),
         ("nn.Parameter(torch.zeros(3))", "tensor", ACCEL),
         ("unknown(torch.zeros(3).cuda())", "?", None),
+        ("nn.utils.rnn.pad_packed_sequence(torch.zeros(3).cuda())[0]", "tensor", CUDA),
+        ("nn.utils.rnn.pad_packed_sequence(torch.zeros(3).cuda())[1]", "tensor", CPU),
     ],
 )
 def test_expression(expression: str, kind: str, device: str | None) -> None:

@@ -103,6 +103,7 @@ from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_h
 from torchlint.rules.transfer._gathers import only_counted, repeated_within_step
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.calls import Arguments, arguments_of
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers
@@ -264,17 +265,36 @@ def _writes_there(module: Module, index: cst.CSTNode) -> bool:
 def _by_order(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a mask says what is larger than something: how many there are nobody but the
     device knows."""
+    return any(
+        isinstance(each, cst.Comparison) and isinstance(each.comparisons[0].operator, _ORDERS)
+        for each in _masks(module, node)
+    )
+
+
+def _changes_with_the_loop(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a mask is worked out in the loop of what the loop binds itself, but for what it
+    goes over: nothing can be split before it."""
+    loop = next(iter(module.loops(node)), None)
+    if loop is None:
+        return False
+    return any(
+        True
+        for each in _masks(module, node)
+        if module.is_within(each, loop.body)
+        for name in module.names_in(each)
+        if any(True for _ in writes_of(module, loop.body, name))
+    )
+
+
+def _masks(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield what the mask that a subscript chooses by is bound to."""
     part = node.slice[-1].slice if isinstance(node, cst.Subscript) else None
     mask = part.value if isinstance(part, cst.Index) else None
     while isinstance(mask, cst.Subscript):
         mask = mask.value
-    made = definitions_of(module, mask) if isinstance(mask, cst.Name) else ()
-    return any(
-        isinstance(each, cst.Assign)
-        and isinstance(each.value, cst.Comparison)
-        and isinstance(each.value.comparisons[0].operator, _ORDERS)
-        for each in made
-    )
+    for each in definitions_of(module, mask) if isinstance(mask, cst.Name) else ():
+        if isinstance(each, cst.Assign):
+            yield each.value
 
 
 def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
@@ -284,7 +304,8 @@ def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     if _back_by_position(module, node):
         return "scatter_ writes to the positions of all rows at once, with the mask as the values"
     if _positions(module, node):
-        return _MASKED if _by_order(module, node) else _SPLIT
+        late = _by_order(module, node) or _changes_with_the_loop(module, node)
+        return _MASKED if late else _SPLIT
     if isinstance(node, cst.Subscript):
         return "torch.where or a product with the mask keeps the shape"
     return "keep the mask and use torch.where, or take a fixed number with topk"

@@ -66,8 +66,11 @@ def _is_zero(node: cst.BaseExpression) -> bool:
 
 
 def counts_marks(node: cst.BaseExpression) -> bool:
-    """Say whether something is 0 where no element is marked: ``mask.sum()``, ``mask.any()``."""
+    """Say whether something is 0 where no element is marked, or found: ``mask.sum()``,
+    ``mask.any()``, ``len(found)``."""
     match node:
+        case cst.Call(func=cst.Name("len")):
+            return True
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("item")), args=[]):
             return counts_marks(inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(name))):

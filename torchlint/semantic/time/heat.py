@@ -590,6 +590,9 @@ class HeatMap:
             return False
         if self.scopes.lexical_no_grad(function.body) is True:
             return False  # Nothing trains on what has no graph.
+        returns = [each.value for each in self.tree.within(function, cst.Return)]
+        if returns and all(map(_is_read, returns)):
+            return False  # Nor on a number of the host.
         calls = self.tree.within(function, cst.Call)
         trains = any(self.loops.updates.is_step(call) for call in calls)
         return not trains and self.takes_tensors(function)
@@ -842,6 +845,14 @@ def _given_tensors(module: Module, function: cst.FunctionDef) -> bool:
             and values(module).annotation(param.annotation.annotation).tensor
         )
         for param in first
+    )
+
+
+def _is_read(node: cst.BaseExpression | None) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "item"
     )
 
 

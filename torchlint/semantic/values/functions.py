@@ -108,6 +108,10 @@ class Functions:
         last = name.rpartition(".")[2]
         if root == "builtins":
             return self._builtin(rest, args)
+        if name == "torch.nn.utils.rnn.pad_packed_sequence":
+            # The lengths are on the CPU (docs of the function), wherever the sequences are.
+            padded = Value("tensor", device=args[0].device if args else None)
+            return Value("tuple", items=(padded, Value("tensor", device=CPU, dtype="int")))
         if root == "torch":
             return self._torch(name, last, node, args)
         if root == "numpy":
