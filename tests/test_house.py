@@ -281,6 +281,9 @@ OTHERWISE = {
     },  # an option of its own; of the options of verify, one that a proof does not keep
     "profile/output/run.py": {"--select", "--unsafe-fixes"},  # of the command that proves a fix
     "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
+    "cli/session.py": {"safe"},  # the level of fixes that a run applies
+    "lsp/hover.py": {"safe"},  # how safe a fix is
+    "lsp/server.py": {"safe"},  # the level of fixes that a client asks for
 }
 """Words that are spelled like a key, and stand for something else or before the table can be
 had."""

@@ -53,11 +53,13 @@ from torchlint.semantic.uses.accumulators import (
     fresh_per_iteration,
     read_in_blocks,
 )
+from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
 from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.meters import meter_reads
 from torchlint.semantic.uses.observers import hooks_operations, may_be_mps, replaced
+from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before, waits_beside
 from torchlint.semantic.values.detachable import detachable
@@ -182,7 +184,9 @@ class Fix:
 
     `title` says in the imperative what is done ("Pass device= to the factory"). `note` is demanded
     for unsafe fixes: one sentence on what may change. `elsewhere` are edits in other files: all are
-    written, or none.
+    written, or none. `assumes` says what the fix takes for granted, by its name in
+    `torchlint.semantic.uses.assumptions`, and what may change where that does not hold: the engine
+    asks the project, and makes the fix unsafe there.
     """
 
     edits: tuple[NodeEdit, ...]
@@ -190,6 +194,7 @@ class Fix:
     title: str
     note: str = ""
     elsewhere: tuple[InFile, ...] = ()
+    assumes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.safety is Safety.UNSAFE and not self.note:
@@ -491,7 +496,7 @@ def log_every_n(
     return tuple(dict.fromkeys(edits))
 
 
-_METER = "The meter holds tensors, for a debugger too."
+_METER = "The meter holds tensors, for a debugger too, and its mean may differ in the last place."
 _NO_MEAN = "A meter of nothing gives 0.0 instead of 0."
 _NO_MPS = "On an accelerator without float64 (MPS) it raises."
 _ROUNDED = "The average is rounded to the tensor's own dtype at each step."
@@ -698,7 +703,17 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
         Replace(each.node, cst.Name(names[module.source_of(each.tensor)])) for each in found.reads
     ]
     edits.append(NeedImport("torch", torch))
-    return Fix(tuple(edits), Safety.UNSAFE, "Read all of them at once", _TOGETHER)
+    note, assumes = stacked_safely(module, found.reads)
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix(tuple(edits), safety, "Read all of them at once", note, assumes=assumes)
+
+
+def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict[str, str]]:
+    """Return the note of a fix that reads several tensors as one stack, empty where each of them
+    certainly has no dimension, and what the fix takes for granted."""
+    if not all(has_no_dimension(module, each.tensor) for each in reads):
+        return _TOGETHER, {}
+    return "", dict.fromkeys((ONE_DEVICE, TORCH), _TOGETHER)
 
 
 _MANY = 2

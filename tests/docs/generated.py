@@ -1,4 +1,5 @@
-"""The generated parts of docs/: keys, options, questions, rules, and what was tried of folklore.
+"""The generated parts of docs/: keys, options, questions, rules, what fixes take for granted, and
+what was tried of folklore.
 
 Each stands in its page between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``;
 ``python -m tests.docs.test_docs_examples`` writes them anew.
@@ -18,6 +19,7 @@ from torchlint.catalog.rules import OWN_ROOT, load_catalog
 from torchlint.cli.commands import COMMANDS, main
 from torchlint.manual.engine_codes import ENGINE_PAGES
 from torchlint.manual.questions import questions_page
+from torchlint.semantic.uses.assumptions import ASSUMPTIONS
 from torchlint.settings.documentation import keys_page
 
 FOLKLORE = ROOT / "benchmarks" / "results" / "folklore-2026-11-21.json"
@@ -41,6 +43,7 @@ def part(name: str) -> str:
         "commands": commands_page,
         "questions": questions_page,
         "rules": rules_page,
+        "assumptions": assumptions_page,
     }
     return makers[name]() if name in makers else belief(name)
 
@@ -58,6 +61,12 @@ def rules_page() -> str:
     table = "\n".join(("| Code | Rule | What |", "| --- | --- | --- |", *rows))
     codes = (f'<a id="{code}"></a>\n\n### {code}\n\n{text}' for code, text in ENGINE_PAGES.items())
     return "\n\n".join((table, "## Codes of the engine", *codes))
+
+
+def assumptions_page() -> str:
+    """Return the table of what safe fixes take for granted."""
+    rows = [f"| `{name}` | {each.sentence} |" for name, each in ASSUMPTIONS.items()]
+    return "\n".join(("| Name | An ordinary program |", "| --- | --- |", *rows))
 
 
 def belief(name: str) -> str:

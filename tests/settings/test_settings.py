@@ -223,6 +223,7 @@ respect-gitignore = false
 force-exclude = true
 target-torch = "2.6.1"
 accelerator = "cuda"
+safe = "strict"
 assume-hot = ["step_*"]
 line-length = 99
 cache-dir = "kept/results"
@@ -257,6 +258,7 @@ def check_full(config: str) -> None:
         force_exclude=True,
         target_torch=(2, 6),
         accelerator="cuda",
+        safe="strict",
         assume_hot=("step_*",),
         line_length=99,
         fail_on=Severity.ERROR,
@@ -369,6 +371,7 @@ def test_every_key_is_tried_above() -> None:
         ("severity = { TL9 = 'error' }", "severity: unknown rule 'TL9'"),
         ("fail-on = 'never'", "fail-on must be one of error, warning, info, not 'never'"),
         ("accelerator = 1", "accelerator must be one of auto, cuda, mps, cpu, not 1"),
+        ("safe = 'always'", "safe must be one of contract, strict, not 'always'"),
         ("output-format = 'yaml'", "output-format must be one of ranked, "),
         ("target-torch = 2.4", 'target-torch must be a version in quotes such as "2.4"'),
         ("target-torch = '2'", "target-torch must be a version"),

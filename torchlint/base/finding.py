@@ -108,7 +108,8 @@ class TextFix:
     `title` says what is done; `note` (unsafe fixes) what it changes. `withheld`, where set, is the
     reason why the engine will not apply it although it is offered (a comment inside the edited
     span, say). `elsewhere` are its edits in other files. `uses` are those of imports that it takes
-    away: fixes that take the last ones together leave an import behind.
+    away: fixes that take the last ones together leave an import behind. `assumes` names what it
+    takes for granted of the project.
     """
 
     safety: Safety
@@ -118,6 +119,7 @@ class TextFix:
     withheld: str = ""
     elsewhere: tuple[FileEdits, ...] = ()
     uses: tuple[Uses, ...] = ()
+    assumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,8 @@ class AppliedFix:
     """A fix that was applied: the code of its finding, how safe it is and what it may change.
 
     `row` is where its finding starts in the text as it was read, and `rows` are those of its edits
-    there. In a notebook they are counted in the cell `cell`.
+    there. In a notebook they are counted in the cell `cell`. `assumes` names what it takes for
+    granted.
     """
 
     code: str
@@ -259,6 +262,7 @@ class AppliedFix:
     row: int
     rows: tuple[int, ...]
     cell: int | None = None
+    assumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

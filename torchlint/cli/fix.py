@@ -100,7 +100,7 @@ def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
     complain(_broken(run))
     _report_undone(run, given)
     if not given["quiet"]:
-        complain(_joint(session, run) + _told(run, "Fixed"))
+        complain(_joint(session, run) + _told(run, "Fixed") + _granted(run))
     return exit_code(run, False)
 
 
@@ -121,7 +121,7 @@ def preview(found: Scope, catalog: Catalog, given: Given) -> int:
     complain(_broken(run))
     _report_undone(run, given)
     if not given["quiet"]:
-        complain(_joint(session, run) + _told(run, "Would fix"))
+        complain(_joint(session, run) + _told(run, "Would fix") + _granted(run))
     return exit_code(run, differs)
 
 
@@ -140,6 +140,17 @@ def _told(run: RunReport, verb: str) -> str:
     if unsafe and not run.unsafe_fixes:
         line += f" {unsafe} more with `--unsafe-fixes`."
     return line
+
+
+def _granted(run: RunReport) -> str:
+    """Return what the fixes of a run took for granted of the project, a line each."""
+    used = {name for file in run.files for fix in file.fixes for name in fix.assumes}
+    if not used:
+        return ""
+    from torchlint.semantic.uses.assumptions import ASSUMPTIONS  # most runs need no model here
+
+    lines = [f"\n  {name}: {each.sentence}" for name, each in ASSUMPTIONS.items() if name in used]
+    return "\nThe fixes take for granted:" + "".join(lines)
 
 
 def _broken(run: RunReport) -> str:

@@ -61,7 +61,7 @@ def text_fix(fix: Fix, context: EditContext) -> TextFix | str:
         return "it changes nothing"
     spare = [each.about for each in ordered if each.about is not None]
     withheld = _LOST_COMMENT if _loses_comment(splices, spare, context) else ""
-    return TextFix(fix.safety, fix.title, edits, fix.note, withheld)
+    return TextFix(fix.safety, fix.title, edits, fix.note, withheld, assumes=tuple(fix.assumes))
 
 
 def _splices(fix: Fix, context: EditContext) -> list[Splice]:

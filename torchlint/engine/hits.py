@@ -55,11 +55,13 @@ from torchlint.rule import (
     Safety,
     Wait,
     Why,
+    one_sentence,
 )
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of
+from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
@@ -115,7 +117,7 @@ def findings(
 
     A rule that crashes costs a note that names it, and only its own findings.
     """
-    found, crashes = hits(module, rules)
+    found, crashes = hits(module, rules, job is not None and job.strict)
     placing = Placing(module, filename, job)
     made: dict[tuple[str, Span], Finding] = {}
     for placed, stronger in strongest(module, placing.placed(found), wanted):
@@ -161,8 +163,12 @@ def _accelerator(job: Job) -> str:
     return "cuda" if seen else job.accelerator
 
 
-def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]], list[Crash]]:
-    """Run the checks of `rules` over a file; return what they yield, and which of them crashed."""
+def hits(
+    module: Module, rules: Iterable[Rule], strict: bool = False
+) -> tuple[list[tuple[Rule, Hit]], list[Crash]]:
+    """Run the checks of `rules` over a file; return what they yield, and which of them crashed.
+
+    With `strict`, fixes take nothing for granted of the project."""
     found: list[tuple[Rule, Hit]] = []
     crashes: list[Crash] = []
     for rule in rules:
@@ -170,7 +176,7 @@ def hits(module: Module, rules: Iterable[Rule]) -> tuple[list[tuple[Rule, Hit]],
             for node in module.nodes(node_type):
                 try:
                     for hit in check(node, module):
-                        found.append((rule, _proven(module, _valid(rule, hit))))
+                        found.append((rule, _proven(module, _valid(rule, hit), strict)))
                 except (RecursionError, MemoryError, MisreadError):
                     raise
                 except Exception as error:
@@ -187,12 +193,16 @@ def _valid(rule: Rule, hit: Hit) -> Hit:
     return hit
 
 
-def _proven(module: Module, hit: Hit) -> Hit:
+def _proven(module: Module, hit: Hit, strict: bool) -> Hit:
     """Return a hit whose fix is only suggested where a comment gives a reason for the code, and not
-    safe where an import may have given a name in it another meaning."""
+    safe where the project does not keep to what it takes for granted, or where an import may have
+    given a name in it another meaning."""
     fix = hit.fix
     if fix is None or fix.safety is Safety.SUGGESTION:
         return hit
+    if fix.assumes:
+        fix = _granted(module, fix, strict)
+        hit = replace(hit, fix=fix)
     if reasoned(module, hit.node):
         return replace(hit, fix=replace(fix, safety=Safety.SUGGESTION, note=_SAID))
     if fix.safety is not Safety.SAFE:
@@ -204,6 +214,19 @@ def _proven(module: Module, hit: Hit) -> Hit:
     if not any(imported_over(module, place) for place in places):
         return hit
     return replace(hit, fix=replace(fix, safety=Safety.UNSAFE, note=_IMPORTED))
+
+
+def _granted(module: Module, fix: Fix, strict: bool) -> Fix:
+    """Return a fix that is as safe as what it takes for granted allows; what holds is left in
+    `Fix.assumes`."""
+    lost = [name for name in fix.assumes if strict or broken(module, name)]
+    if not lost:
+        return fix
+    names = " and ".join(f"`{name}`" for name in lost)
+    why = "" if strict else f"This project does not keep to {names}."
+    note = one_sentence([fix.note, *(fix.assumes[name] for name in lost), why])
+    held = {name: text for name, text in fix.assumes.items() if name not in lost}
+    return replace(fix, safety=Safety.UNSAFE, note=note, assumes=held)
 
 
 def _message(rule: Rule, hit: Hit) -> str:
@@ -312,7 +335,8 @@ def _joined(first: Finding, other: Finding) -> Finding:
     if any(touch(each, mine) for each in edits for mine in one.edits):
         return first
     every = tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span))
-    return replace(first, fix=replace(one, edits=every))
+    assumes = tuple(dict.fromkeys((*one.assumes, *two.assumes)))
+    return replace(first, fix=replace(one, edits=every, assumes=assumes))
 
 
 def _start(placed: Placed) -> int:

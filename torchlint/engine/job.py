@@ -32,6 +32,7 @@ class Job:
         codes: the rule codes that are on for this file, per-file ignores applied; may hold engine
             codes.
         target_torch: the lowest torch version that fixes must work on, as (major, minor).
+        strict: whether safe fixes may take nothing for granted of the project.
         torch_declared: whether the project says so, or it is the one taken where nothing does.
         accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run
             on.
@@ -68,3 +69,4 @@ class Job:
     line_length: int = 0
     aligned: bool | None = None
     torch_declared: bool = True
+    strict: bool = False

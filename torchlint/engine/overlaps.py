@@ -97,7 +97,8 @@ def as_applied(
     assert found.fix is not None
     rows = tuple(row_before(edit.start.row) for edit in edits)
     row = row_before(found.start.row)
-    return AppliedFix(found.code, found.fix.safety, found.fix.note, row, rows, found.cell)
+    fix = found.fix
+    return AppliedFix(found.code, fix.safety, fix.note, row, rows, found.cell, fix.assumes)
 
 
 def edits_of(findings: Sequence[Finding]) -> list[Edit]:

@@ -28,4 +28,5 @@ def job_for(document: Document, relative: str, settings: Settings, catalog: Cata
         line_length=settings.line_length,
         root=settings.root,
         torch_declared=bool(settings.target_torch_from),
+        strict=settings.safe == "strict",
     )

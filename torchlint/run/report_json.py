@@ -154,6 +154,7 @@ def _packed_fix(fix: TextFix, name: Name) -> list[Any]:
             ]
             for part in fix.elsewhere
         ],
+        list(fix.assumes),
     ]
 
 
@@ -172,7 +173,7 @@ def _packed_edit(edit: Edit) -> list[Any]:
 
 
 def _fix(value: Any, name: Name) -> TextFix:
-    safety, title, edits, note, withheld, elsewhere = value
+    safety, title, edits, note, withheld, elsewhere, assumes = value
     return TextFix(
         Safety(_text(safety)),
         _text(title),
@@ -180,6 +181,7 @@ def _fix(value: Any, name: Name) -> TextFix:
         _text(note),
         _text(withheld),
         tuple(_file_edits(item, name) for item in elsewhere),
+        assumes=tuple(map(_text, assumes)),
     )
 
 

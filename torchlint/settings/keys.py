@@ -416,6 +416,17 @@ class Settings:
         editor=4,
         refused=_unsafe,
     )
+    safe: str = _key(
+        values.Choice("contract", "strict"),
+        "contract",
+        Decides.FINDINGS,
+        takes='`"contract"` or `"strict"`',
+        words="What safe fixes may take for granted: contract or strict.",
+        sample='safe = "contract"',
+        place=65,
+        more="With `contract`, that is what an ordinary program does, and a project that shows "
+        "anything else gets an unsafe fix; see [fixes](fixes.md). With `strict` it is nothing.",
+    )
     severity: tuple[tuple[str, Severity], ...] = _key(
         values.severities,
         (),

@@ -22,6 +22,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
 
 FLOAT, BOOL, COUNT, INDEX = "float", "bool", "count", "index"
@@ -110,24 +111,11 @@ def _operands(module: Module, left: cst.CSTNode, right: cst.CSTNode, depth: int)
     nor a number."""
     found = [certain(module, side, depth - 1) for side in (left, right)]
     sides = zip((left, right), found, strict=True)
-    if not any(found) or any(each is None and not _number(module, side) for side, each in sides):
+    if not any(found) or any(
+        each is None and not is_python_number(module, side) for side, each in sides
+    ):
         return []
     return [each for each in found if each is not None]
-
-
-def _number(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether an expression is certainly a real Python number."""
-    match node:
-        case cst.Integer() | cst.Float():
-            return True
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            return _number(module, inner)
-        case cst.Call(func=func):
-            return module.name(func) == "builtins.len"
-        case cst.Name():
-            made = sole_definition(module, node)
-            return isinstance(made, (cst.Integer, cst.Float))
-    return False
 
 
 # -- calls -----------------------------------------------------------------------------------------

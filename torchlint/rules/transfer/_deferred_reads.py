@@ -4,6 +4,7 @@ lists over a loop, and neighbours in a tuple."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import partial
 
 import libcst as cst
@@ -26,13 +27,25 @@ from torchlint.rule import (
     numbers_of,
     one_sentence,
     seldom_as_numbers,
+    stacked_safely,
 )
-from torchlint.rules.transfer._certain_tensors import FLOAT, LOSS_NAMES, certain
+from torchlint.rules.transfer._certain_tensors import (
+    BOOL,
+    COUNT,
+    FLOAT,
+    INDEX,
+    LOSS_NAMES,
+    certain,
+)
+from torchlint.semantic.code.bindings import meaning_of
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
     Gathering,
@@ -42,11 +55,22 @@ from torchlint.semantic.uses.accumulators import (
     averaged_behind,
     fresh_per_iteration,
     gathering_loop,
+    in_each_step,
     keeps_its_values,
     only_returned,
+    reaches_line_behind,
     running_sum,
     sum_of_loop,
     uses_of_number,
+)
+from torchlint.semantic.uses.assumptions import (
+    ACCELERATOR,
+    FRAMES,
+    LOSSES,
+    MEMORY,
+    ONE_DEVICE,
+    STEPS,
+    TORCH,
 )
 from torchlint.semantic.uses.observers import (
     hooks_operations,
@@ -55,6 +79,7 @@ from torchlint.semantic.uses.observers import (
     replaced,
     scripted,
 )
+from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CUDA
@@ -69,6 +94,7 @@ _RELIED_ON = (
 """What must be torch's own for the sums to be equal."""
 _COUNTING = frozenset(("sum", "count_nonzero"))
 """Reductions that give 64 bits for whole numbers of any size."""
+_VIEWS = ops.having("view")
 _LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 _TITLE = "Sum on the device and read once after the loop"
 _LATER = "Read it where it is used"
@@ -78,16 +104,25 @@ _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
 SELDOM = "Only every 50th step is logged."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
+_APART = "Tensors of different devices would raise."
+_LAST_PLACE = "To divide by a number, a GPU multiplies by its inverse: the last place may differ."
+"""``BinaryDivTrueKernel.cu`` of PyTorch."""
+_OF_NUMPY = "A factor or term that is an array or a number of NumPy may raise."
+_SHADOWED = "The file gives `float` or `int` another meaning."
+_WHOLE_PART = "Of a fraction the whole part is taken."
+_LEFT = "Where the loop is left on another way than to the line behind it, a tensor is left."
+_RETURNED = "The function returns a tensor, also to code outside of this project."
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """The edits that put reads off: the title of the fix, and what may change, empty where nobody
-    can see a difference."""
+    """The edits that put reads off: the title of the fix, what may change, empty where nobody can
+    see a difference, and what is taken for granted (`Fix.assumes`)."""
 
     edits: tuple[NodeEdit, ...]
     title: str
     note: str = ""
+    assumes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +187,22 @@ class _GraphSearch:
         self.module = module
         self.edits: list[NodeEdit] = []
         self.notes: list[str] = []
+        self.assumes: dict[str, str] = {}
         self._shown: dict[cst.BaseExpression, str] = {}
         self._kept: dict[cst.CSTNode, str] = {}
         self._sums: set[cst.CSTNode] = set()
         self._functions: list[cst.FunctionDef] = []
 
-    def deferred(self, title: str, note: str) -> Deferred | None:
+    def deferred(self, title: str, held: str) -> Deferred | None:
         """Return the fix, or None where a line that looks at a number each step does more than
-        log."""
+        log. `held` says what is a tensor for a while."""
         logs = log_every_n(self.module, LOG_EVERY, self._shown)
         if logs is None:
             return None
-        notes = [SELDOM, note] if logs else [note]
+        notes = [SELDOM, *self.notes] if logs else self.notes
         whole = f"{title}, log every {LOG_EVERY} steps" if logs else title
-        return Deferred((*self.edits, *logs), whole, one_sentence([*notes, *self.notes]))
+        assumes = {FRAMES: held, TORCH: held, LOSSES: held, **self.assumes}
+        return Deferred((*self.edits, *logs), whole, one_sentence(notes), assumes)
 
     def adds(self, found: _Sum) -> bool:
         """Keep a sum on the device."""
@@ -175,9 +212,18 @@ class _GraphSearch:
         narrow = found.kind == "float" and may_be_mps(self.module)
         self.edits += _edits(self.module, found, None if narrow else METHOD_OF_KIND[found.kind])
         self._shown.update(dict.fromkeys(found.sum.each_step, found.kind))
-        if found.kind == "float":
-            self.notes.append(_ROUNDED if narrow else _NO_MPS)
-        if found.kind != found.sum.start:
+        if narrow:
+            self.notes.append(_ROUNDED)
+        elif found.kind == "float":
+            self.assumes[ACCELERATOR] = _NO_MPS
+        if len(found.terms) > 1:
+            self.assumes[ONE_DEVICE] = _APART
+        self.notes += _differing(self.module, found)
+        if not reaches_line_behind(self.module, found.sum.loop, found.sum.name):
+            self.notes.append(_LEFT)
+        if found.kind != found.sum.start and _counts_each_step(self.module, found):
+            self.assumes[STEPS] = _EMPTY
+        elif found.kind != found.sum.start:
             self.notes.append(_EMPTY)
         return True
 
@@ -222,10 +268,12 @@ class _GraphSearch:
         if sites is None:
             return False
         if isinstance(above, cst.Return):
+            self.notes.append(_RETURNED)
             return all(self.used(site, kind) for site in sites)
         row = self.module.parent(above) if isinstance(above, cst.Element) else None
         if not isinstance(row, cst.Tuple) or not isinstance(self.module.parent(row), cst.Return):
             return False
+        self.notes.append(_RETURNED)
         place = [each.value for each in row.elements].index(node)
         return all(
             _taken(self.module, self, site, (place, len(row.elements)), kind) for site in sites
@@ -282,6 +330,41 @@ def _kind(module: Module, found: LoopSum, read: HostRead) -> str | None:
     return number_kind(module, read) or ("float" if called(found.name, LOSS) else None)
 
 
+def _differing(module: Module, found: _Sum) -> Iterator[str]:
+    """Yield in what the sum of the device may differ from that of Python."""
+    if meaning_of(module, found.kind, found.sum.loop) != f"builtins.{found.kind}":
+        yield _SHADOWED
+    if found.kind == "int" and not all(
+        _is_whole(module, each.read.tensor, truth=True) for each in found.terms
+    ):
+        yield _WHOLE_PART
+    terms = [term.read.node for term in found.terms]
+    added_up = [added(module, step) for step in found.sum.steps]
+    operators = [each.operator for whole in added_up for each in _operations(whole)]
+    if found.sum.scaled or any(isinstance(each, cst.Divide) for each in operators):
+        yield _LAST_PLACE
+    leaves = [leaf for whole in added_up for leaf in _leaves(whole) if leaf not in terms]
+    if not all(is_python_number(module, leaf) for leaf in leaves):
+        yield _OF_NUMPY
+
+
+def _is_whole(module: Module, tensor: cst.BaseExpression, *, truth: bool = False) -> bool:
+    """Say whether a tensor certainly holds a whole number that stays far below 64 bits, or, with
+    `truth`, a truth value."""
+    held = certain(module, tensor)
+    kinds = (COUNT, INDEX, BOOL) if truth else (COUNT, INDEX)
+    proven = held is not None and held.scalar and held.kind in kinds
+    return proven or _is_count(module, tensor)
+
+
+def _counts_each_step(module: Module, found: _Sum) -> bool:
+    """Say whether a loop that takes a step has added something before anything looks at the sum."""
+    first, loop = found.sum.steps[0], found.sum.loop
+    grown = len(writes_of(module, loop, found.sum.name)) == len(found.sum.steps)
+    later = all(module.before(first, read) for read in found.sum.reads)
+    return grown and later and in_each_step(module, first, loop)
+
+
 def _is_exact(module: Module, read: HostRead, found: LoopSum, terms: Iterable[_Term]) -> bool:
     """Say whether the device's sum is certainly the one that Python would have computed, of the
     same type, and nobody can see that it was kept."""
@@ -335,6 +418,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
         kept = method_call(kept, "clone")
     way = _GraphSearch(module)
     way.edits.append(Replace(read.node, kept))
+    way.notes += [_WHOLE_PART] if kind == "int" and not _is_whole(module, read.tensor) else []
     match module.small_statement(read.node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value) if (
             value is read.node
@@ -366,7 +450,6 @@ def _taken(
 
 _KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
 _NO_STEPS = "Behind a loop without steps torch.stack raises."
-_TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
 
 
 def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
@@ -382,16 +465,43 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     if found is None or (found.again and kind is None):
         return None
     kept: cst.BaseExpression = detached(module, read.tensor)
-    if not (fresh_per_iteration(module, read.tensor) or keeps_its_values(module, kept, append)):
+    kept_whole = fresh_per_iteration(module, read.tensor) or keeps_its_values(module, kept, append)
+    if not kept_whole or _may_be_view(module, read.tensor):
         kept = method_call(kept, "clone")
     number = "float(value)" if read.how == "float" else "value.item()"
     number = f"{kind}(value)" if found.again else number
-    single = inferred(module, read.tensor).rank == 0 and kind is not None
+    single = has_no_dimension(module, read.tensor) and kind is not None
     single = single and (kind == "float" or read.how == "item") and averaged_behind(module, append)
+    single = single and in_each_step(module, append, found.loop)
     after = _numbers_after(module, found, append, None if single else number)
-    notes = [_KEPT, _NO_STEPS if single else ""]
+    assert isinstance(append.func, cst.Attribute)
+    name = module.source_of(append.func.value)
+    notes = [] if reaches_line_behind(module, found.loop, name) else [_LEFT]
+    if found.again and kind == "int" and not _is_whole(module, read.tensor):
+        notes.append(_WHOLE_PART)
+    assumes = {FRAMES: _KEPT, TORCH: _KEPT, LOSSES: _KEPT, MEMORY: _KEPT}
+    if single:
+        assumes |= {STEPS: _NO_STEPS, ONE_DEVICE: _APART}
     title = "Collect the tensors and read them after the loop"
-    return Deferred((Replace(read.node, kept), *after), title, one_sentence(notes))
+    return Deferred((Replace(read.node, kept), *after), title, one_sentence(notes), assumes)
+
+
+def _may_be_view(module: Module, tensor: cst.CSTNode | None, depth: int = 3) -> bool:
+    """Say whether a tensor may be a part of a larger one, or what a loop takes out of it, and would
+    keep all of that in memory."""
+    match tensor:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
+            return method in _VIEWS
+        case cst.Call() | cst.BinaryOperation():
+            return False
+        case cst.Name() if depth:
+            made = definitions_of(module, tensor)
+            values = [
+                each.target if isinstance(each, cst.AugAssign) else getattr(each, "value", None)
+                for each in made
+            ]
+            return not made or any(_may_be_view(module, each, depth - 1) for each in values)
+    return True
 
 
 def _numbers_after(
@@ -433,7 +543,8 @@ def read_together(module: Module, read: HostRead) -> Deferred | None:
         codes[at : at + len(run)] = [f"*{numbers}"]
         new = f"({', '.join(codes)})"
     edits = (Replace(row, cst.parse_expression(new)), needed)
-    return Deferred(edits, "Read all of them at once", _TOGETHER)
+    note, assumes = stacked_safely(module, run)
+    return Deferred(edits, "Read all of them at once", note, assumes)
 
 
 def _numbers_of(module: Module, run: Sequence[HostRead]) -> tuple[str, NeedImport]:
@@ -468,7 +579,8 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
     assert isinstance(assigns[0], cst.Assign)
     removed = [Remove(each) for each in lines[1:]]
     edits: tuple[NodeEdit, ...] = (Replace(assigns[0], first.body[0]), *removed, needed)
-    return Deferred(edits, "Read all of them at once", _TOGETHER)
+    note, assumes = stacked_safely(module, run)
+    return Deferred(edits, "Read all of them at once", note, assumes)
 
 
 def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:

@@ -46,17 +46,17 @@ _STREAMS = regex(r"\bStream\b|\bset_stream\b|\bstream\(|CUDAGraph|cuda\.graph")
 
 
 @question(remember=False)
-def may_overlap(module: Module, transfer: Transfer) -> bool | None:
+def may_overlap(module: Module, transfer: Transfer, *, granted: bool = False) -> bool | None:
     """Say whether a copy may overlap with what the host does next, as nothing writes its source
     before it has ended.
 
     None where the source is not certain to be a tensor of torch's own, that the turn of the loop
-    has made.
+    has made. With `granted`, what is out of sight writes nothing, and a batch is such a tensor.
     """
-    roots = host_roots(module, transfer.source)
+    roots = host_roots(module, transfer.source, granted=granted)
     if roots is None:
         return None
-    if mentions(module, _STREAMS) or sees_variables(module):
+    if mentions(module, _STREAMS) or (sees_variables(module) and not granted):
         return False
     for root in roots:
         uses = (
@@ -64,12 +64,15 @@ def may_overlap(module: Module, transfer: Transfer) -> bool | None:
             if root.name
             else object_uses(module, root.node, "host")
         )
-        if any(_endangers(module, use, transfer.call, root.node) for use in uses):
+        unseen = () if granted else (Way.ESCAPES, Way.GROWN)
+        if any(_endangers(module, use, transfer.call, root.node, unseen) for use in uses):
             return False
     return True
 
 
-def _endangers(module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNode) -> bool:
+def _endangers(
+    module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNode, unseen: tuple[Way, ...]
+) -> bool:
     """Say whether a use of the source may write it while the copy is on its way."""
     if (
         use.read is not None
@@ -81,7 +84,7 @@ def _endangers(module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNo
         return False  # What is not a copy came out of the other branch.
     if use.way is Way.WRITTEN:
         return may_follow(module, use, copy, origin)
-    return use.way in (Way.ESCAPES, Way.GROWN)
+    return use.way in unseen
 
 
 def _choice(module: Module, copy: cst.Call) -> cst.CSTNode | None:

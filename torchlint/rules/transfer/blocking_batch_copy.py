@@ -84,20 +84,22 @@ x = x.to(device)
 ```
 
 ## Fix safety
-Safe where the target is CUDA by evidence, and the batch's element is certainly a tensor that
-nothing writes afterwards: the file shows that it comes from a `DataLoader` which stacks samples by
-itself, or that torch has just made it, and every use of it is known. The stream then orders the
-copy before its use. Unsafe for other devices, on which a copy may not have ended when the host goes
-on; where the call casts as well, as the cast then runs on the device; where the host's tensor may
-be written again, or goes to code that could; and for elements that may be other objects (of a
-loader made elsewhere, or by a collate function), whose `.to` may raise a TypeError. Of a whole
-batch it is only a suggestion, and where the project makes loaders, of which none that may pin its
-memory is known to make the batch, as the copy would wait all the same. Moves that stand side by
-side are one fix, as safe as the least safe of them, and only shown where one of the same statement
-may be no tensor; they are unsafe where a clock is read before the model runs, as it then no longer
-includes the copy. Where their loader, wherever in the project it is made, has workers and does not
-pin, an unsafe fix pins its memory too. A fix that changes several files is written as a whole or
-not at all.
+Safe without more where the target is CUDA by evidence, and the batch's element is certainly a
+tensor that nothing writes afterwards: the file shows that it comes from a `DataLoader` which stacks
+samples by itself, or that torch has just made it, and every use of it is known. The stream then
+orders the copy before its use. Safe in an ordinary program where the device is whatever the program
+chooses, what a loader or a caller hands out is taken for tensors, and code out of sight is taken to
+write nothing into them; `torchlint fix` says so. It is unsafe where the project names another
+accelerator, or has objects whose `.to` takes no `non_blocking` (graphs, encodings, a class of its
+own); where the call casts as well, as the cast then runs on the device; where the code writes the
+host's tensor again; and for what a function has made of a batch, unless it is used as a tensor. Of
+a whole batch it is only a suggestion, and where the project makes loaders, of which none that may
+pin its memory is known to make the batch, as the copy would wait all the same. Moves that stand
+side by side are one fix, as safe as the least safe of them, and only shown where one of the same
+statement may be no tensor; they are unsafe where a clock is read before the model runs, as it then
+no longer includes the copy. Where their loader, wherever in the project it is made, has workers and
+does not pin, an unsafe fix pins its memory too. A fix that changes several files is written as a
+whole or not at all.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. Each step leaves a
@@ -164,6 +166,7 @@ from torchlint.semantic.data.loaders import (
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, KEPT_BATCHES, TORCH
 from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.uses.unavoidable_syncs import evaluates_and_waits
 from torchlint.semantic.values import definitions_behind
@@ -172,7 +175,7 @@ from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
-from torchlint.semantic.values.value import CPU
+from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))
 _DEPTH = 4
@@ -542,12 +545,13 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         return Fix((edit,), Safety.SUGGESTION, _TITLE, note)
     edits: list[NodeEdit] = [edit]
     alike = True
+    whys = dict(whys)
     for other in _beside(module, transfer):
         its = _whys(module, other)
         if its is not None and not other.given & _COPIES:
             new = with_keyword(other.call, "non_blocking", cst.Name("True"))
             edits.append(Replace(other.call, new))
-            whys |= its
+            whys |= {why: name if whys.get(why, name) else "" for why, name in its.items()}
         elif module.statement(other.call) is module.statement(transfer.call):
             alike = False
     elsewhere: tuple[InFile, ...] = ()
@@ -556,13 +560,14 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         elsewhere = tuple(
             InFile(where, tuple(its)) for where, its in pins.items() if where is not module
         )
-        whys.add("pinned")
+        whys["pinned"] = ""
     if _timed(module, transfer.call):
-        whys.add("timed")
-    said = one_sentence(note for why, note in _NOTES.items() if why in whys)
-    safety = Safety.UNSAFE if said else Safety.SAFE
+        whys["timed"] = ""
+    said = one_sentence(note for why, note in _NOTES.items() if whys.get(why) == "")
+    granted = {name: _NOTES[why] for why, name in whys.items() if name}
     # Of moves in one statement, all change or none.
-    return Fix(tuple(edits), safety if alike else Safety.SUGGESTION, _TITLE, said, elsewhere)
+    safety = (Safety.UNSAFE if said else Safety.SAFE) if alike else Safety.SUGGESTION
+    return Fix(tuple(edits), safety, _TITLE, said, elsewhere, granted)
 
 
 def _timed(module: Module, node: cst.Call) -> bool:
@@ -588,20 +593,24 @@ def _may_be_host(module: Module, transfer: Transfer) -> bool:
     return said and transfer.target.value in given and not from_loader
 
 
-def _whys(module: Module, transfer: Transfer) -> set[str] | None:
-    """Return the keys of what a copy without waiting may change; None where what is moved may well
-    be no tensor."""
+def _whys(module: Module, transfer: Transfer) -> dict[str, str] | None:
+    """Return the keys of what a copy without waiting may change, each with what is to be taken for
+    granted that it does not, empty for nothing; None where what is moved may well be no tensor."""
     tensor = inferred(module, transfer.source).kind == "tensor"
     if not tensor and not _is_part(module, transfer.source):
         return None
-    overlap = may_overlap(module, transfer)
-    reasons = {
-        "object": not tensor or overlap is None or not certainly_tensor(module, transfer.source),
-        "cast": transfer.dtype is not None,
-        "device": transfer.device != "cuda",
-        "written": not overlap,
-    }
-    return {why for why, holds in reasons.items() if holds}
+    overlap, used = may_overlap(module, transfer), certainly_tensor(module, transfer.source)
+    granted = overlap if overlap else may_overlap(module, transfer, granted=True)
+    whys = {}
+    if not tensor or overlap is None or not used:
+        whys["object"] = "" if granted is None else TORCH if used else BATCHES
+    if transfer.dtype is not None:
+        whys["cast"] = ""
+    if transfer.device != CUDA:
+        whys["device"] = ACCELERATOR
+    if not overlap:
+        whys["written"] = KEPT_BATCHES if granted else ""
+    return whys
 
 
 def _is_part(module: Module, source: cst.BaseExpression) -> bool:

@@ -70,9 +70,10 @@ with torch.no_grad():
 ```
 
 ## Fix safety
-Unsafe: fewer lines are logged. A guard is put around the call and the log lines next to it, which
+Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it, which
 reuses the loop's own counter or adds `enumerate`. A number that is bound in each step and logged now
-and then is kept as a tensor and read where it is logged. A meter of the project whose class does no
+and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
+and so are reads without a log of their own that are made at once. A meter of the project whose class does no
 more than average is handed the tensor, and what it gives becomes a number where it is looked at; for
 any other meter that is only a suggestion, as it then holds a tensor, and so is all of it where
 several functions that hand back numbers read the device in the same step. The note says where a
@@ -129,6 +130,7 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import fresh_per_iteration, uses_of_number
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
@@ -143,6 +145,7 @@ _LATER = (
     "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
     "it is logged."
 )
+_WHOLE_PART = "Of a fraction the whole part is taken."
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
 _SELDOM = (
     f"Only every {LOG_EVERY}th step is logged, and what counts the calls as steps counts fewer."
@@ -290,6 +293,9 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
         kept = method_call(kept, "clone")
     reads = seldom_as_numbers(module, target, uses, kind)
     edits = (Replace(read.node, kept), *reads, *logs)
-    notes = [_SELDOM if logs else "", _HELD]
+    notes = [_SELDOM if logs else ""]
     notes.append(_TIMED if clock_behind(module, read.node) is not None else "")
-    return Fix(edits, Safety.UNSAFE, "Read it where it is logged", one_sentence(notes))
+    notes.append(_WHOLE_PART if kind == "int" else "")
+    note, held = one_sentence(notes), dict.fromkeys((FRAMES, TORCH, LOSSES), _HELD)
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix(edits, safety, "Read it where it is logged", note, assumes=held)

@@ -105,14 +105,19 @@ A tensor that is older than a loop, and of which the loop reads elements (`x[: l
 `for n in lengths: names[:n]`), is copied to the host once, before it. That is safe where torch made
 the tensor in memory of its own and all that is done with it is known; else it is unsafe.
 
-Unsafe elsewhere: sums that are also read now and then inside the loop (`float(acc)` is written
-there), scaled terms, lists that only the lines behind the loop, or between two runs of it, read
-(`acc = torch.stack(acc).tolist()` is put behind the loop where the mean of it is taken, else `acc =
-[...]`), neighbours, in a tuple, in one statement or in lines below
-each other, that become one read of a stacked tensor, and arithmetic with several reads (`float(a) / (float(b) +
-1e-6)`) that is done on the device, where a division by zero raises nothing. What is computed is the
-same; until the loop has ended the variable holds tensors, and there is no float64 on MPS. There is
-no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
+Safe in an ordinary program (`torchlint fix` says what it takes for granted, and where the project
+shows anything else the fix is unsafe): sums of what may be no tensor of CUDA, that are also read now
+and then inside the loop (`float(acc)` is written there), or multiplied by sizes and literals; lists
+that only the lines behind the loop, or between two runs of it, read (`acc =
+torch.stack(acc).tolist()` is put behind the loop where the mean of it is taken, else `acc = [...]`);
+neighbours, in a tuple, in one statement or in lines below each other, that become one read of a
+stacked tensor, where each certainly has no dimension; and names that are read now and then.
+
+Unsafe elsewhere: terms that are divided, or multiplied by what may be an array; what a function
+returns; a loop that may be left on another way than to the line behind it; sums that start as 0 in a
+loop that may add nothing; and arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is
+done on the device, where a division by zero raises nothing. There is no float64 on MPS. There is no
+fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
 steps, with the loop's own counter or one that `enumerate` adds; the note then says so. A number
@@ -312,7 +317,7 @@ def _first_of(
     if found is None:
         return None
     safety = Safety.UNSAFE if found.note else Safety.SAFE
-    return Fix(found.edits, safety, found.title, found.note)
+    return Fix(found.edits, safety, found.title, found.note, assumes=found.assumes)
 
 
 def _at_once(module: Module, read: HostRead) -> Fix | None:

@@ -32,6 +32,7 @@ from torchlint.semantic.uses.observers import (
     reads_by_string,
     says,
     sees_globals,
+    sees_itself,
     sees_variables,
 )
 from torchlint.semantic.uses.swallowing import may_be_swallowed
@@ -126,7 +127,7 @@ def sum_of_loop(module: Module, step: cst.AugAssign | cst.Assign) -> LoopSum | N
         return None
     loop, binding = _start(module, step, name, resets=True)
     literal = _assigned_by(module, binding, name)
-    if loop is None or not isinstance(literal, (cst.Integer, cst.Float)):
+    if loop is None or not isinstance(literal, (cst.Integer, cst.Float)) or not _is_small(literal):
         return None
     if shared(module, loop, name) or _read_after_exception(module, loop, name):
         return None
@@ -183,12 +184,20 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
             in_place = any(isinstance(u, cst.Attribute) and u.attr.value[-1] == "_" for u in uses)
             inside = all(module.is_within(each, turns[0]) for each in made)
             in_place = in_place or _changed_behind(module, turns[0], name, made)
+            in_place = in_place or any(_may_reduce(module, use) for use in uses)
             return bool(made) and inside and not grown and not in_place
         case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
             return _fresh_and_unchanged(module, inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
             return method in ops.REDUCTIONS
     return False
+
+
+def _may_reduce(module: Module, use: cst.CSTNode | None) -> bool:
+    """Say whether a tensor is handed to what may put into it what all processes have together."""
+    call = module.parent(use) if isinstance(use, cst.Arg) else None
+    name = dotted_text(call.func) if isinstance(call, cst.Call) else None
+    return _REDUCES.search(name or "") is not None
 
 
 def _changed_behind(module: Module, loop: cst.CSTNode, name: str, made: list[cst.CSTNode]) -> bool:
@@ -536,6 +545,42 @@ def is_unseen(module: Module, loop: cst.For | cst.While, name: str) -> bool:
         return not sees_globals(module, name)
     yields = any(True for _ in module.within(owner, cst.Yield))
     return not yields and not sees_variables(module)
+
+
+@question(
+    yes="what leaves the loop comes to the line behind it, or leaves the function",
+    no="an exception, an `else` or a notebook's user may go on elsewhere",
+    remember=False,
+)
+def reaches_line_behind(module: Module, loop: cst.For | cst.While, name: str) -> bool:
+    """Say whether nothing but the loop itself sees a variable before the line behind it, in an
+    ordinary program: where the loop is left by an exception, its function is left too."""
+    if may_be_swallowed(module, loop) or _leaves_in_else(module, loop):
+        return False
+    if not isinstance(module.tree.owners[loop], cst.Module):
+        return True
+    seen = is_interactive(module) or sees_itself(module)
+    return not (seen or elsewhere_reached(module, name))
+
+
+@question(
+    yes="each run of the loop that takes a step comes to `{0}`",
+    no="the loop may take steps that do not come to `{0}`",
+    remember=False,
+)
+def in_each_step(module: Module, step: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Say whether every step of a ``for``, and of those in it, comes to a statement."""
+    for above in _upto(module, module.small_statement(step) or step, loop):
+        if not isinstance(above, (cst.For, cst.With, cst.IndentedBlock, cst.SimpleStatementLine)):
+            return False
+        if isinstance(above, cst.For) and _left_before(module, above, step):
+            return False
+    return isinstance(loop, cst.For) and not _left_before(module, loop, step)
+
+
+def _left_before(module: Module, loop: cst.For, step: cst.CSTNode) -> bool:
+    leaving = module.within(loop.body, cst.Break, cst.Continue, cst.Return, cst.Yield)
+    return any(module.before(each, step) for each in leaving)
 
 
 def _leaves_in_else(module: Module, loop: cst.For | cst.While) -> bool:

@@ -191,12 +191,14 @@ class Root:
 
 
 @question(remember=False)
-def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] | None:
+def host_roots(
+    module: Module, node: cst.CSTNode, depth: int = 8, *, granted: bool = False
+) -> list[Root] | None:
     """Return where a tensor on the host comes from, or None where it is not certain that it is one
     of torch's own.
 
     It is new in each turn: stacked by a `DataLoader` with its own collate function, or computed by
-    torch.
+    torch. With `granted`, so is whatever a loop hands out, and what a function is given.
     """
     if depth == 0:
         return None
@@ -204,25 +206,36 @@ def host_roots(module: Module, node: cst.CSTNode, depth: int = 8) -> list[Root] 
         case cst.Name():
             return _all_roots(
                 [
-                    _definition_roots(module, d, node.value, depth)
+                    _definition_roots(module, d, node.value, depth, granted)
                     for d in definitions_of(module, node)
                 ]
             )
         case cst.Subscript(value=inner):
-            return _part(module, inner, literal_key(node), host_roots(module, inner, depth - 1))
+            return _part(
+                module,
+                inner,
+                literal_key(node),
+                host_roots(module, inner, depth - 1, granted=granted),
+            )
         case cst.Attribute(value=inner, attr=cst.Name(value="data")):
-            return host_roots(module, inner, depth - 1)
+            return host_roots(module, inner, depth - 1, granted=granted)
         case cst.IfExp(body=body, orelse=orelse):
-            return _all_roots([host_roots(module, each, depth - 1) for each in (body, orelse)])
+            return _all_roots(
+                [host_roots(module, each, depth - 1, granted=granted) for each in (body, orelse)]
+            )
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
             module.name(node.func) is None
         ):
             known = ops.ALIASING_METHODS | ops.COMPUTING_METHODS | {"get", "items", "values"}
-            return host_roots(module, inner, depth - 1) if method in known - {"numpy"} else None
+            return (
+                host_roots(module, inner, depth - 1, granted=granted)
+                if method in known - {"numpy"}
+                else None
+            )
         case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if (
             module.name(func) in _WRAPPERS
         ):
-            return host_roots(module, inner, depth - 1)
+            return host_roots(module, inner, depth - 1, granted=granted)
         case cst.Call(func=func) if module.name(func) in _MAKERS:
             return [Root(node, "")]
     return None
@@ -254,22 +267,30 @@ def _all_roots(found: list[list[Root] | None]) -> list[Root] | None:
 
 
 def _definition_roots(
-    module: Module, definition: cst.CSTNode, name: str, depth: int
+    module: Module, definition: cst.CSTNode, name: str, depth: int, granted: bool
 ) -> list[Root] | None:
     match definition:
         case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
-            return _assigned_roots(module, target, value, name, depth)
+            return _assigned_roots(module, target, value, name, depth, granted)
         case cst.For():
             goes = [g for g in goes_over(module, definition) if name in module.names_in(g.target)]
             certain = len(goes) == 1 and stacks_batches(module, goes[0].iterated)
-            return [Root(definition, name)] if certain else None
+            return [Root(definition, name)] if certain or granted else None
+        case cst.CompFor(iter=iterated) if granted:
+            return host_roots(module, iterated, depth - 1, granted=granted)
         case cst.FunctionDef():
-            return _passed_roots(module, definition, name, depth)
+            own = [Root(definition, name)] if granted else None
+            return _passed_roots(module, definition, name, depth) or own
     return None
 
 
 def _assigned_roots(
-    module: Module, target: cst.CSTNode, value: cst.BaseExpression, name: str, depth: int
+    module: Module,
+    target: cst.CSTNode,
+    value: cst.BaseExpression,
+    name: str,
+    depth: int,
+    granted: bool,
 ) -> list[Root] | None:
     if (
         isinstance(target, cst.Tuple)
@@ -278,9 +299,9 @@ def _assigned_roots(
     ):
         for left, right in zip(target.elements, value.elements, strict=True):
             if isinstance(left.value, cst.Name) and left.value.value == name:
-                return host_roots(module, right.value, depth - 1)
+                return host_roots(module, right.value, depth - 1, granted=granted)
         return None
-    roots = host_roots(module, value, depth - 1)
+    roots = host_roots(module, value, depth - 1, granted=granted)
     if isinstance(target, cst.Tuple) and all(
         isinstance(each, cst.Element) for each in target.elements
     ):

@@ -1,0 +1,219 @@
+"""What safe fixes take for granted: each assumption that a project can break is broken by three
+projects, and kept by near misses; `strict` takes nothing for granted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checking import check
+from tests.docs.generated import assumptions_page
+from torchlint.base.finding import Safety, TextFix
+from torchlint.cli.commands import main
+from torchlint.semantic.uses import assumptions
+from torchlint.semantic.uses.assumptions import ASSUMPTIONS
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def train(model, loader, optimizer, device):
+    criterion = nn.CrossEntropyLoss()
+    total, losses = 0, []
+    for x, y in loader:
+        x = x.to(device)
+        y = y.to(device)
+        loss = criterion(model(x), y)
+        reg = loss.detach().abs().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item() + reg.item()
+        losses.append(loss.item())
+    return total / len(loader), losses
+
+
+def main(dataset):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(4, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(dataset, 32, num_workers=4, pin_memory=True, persistent_workers=True)
+    print(train(model, loader, optimizer, device))
+"""
+CODES = frozenset({"TL101", "TL103"})
+
+
+def fixes(source: str, *, strict: bool = False) -> list[TextFix]:
+    found = check(source, codes=CODES, strict=strict).findings
+    assert len(found) >= 4
+    return [each.fix for each in found if each.fix is not None]
+
+
+def test_an_ordinary_program_gets_safe_fixes_that_say_what_they_take_for_granted() -> None:
+    found = fixes(PROGRAM)
+    assert {each.safety for each in found} == {Safety.SAFE}
+    assert {each.note for each in found} == {""}
+    used = {name for each in found for name in each.assumes}
+    assert used == set(ASSUMPTIONS) - {assumptions.BATCHES, assumptions.KEPT_BATCHES}
+
+
+def test_strict_takes_nothing_for_granted() -> None:
+    found = fixes(PROGRAM, strict=True)
+    assert Safety.UNSAFE in {each.safety for each in found}
+    assert {name for each in found for name in each.assumes} == set()
+    assert all("does not keep" not in each.note for each in found)
+
+
+BROKEN = {
+    assumptions.ACCELERATOR: (
+        "device_type = 'npu'\n",
+        "import torch_xla.core.xla_model as xm\n",
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n",
+    ),
+    assumptions.FRAMES: (
+        "import inspect\n\n\ndef seen():\n    return inspect.currentframe().f_back.f_locals\n",
+        "import sys\n\nsys.settrace(print)\n",
+        "from rich.traceback import install\n\ninstall(show_locals=True)\n",
+    ),
+    assumptions.LOSSES: (
+        "class Loss:\n    def item(self):\n        return 1.0\n",
+        "class Scaled(float):\n    def item(self) -> float:\n        return 2.0\n",
+        "class Lazy:\n    value = 0\n\n    def item(self, *args):\n        return self.value\n",
+    ),
+    assumptions.ONE_DEVICE: (
+        'BIG = torch.device("cuda:1")\n',
+        "def split(model):\n    return model.cuda(1)\n",
+        'MAP = {"device_map": "auto"}\n',
+    ),
+    assumptions.TORCH: (
+        "torch.stack = print\n",
+        "class Named(torch.Tensor):\n    pass\n",
+        "class Watch(torch.overrides.TorchFunctionMode):\n    pass\n",
+    ),
+}
+KEPT = {
+    assumptions.ACCELERATOR: (
+        'NAMES = ["mpsa", "xlab"]\n',
+        "class Model(nn.Module):\n    accelerator = None\n",
+        'TRAINER = {"accelerator": "gpu"}\n',
+    ),
+    assumptions.FRAMES: (
+        "frames = 16\n",
+        "def debug():\n    breakpoint()\n",
+        "import pdb\n\n\ndef debug():\n    pdb.set_trace()\n",
+    ),
+    assumptions.LOSSES: (
+        "class Data:\n    def items(self):\n        return []\n",
+        "def item(x):\n    return x\n",
+        "value = torch.ones(1).item()\n",
+    ),
+    assumptions.ONE_DEVICE: (
+        'BIG = torch.device("cuda:0")\n',
+        "def move(model):\n    return model.cuda()\n",
+        "devices = 1\n",
+    ),
+    assumptions.TORCH: (
+        "torch.backends.cudnn.benchmark = True\n",
+        "stack = torch.stack\n",
+        "def named(x: torch.Tensor) -> torch.Tensor:\n    return x\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "line"), [(n, e) for n, each in BROKEN.items() for e in each])
+def test_a_project_that_breaks_an_assumption_gets_unsafe_fixes_that_name_it(
+    name: str, line: str
+) -> None:
+    found = fixes(PROGRAM + "\n\n" + line)
+    hit = [each for each in found if f"does not keep to `{name}`" in each.note]
+    assert hit
+    assert {each.safety for each in hit} == {Safety.UNSAFE}
+    assert all(name not in each.assumes for each in found)
+    ordinary = [each for each in fixes(PROGRAM) if name in each.assumes]
+    assert len(hit) >= len(ordinary)
+
+
+@pytest.mark.parametrize(("name", "line"), [(n, e) for n, each in KEPT.items() for e in each])
+def test_what_only_looks_like_it_leaves_the_fixes_safe(name: str, line: str) -> None:
+    found = fixes(PROGRAM + "\n\n" + line)
+    assert {each.safety for each in found} == {Safety.SAFE}
+    assert any(name in each.assumes for each in found)
+
+
+UNKNOWN = PROGRAM.replace("persistent_workers=True", "collate_fn=dataset.join")
+
+
+@pytest.mark.parametrize(
+    ("line", "safe"),
+    [
+        ("", True),
+        ("class Graph:\n    def to(self, device):\n        return self\n", False),
+        ("import dgl\n", False),
+        ("def join(texts):\n    return tokenizer(texts, return_tensors='pt')\n", False),
+        (
+            "class Box:\n    def to(self, device, non_blocking=False):\n        return self\n",
+            True,
+        ),
+        ("class Pack:\n    def to(self, *args, **kwargs):\n        return self\n", True),
+        ("def to(x, device):\n    return x\n", True),
+    ],
+)
+def test_what_a_loader_with_its_own_collate_function_gives(line: str, safe: bool) -> None:
+    source = UNKNOWN.replace("criterion(model(x), y)", "criterion(model(x, y))") + "\n\n" + line
+    source = source.replace("nn.Linear(4, 3)", "build(dataset)")
+    found = check(source, codes=frozenset({"TL103"})).findings
+    moves = [each.fix for each in found if each.fix is not None]
+    assert moves
+    assert {each.safety is Safety.SAFE for each in moves} == {safe}
+    if not safe:
+        assert all("`batches-are-tensors`" in each.note for each in moves)
+
+
+@pytest.mark.parametrize(
+    ("line", "safe"),
+    [
+        ("print(x_device.mean())", True),
+        ("x.zero_()", False),
+        ("x[0] = 0", False),
+        ("remember(x)", True),
+    ],
+)
+def test_a_batch_that_the_code_writes_again_is_no_safe_copy(line: str, safe: bool) -> None:
+    source = UNKNOWN.replace("x = x.to(device)", f"x_device = x.to(device)\n        {line}")
+    source = source.replace("model(x)", "model(x_device)")
+    found = [
+        each.fix
+        for each in check(source, codes=frozenset({"TL103"})).findings
+        if each.start.row == 10 and each.fix is not None
+    ]
+    assert (bool(found) and all(each.safety is Safety.SAFE for each in found) is safe) or (
+        not safe and not found
+    )
+
+
+def test_a_run_tells_once_what_its_fixes_took_for_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(PROGRAM, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    main(["fix", "--no-cache", "-j", "1", "."], standalone_mode=False)
+    told = capsys.readouterr().err
+    assert told.count("The fixes take for granted:") == 1
+    assert all(told.count(f"\n  {each}: ") == 1 for each in (assumptions.STEPS, assumptions.FRAMES))
+    assert ASSUMPTIONS[assumptions.STEPS].sentence in told
+    (tmp_path / "torchlint.toml").write_text('safe = "strict"\n', encoding="utf-8")
+    main(["fix", "--no-cache", "-j", "1", "--unsafe-fixes", "."], standalone_mode=False)
+    assert "take for granted" not in capsys.readouterr().err
+
+
+def test_the_contract_lists_every_assumption() -> None:
+    page = (ROOT / "docs" / "fixes.md").read_text(encoding="utf-8")
+    assert assumptions_page() in page
+    for name, each in ASSUMPTIONS.items():
+        assert name == name.lower()
+        assert each.sentence.endswith(".")

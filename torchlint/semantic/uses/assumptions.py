@@ -1,0 +1,186 @@
+"""What a safe fix takes for granted of an ordinary program, and how a project shows that it is not
+one.
+
+A fix that is the same bit for bit in every program anybody could write is rare: any object may have
+a ``.to`` of its own, any function may look into another's variables. The programs that people run
+do no such things. So a fix says by name what it takes for granted, the engine asks whether this
+project shows anything else, and only then is the fix unsafe. ``safe = "strict"`` in the
+configuration takes nothing for granted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
+from torchlint.semantic.code.wording import Wording
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
+
+ACCELERATOR = "accelerator-is-cuda"
+BATCHES = "batches-are-tensors"
+KEPT_BATCHES = "batches-stay-as-they-are"
+FRAMES = "nothing-reads-frames"
+LOSSES = "losses-are-tensors"
+MEMORY = "memory-for-a-number-a-step"
+ONE_DEVICE = "one-device-a-step"
+STEPS = "loops-take-a-step"
+TORCH = "torch-is-torch"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One thing that is taken for granted.
+
+    Args:
+        sentence: what an ordinary program does, for people.
+        refuted: says whether the project of a file shows that it does not; None where nothing in a
+            text could show it.
+    """
+
+    sentence: str
+    refuted: Callable[[Module], bool] | None
+
+
+_OTHERS = Wording(
+    regex(
+        r"\b(?:torch_)?(?:xla|npu|hpu|mlu|xpu)\b|directml|habana|neuronx"
+        r"|\bAccelerator\(|accelerator\s*=\s*[\"']auto\b"
+    ),
+    ("xla", "npu", "hpu", "mlu", "xpu", "directml", "habana", "neuronx", "ccelerator"),
+)
+"""Words of accelerators other than CUDA, and of what takes whichever it finds."""
+_LIGHTNING = regex(r"^\s*(?:from|import)\s+(?:pytorch_)?lightning\b", re.MULTILINE)
+_OWN_BATCHES = Wording(
+    regex(
+        r"^[ \t]+def (?:to|cuda)\((?![^)]*(?:non_blocking|\*\*))|\b(?:dgl|torch_geometric)\b"
+        r"|\b(?:pytorch3d|detectron2)\b|\bBlockMask\b|\bBatchEncoding\b|\breturn_tensors\b",
+        re.MULTILINE,
+    ),
+    tuple(
+        """def dgl torch_geometric pytorch3d detectron2 BlockMask BatchEncoding
+        return_tensors""".split()
+    ),
+)
+"""Words without which what a program moves takes ``non_blocking``: graphs, encodings, classes with
+a ``to`` of their own."""
+_OWN_LOSSES = Wording(regex(r"^[ \t]+def item\(", re.MULTILINE), ("def item(",))
+"""Words without which what has an ``item`` is torch's or NumPy's."""
+_FRAMES = Wording(
+    regex(
+        r"_getframe|currentframe|_current_frames|\bf_(?:locals|globals|back)\b"
+        r"|\b(?:tb|gi|cr|ag)_frame\b|\bset(?:trace|profile)\b|\bsys\.monitoring\b|getargvalues"
+        r"|get(?:generator|coroutine|asyncgen)locals|getclosurevars|capture_locals|show_locals"
+        r"|get_(?:referrers|objects)|snoop"
+    ),
+    tuple(
+        """getframe currentframe current_frames f_locals f_globals f_back tb_frame gi_frame cr_frame
+        ag_frame settrace setprofile sys.monitoring getargvalues locals getclosurevars
+        get_referrers get_objects snoop""".split()
+    ),
+)
+"""Words without which no code reads the variables of a running function; a person at a breakpoint
+may."""
+_SEVERAL = Wording(
+    regex(r"\bcuda:[1-9]|\.cuda\(\s*[1-9]|\bdevice_map\b|\bpipeline_parallel|\bPipelineStage\b"),
+    ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
+)
+"""Words without which a process puts what it computes on one accelerator."""
+_REPLACED = regex(
+    r"^[^\S\n]*(?:torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|\bsetattr\(\s*torch\b",
+    re.MULTILINE,
+)
+"""Words without which torch's functions are torch's; what tests replace is put back."""
+
+
+@question(ground=True)
+def other_accelerator(module: Module) -> bool:
+    """Say whether the project names an accelerator other than CUDA, or takes whichever it finds."""
+    found = module.accelerator == "mps" or may_be_mps(module)
+    return found or says(module, _OTHERS) or says(module, _LIGHTNING)
+
+
+@question(ground=True)
+def own_batches(module: Module) -> bool:
+    """Say whether the project may move objects other than tensors that take no ``non_blocking``."""
+    return has_own_tensors(module) or says(module, _OWN_BATCHES)
+
+
+@question(ground=True)
+def own_losses(module: Module) -> bool:
+    """Say whether a class of the project has an ``item`` of its own, as a loss that is no tensor
+    may."""
+    return says(module, _OWN_LOSSES)
+
+
+@question(ground=True)
+def reads_frames(module: Module) -> bool:
+    """Say whether code of the project may read the variables of a running function."""
+    return says(module, _FRAMES)
+
+
+@question(ground=True)
+def several_devices(module: Module) -> bool:
+    """Say whether one process of the project may compute on several accelerators."""
+    return says(module, _SEVERAL)
+
+
+@question(ground=True)
+def changed_torch(module: Module) -> bool:
+    """Say whether the project replaces functions of torch, or has tensors of its own."""
+    return has_own_tensors(module) or says(module, _REPLACED)
+
+
+ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
+    {
+        ACCELERATOR: Assumption(
+            "The accelerator is a CUDA device (NVIDIA or AMD), or there is none.",
+            other_accelerator,
+        ),
+        BATCHES: Assumption(
+            "What a program takes out of a loader's batch and moves to the device is a tensor.",
+            own_batches,
+        ),
+        KEPT_BATCHES: Assumption(
+            "No code out of sight writes into a batch on the host while it is copied.",
+            None,
+        ),
+        FRAMES: Assumption(
+            "No code reads the variables of another function while that runs; what a person sees "
+            "at a breakpoint is not promised.",
+            reads_frames,
+        ),
+        LOSSES: Assumption(
+            "What .backward() is called on, or what is called a loss, is a tensor of floating "
+            "numbers.",
+            own_losses,
+        ),
+        MEMORY: Assumption(
+            "The device has room for one number for each step of a loop.",
+            None,
+        ),
+        ONE_DEVICE: Assumption(
+            "The numbers that a step reads lie on one device.",
+            several_devices,
+        ),
+        STEPS: Assumption(
+            "A loop over batches takes at least one step.",
+            None,
+        ),
+        TORCH: Assumption(
+            "torch's functions are torch's, and its tensors have no methods of the program's own.",
+            changed_torch,
+        ),
+    }
+)
+"""All that a fix may take for granted, by name."""
+
+
+def broken(module: Module, name: str) -> bool:
+    """Say whether the project of a file shows that one of `ASSUMPTIONS` does not hold in it."""
+    refuted = ASSUMPTIONS[name].refuted
+    return refuted is not None and refuted(module)
