@@ -245,6 +245,7 @@ def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
         ("def dice_loss(pred, target):\n    d = torch.sum(pred)\n    probe()", Grade.FORWARD),
         ("def plot_losses(ax, values):\n    probe()", Grade.COLD),
         ("def net_loss(pred, y):\n    probe()\n    return torch.norm(pred - y)", Grade.FORWARD),
+        ("class A(nn.Module):\n    def forward(self, dl):\n        probe()", Grade.COLD),
         ("def net_loss(pred, y):\n    probe()\n    return torch.norm(pred - y).item()", Grade.COLD),
         (
             "class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        probe()",

@@ -262,6 +262,32 @@ def test_a_program_without_a_word_of_an_accelerator_runs_on_the_host(
     assert on_accelerator(analysed(tmp_path, {"fit.py": text}, "fit.py")) is False
 
 
+BASE = """
+class Base:
+    def {name}(self, device):
+        self.device = device
+        return self
+"""
+OWN = """
+import torch
+from base import Base
+class Own(Base):
+    def __init__(self, device="cpu"):
+        self.device = device
+    def work(self, x: torch.Tensor):
+        probe(x.to(self.device))
+own = Own()
+"""
+
+
+@pytest.mark.parametrize(("name", "device"), [("to", None), ("tell", "cpu")])
+def test_an_object_whose_base_moves_it_is_not_where_it_was_made(
+    tmp_path: Path, name: str, device: str | None
+) -> None:
+    files = {"base.py": BASE.format(name=name), "own.py": OWN}
+    assert probed(tmp_path, files, "own.py").device == device
+
+
 @pytest.mark.parametrize(
     ("moves", "accelerated"),
     [

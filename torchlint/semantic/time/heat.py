@@ -26,7 +26,7 @@ from torchlint.semantic.time.entry_points import uncalled, unused
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch.names import MOVES
-from torchlint.semantic.torch.spelling import MODEL, called
+from torchlint.semantic.torch.spelling import LOADER, MODEL, called
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.params import used_as_tensor
 from torchlint.semantic.values.value import Value
@@ -619,7 +619,7 @@ class HeatMap:
         found = self._class_role(cls, function)
         if found is not None:
             return found
-        if name == "forward" and self.scopes.is_module(cls):
+        if name == "forward" and self.scopes.is_module(cls) and not _takes_all(function):
             return Heat(Grade.FORWARD, (Why("forward() runs every step", function),))
         # ``predict(inputs, batch_size)`` or ``predict(loader: DataLoader)``: its body runs once for
         # all batches.
@@ -738,7 +738,10 @@ class HeatMap:
 
 
 def _takes_all(function: cst.FunctionDef) -> bool:
-    """Say whether a parameter is annotated as a whole data set, not as a batch of it."""
+    """Say whether a parameter is annotated as a whole data set, not as a batch of it, or called a
+    loader."""
+    if any(called(param.name.value, LOADER) for param in function.params.params):
+        return True
     hints = [
         param.annotation.annotation
         for param in function.params.params

@@ -169,12 +169,26 @@ class Parameters:
     def _on_host(self, param: cst.Param, budget: int) -> Value | None:
         """Return the device, or the network, of which all calls say that it is on the host."""
         host = _host_device(param.default)
-        if host is not None and self._kept(param, self._calls):
+        if host is not None and self._kept(param, self._calls) and not self._may_be_moved():
             return host
         if self._function.name.value != "__init__":
             return None
         made = self._constructed(param.name.value, budget)
         return made if made.device == CPU else None
+
+    def _may_be_moved(self) -> bool:
+        """Say whether the function makes an object that code of its class in another file may take
+        to a device of its own: ``def to(self, device): self.device = device``."""
+        tree, scopes = self._values.tree, self._values.scopes
+        cls = tree.class_of(self._function) if scopes.is_method(self._function) else None
+        outside = self._values.names.outside
+        return cls is not None and any(
+            own.name.value == each.name and _defines(own, "to")
+            for each in scopes.family_outside(cls)
+            for module in (outside.module_of(each),)
+            if module is not None
+            for own in module.nodes(cst.ClassDef)
+        )
 
     def _kept(self, param: cst.Param, calls: Sequence[cst.Call]) -> bool:
         """Say whether all of some calls leave a parameter at its default."""
@@ -478,6 +492,12 @@ def _sizes(values: Values, function: cst.FunctionDef) -> frozenset[str]:
             given = arg.value.value if isinstance(arg.value, cst.Subscript) else arg.value
             out.update(_operands(given) if not arg.star else ())
     return frozenset(out)
+
+
+def _defines(cls: cst.ClassDef, method: str) -> bool:
+    return any(
+        isinstance(each, cst.FunctionDef) and each.name.value == method for each in cls.body.body
+    )
 
 
 def _default(node: cst.BaseExpression | None) -> Value:
