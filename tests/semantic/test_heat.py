@@ -246,7 +246,17 @@ def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
         ("def plot_losses(ax, values):\n    probe()", Grade.COLD),
         ("def net_loss(pred, y):\n    probe()\n    return torch.norm(pred - y)", Grade.FORWARD),
         ("class A(nn.Module):\n    def forward(self, dl):\n        probe()", Grade.COLD),
-        ("def net_loss(pred, y):\n    probe()\n    return torch.norm(pred - y).item()", Grade.COLD),
+        (
+            "def net_loss(pred, y):\n    probe()\n    return torch.norm(pred - y).item()",
+            Grade.FORWARD,
+        ),
+        (
+            (
+                "def net_loss(pred, y):\n    with torch.no_grad():\n        out = torch.norm(pred - y)"
+                "\n    probe()\n    return out.item()"
+            ),
+            Grade.COLD,
+        ),
         (
             "class D(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        probe()",
             Grade.SAMPLE,

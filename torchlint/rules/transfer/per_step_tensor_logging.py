@@ -133,7 +133,7 @@ from torchlint.semantic.uses.accumulators import fresh_per_iteration, uses_of_nu
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
+from torchlint.semantic.uses.unavoidable_syncs import stays_beside, turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -226,7 +226,8 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
-    severity = Severity.INFO if waited_before(module, read.tensor) is not None else None
+    beside = waited_before(module, read.tensor) or stays_beside(module, read.node)
+    severity = Severity.INFO if beside is not None else None
     return Hit(
         read.node,
         words,

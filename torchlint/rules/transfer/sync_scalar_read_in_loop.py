@@ -15,7 +15,8 @@ is an `info`: such code may need it, as where it is the size of a tensor (`topk`
 a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it. Where each turn of the loop writes the number into a record or plots it, by itself or in the
-list that it is appended to, no read after the loop will do: an `info`, one for each line that is written.
+list that it is appended to, no read after the loop will do: an `info`, one for each line that is written. So is a read right
+beside another that the host needs in the same turn: it waits for next to nothing.
 
 ## Setup
 ```python
@@ -188,7 +189,7 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
-from torchlint.semantic.uses.unavoidable_syncs import waited_before
+from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before
 
 rule = Rule(
     __name__,
@@ -250,6 +251,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         spared = spared or message is not None or (taker is not None and taker.kept)
+        spared = spared or stays_beside(module, read.node) is not None
         expr = module.shown(read.tensor if read.how == "slice" else read.node)
         yield Hit(
             read.node,

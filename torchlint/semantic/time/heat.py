@@ -591,7 +591,11 @@ class HeatMap:
         if self.scopes.lexical_no_grad(function.body) is True:
             return False  # Nothing trains on what has no graph.
         returns = [each.value for each in self.tree.within(function, cst.Return)]
-        if returns and all(map(_is_read, returns)):
+        off = any(
+            self.scopes.lexical_no_grad(each.body) is True
+            for each in self.tree.within(function, cst.With)
+        )
+        if off and returns and all(map(_is_read, returns)):
             return False  # Nor on a number of the host.
         calls = self.tree.within(function, cst.Call)
         trains = any(self.loops.updates.is_step(call) for call in calls)
