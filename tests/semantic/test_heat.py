@@ -252,7 +252,7 @@ def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
         ),
         (
             (
-                "def net_loss(pred, y):\n    with torch.no_grad():\n        out = torch.norm(pred - y)"
+                "def net_loss(pred, y):\n    with torch.no_grad():\n        out = torch.norm(y)"
                 "\n    probe()\n    return out.item()"
             ),
             Grade.COLD,
