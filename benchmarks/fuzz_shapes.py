@@ -2570,10 +2570,56 @@ def forward_constants(c: Choices) -> Core:
     return Core(head, lines, {"s": "tensor"}, modes=("cuda",))
 
 
+def read_where_logged(c: Choices) -> Core:
+    """A number that is bound in each step and logged now and then (TL105)."""
+    read = c.pick(
+        "read",
+        ["loss.item()", "float(loss)", "loss.detach().item()", "out.abs().amax().item()"],
+        0.4,
+    )
+    test = c.pick(
+        "interval", ["step % 2 == 0", "step % 3 == 1", "step and not step % 2", "step == 1"], 0.4
+    )
+    show = c.pick(
+        "show",
+        [
+            "print('now', now)",
+            "print(f'{now:.4f}')",
+            "shown.append(now)",
+            "shown.append(round(now, 3))",
+            "print(type(now).__name__)",
+            "print('%.3f' % now)",
+            "best = now if now < best else best",
+        ],
+        0.5,
+    )
+    return Core(
+        [],
+        [
+            "shown, best = [], 9.0",
+            "for step, (x, y) in enumerate(loader):",
+            "    out = net(x.to(device))",
+            "    loss = nn.functional.cross_entropy(out, y.to(device))",
+            "    loss.backward()",
+            "    optimizer.step()",
+            "    optimizer.zero_grad()",
+            f"    now = {read}",
+            "    #in",
+            f"    if {test}:",
+            f"        {show}",
+            "#end",
+        ],
+        {"shown": "numbers", "best": "number"},
+        ["print(now)", "other = now * 2", "shown.append(type(now).__name__)", "out = out * 0"],
+        binds_anywhere=False,
+    )
+
+
 SHAPES: dict[str, Callable[[Choices], Core]] = {
     "TL101": running_value,
     "TL102": made_then_moved,
     "TL103": batch_copies,
+    "TL105": read_where_logged,
     "TL106": forward_constants,
     "TL107": masked_copies,
     "TL108": pinned_then_moved,

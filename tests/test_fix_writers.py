@@ -296,11 +296,11 @@ LIST_IS_SEEN = {
 NOT_KEPT = {**IS_CHANGED, **LIST_IS_SEEN}
 
 
-def offered(source: str, code: str) -> list[str | None]:
+def offered(source: str, code: str, *, strict: bool = False) -> list[str | None]:
     """Return the safety of each finding's fix; that of a copy which waits for nothing has no
     finding."""
     compile(source, "main.py", "exec")
-    findings = check(source, codes=frozenset({code}), name="src/train.py").findings
+    findings = check(source, codes=frozenset({code}), name="src/train.py", strict=strict).findings
     return [finding.fix.safety.value if finding.fix is not None else None for finding in findings]
 
 
@@ -309,9 +309,19 @@ def test_copy_of_a_batch_that_nothing_writes_is_safe(source: str) -> None:
     assert "safe" in offered(source, "TL103")
 
 
+_MAY_BE_NO_TENSORS = {
+    "unknown options",
+    "a mapping with its own move",
+    "a collate function set later",
+    "perhaps another loader",
+}
+
+
 @pytest.mark.parametrize("source", NOT_OVERLAPPING.values(), ids=NOT_OVERLAPPING.keys())
 def test_copy_of_a_batch_that_may_be_written_is_not_safe(source: str) -> None:
-    assert "safe" not in offered(source, "TL103")
+    # What these loaders hand out is taken for tensors in an ordinary program, not for more.
+    named = {each for each, text in NOT_OVERLAPPING.items() if text == source}
+    assert "safe" not in offered(source, "TL103", strict=bool(named & _MAY_BE_NO_TENSORS))
 
 
 @pytest.mark.parametrize("source", STAYS.values(), ids=STAYS.keys())

@@ -178,7 +178,7 @@ def test_the_kinds_of_fix_and_their_notes_are_those_that_the_tables_name(code: s
         (
             "y = y.to(device, torch.float16)",
             "TL103",
-            ("takes no non_blocking", "cast then runs", "written"),
+            ("takes no non_blocking", "cast then runs"),
         ),
         (
             "y = torch.rand(3, requires_grad=True).to(x.device)",

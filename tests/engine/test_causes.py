@@ -113,7 +113,7 @@ WHOLE = {
 @pytest.mark.parametrize(("frame", "line"), WHOLE.values(), ids=WHOLE)
 def test_what_is_mended_whole_or_gains_alone_keeps_its_fix(frame: str, line: str) -> None:
     found = check(program(frame, line), codes=_WAITS).findings
-    assert any(each.fix is not None and each.fix.safety.value == "unsafe" for each in found)
+    assert any(each.fix is not None and each.fix.safety.value != "suggestion" for each in found)
 
 
 SAME = {

@@ -139,6 +139,7 @@ def runs_network(call: cst.Call) -> cst.Name | None:
     return None
 
 
+@question()
 def inputs_of(module: Module, call: cst.Call, loop: cst.For) -> set[str]:
     """Return what a call is given in each turn of a loop over a loader: ``constant`` (the same in
     each), ``sample`` (of the same sample the same in each epoch), ``other``."""

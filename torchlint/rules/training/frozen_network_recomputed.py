@@ -119,8 +119,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.layer = nn.Sequential(nn.Linear(8, 2048), nn.ReLU(), nn.Linear(2048, 4))
 
-    def forward(self, x):
-        return self.layer(x)
+    def forward(self, tokens):
+        return self.layer(tokens)
 
 
 prompt = torch.ones(77, 8)

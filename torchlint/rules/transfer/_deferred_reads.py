@@ -55,6 +55,7 @@ from torchlint.semantic.uses.accumulators import (
     averaged_behind,
     fresh_per_iteration,
     gathering_loop,
+    in_changing_mode,
     in_each_step,
     keeps_its_values,
     only_returned,
@@ -108,6 +109,7 @@ _APART = "Tensors of different devices would raise."
 _LAST_PLACE = "To divide by a number, a GPU multiplies by its inverse: the last place may differ."
 """``BinaryDivTrueKernel.cu`` of PyTorch."""
 _OF_NUMPY = "A factor or term that is an array or a number of NumPy may raise."
+_MODES = "A sum that begins under inference_mode raises where it grows outside of it."
 _SHADOWED = "The file gives `float` or `int` another meaning."
 _WHOLE_PART = "Of a fraction the whole part is taken."
 _LEFT = "Where the loop is left on another way than to the line behind it, a tensor is left."
@@ -332,6 +334,8 @@ def _kind(module: Module, found: LoopSum, read: HostRead) -> str | None:
 
 def _differing(module: Module, found: _Sum) -> Iterator[str]:
     """Yield in what the sum of the device may differ from that of Python."""
+    if any(in_changing_mode(module, step, found.sum.loop) for step in found.sum.steps):
+        yield _MODES
     if meaning_of(module, found.kind, found.sum.loop) != f"builtins.{found.kind}":
         yield _SHADOWED
     if found.kind == "int" and not all(

@@ -51,12 +51,12 @@ def may_overlap(module: Module, transfer: Transfer, *, granted: bool = False) ->
     before it has ended.
 
     None where the source is not certain to be a tensor of torch's own, that the turn of the loop
-    has made. With `granted`, what is out of sight writes nothing, and a batch is such a tensor.
+    has made; with `granted`, a batch is such a tensor.
     """
     roots = host_roots(module, transfer.source, granted=granted)
     if roots is None:
         return None
-    if mentions(module, _STREAMS) or (sees_variables(module) and not granted):
+    if mentions(module, _STREAMS) or sees_variables(module):
         return False
     for root in roots:
         uses = (
@@ -64,15 +64,12 @@ def may_overlap(module: Module, transfer: Transfer, *, granted: bool = False) ->
             if root.name
             else object_uses(module, root.node, "host")
         )
-        unseen = () if granted else (Way.ESCAPES, Way.GROWN)
-        if any(_endangers(module, use, transfer.call, root.node, unseen) for use in uses):
+        if any(_endangers(module, use, transfer.call, root.node) for use in uses):
             return False
     return True
 
 
-def _endangers(
-    module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNode, unseen: tuple[Way, ...]
-) -> bool:
+def _endangers(module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNode) -> bool:
     """Say whether a use of the source may write it while the copy is on its way."""
     if (
         use.read is not None
@@ -84,7 +81,7 @@ def _endangers(
         return False  # What is not a copy came out of the other branch.
     if use.way is Way.WRITTEN:
         return may_follow(module, use, copy, origin)
-    return use.way in unseen
+    return use.way in (Way.ESCAPES, Way.GROWN)
 
 
 def _choice(module: Module, copy: cst.Call) -> cst.CSTNode | None:

@@ -88,11 +88,11 @@ Safe without more where the target is CUDA by evidence, and the batch's element 
 tensor that nothing writes afterwards: the file shows that it comes from a `DataLoader` which stacks
 samples by itself, or that torch has just made it, and every use of it is known. The stream then
 orders the copy before its use. Safe in an ordinary program where the device is whatever the program
-chooses, what a loader or a caller hands out is taken for tensors, and code out of sight is taken to
-write nothing into them; `torchlint fix` says so. It is unsafe where the project names another
-accelerator, or has objects whose `.to` takes no `non_blocking` (graphs, encodings, a class of its
-own); where the call casts as well, as the cast then runs on the device; where the code writes the
-host's tensor again; and for what a function has made of a batch, unless it is used as a tensor. Of
+chooses, and what a loader or a caller hands out is taken for tensors; `torchlint fix` says so. It
+is unsafe where the project names another accelerator, or has objects whose `.to` takes no
+`non_blocking` (graphs, encodings, a class of its own); where the call casts as well, as the cast
+then runs on the device; where the host's tensor may be written again, or goes to code that could;
+and for what a function has made of a batch, unless it is used as a tensor. Of
 a whole batch it is only a suggestion, and where the project makes loaders, of which none that may
 pin its memory is known to make the batch, as the copy would wait all the same. Moves that stand
 side by side are one fix, as safe as the least safe of them, and only shown where one of the same
@@ -166,7 +166,7 @@ from torchlint.semantic.data.loaders import (
 from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, KEPT_BATCHES, TORCH
+from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, TORCH
 from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.uses.unavoidable_syncs import evaluates_and_waits
 from torchlint.semantic.values import definitions_behind
@@ -608,8 +608,8 @@ def _whys(module: Module, transfer: Transfer) -> dict[str, str] | None:
         whys["cast"] = ""
     if transfer.device != CUDA:
         whys["device"] = ACCELERATOR
-    if not overlap:
-        whys["written"] = KEPT_BATCHES if granted else ""
+    if not granted:
+        whys["written"] = ""
     return whys
 
 

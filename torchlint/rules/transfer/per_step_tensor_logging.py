@@ -297,6 +297,8 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     notes = [_SELDOM if logs else ""]
     notes.append(_TIMED if clock_behind(module, read.node) is not None else "")
     notes.append(_WHOLE_PART if kind == "int" else "")
+    # Other files may take a name of the file's top level, and find a tensor there.
+    notes.append(_HELD if module.function(read.node) is None else "")
     note, held = one_sentence(notes), dict.fromkeys((FRAMES, TORCH, LOSSES), _HELD)
     safety = Safety.UNSAFE if note else Safety.SAFE
     return Fix(edits, safety, "Read it where it is logged", note, assumes=held)

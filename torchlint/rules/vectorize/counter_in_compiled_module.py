@@ -120,6 +120,7 @@ from torchlint.rule import Hit, Module, Rule, conditions_around, heat_of, inferr
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes
+from torchlint.semantic.question import question
 from torchlint.semantic.time.step_overhead import compiled_by, regions
 
 _CONFIG = "allow_unspec_int_on_nn_module"
@@ -147,9 +148,9 @@ def check_count(node: cst.AugAssign, module: Module) -> Iterator[Hit]:
 def check_set(node: cst.Assign, module: Module) -> Iterator[Hit]:
     match node:
         case cst.Assign(
-            targets=[cst.AssignTarget(target=place)],
-            value=cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Integer()),
-        ) if left.deep_equals(place):
+            targets=[cst.AssignTarget(target=cst.Attribute() as place)],
+            value=cst.BinaryOperation(),
+        ) if grows_by_whole_numbers(module, node):
             yield from _changed(module, node, place)
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Attribute() as place)], value=cst.Name() as value
@@ -169,6 +170,22 @@ def check_list(node: cst.Call, module: Module) -> Iterator[Hit]:
             and not _is_shortened(module, node, name)
         ):
             yield Hit(node, {"value": f"the length of `{module.shown(place)}`"})
+
+
+@question(
+    yes="`{0}` counts up by whole numbers",
+    no="`{0}` does not count up by whole numbers, or starts again",
+)
+def grows_by_whole_numbers(module: Module, node: cst.Assign) -> bool:
+    """Say whether an assignment adds a whole number to what it binds, and nothing else:
+    ``self.calls = self.calls + 1``."""
+    match node:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=place)],
+            value=cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Integer()),
+        ):
+            return left.deep_equals(place)
+    return False
 
 
 def _changed(module: Module, node: cst.AugAssign | cst.Assign, place: cst.CSTNode) -> Iterator[Hit]:

@@ -248,14 +248,14 @@ def selected_by(module: Module, node: cst.Subscript) -> cst.BaseExpression | Non
     Source: torch/csrc/autograd/python_variable_indexing.cpp, which calls ``item()`` of such an
     index and selects by the number; ``index_select`` and ``gather`` take it as it is.
     """
-    if not inferred(module, node.value).tensor or _traced(module, node):
+    if not inferred(module, node.value).tensor:
         return None
     for each in node.slice:
         part = each.slice
         if isinstance(part, cst.Index) and _waits(module, part.value):
             value = inferred(module, part.value)
             if value.rank == 0 and value.dtype == "int" and not value.loose:
-                return part.value
+                return None if _traced(module, node) else part.value
     return None
 
 

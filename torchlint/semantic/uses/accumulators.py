@@ -516,7 +516,7 @@ def running_sum(module: Module, step: cst.AugAssign) -> Accumulator | None:
     if _seen_elsewhere(module, loop, name) or binding is None:
         return None
     plain = _is_small(literal) and not _imported_since(module, binding, loop, name)
-    unseen = plain and not _in_changing_mode(module, step, loop) and is_unseen(module, loop, name)
+    unseen = plain and not in_changing_mode(module, step, loop) and is_unseen(module, loop, name)
     return Accumulator(name, loop, start, unseen)
 
 
@@ -603,7 +603,11 @@ def _imported_since(
     return False
 
 
-def _in_changing_mode(module: Module, step: cst.CSTNode, loop: cst.CSTNode) -> bool:
+@question(
+    yes="a context inside the loop may switch inference_mode",
+    no="no context inside the loop switches inference_mode",
+)
+def in_changing_mode(module: Module, step: cst.CSTNode, loop: cst.CSTNode) -> bool:
     """Say whether a context inside the loop may make the sum an inference tensor, which refuses a
     later ``+=``."""
     contexts = any(

@@ -23,7 +23,6 @@ from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 
 ACCELERATOR = "accelerator-is-cuda"
 BATCHES = "batches-are-tensors"
-KEPT_BATCHES = "batches-stay-as-they-are"
 FRAMES = "nothing-reads-frames"
 LOSSES = "losses-are-tensors"
 MEMORY = "memory-for-a-number-a-step"
@@ -54,7 +53,7 @@ _OTHERS = Wording(
     ("xla", "npu", "hpu", "mlu", "xpu", "directml", "habana", "neuronx", "ccelerator"),
 )
 """Words of accelerators other than CUDA, and of what takes whichever it finds."""
-_LIGHTNING = regex(r"^\s*(?:from|import)\s+(?:pytorch_)?lightning\b", re.MULTILINE)
+_LIGHTNING = regex(r"^[^\S\n]*(?:from|import)\s+(?:pytorch_)?lightning\b", re.MULTILINE)
 _OWN_BATCHES = Wording(
     regex(
         r"^[ \t]+def (?:to|cuda)\((?![^)]*(?:non_blocking|\*\*))|\b(?:dgl|torch_geometric)\b"
@@ -144,10 +143,6 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
         BATCHES: Assumption(
             "What a program takes out of a loader's batch and moves to the device is a tensor.",
             own_batches,
-        ),
-        KEPT_BATCHES: Assumption(
-            "No code out of sight writes into a batch on the host while it is copied.",
-            None,
         ),
         FRAMES: Assumption(
             "No code reads the variables of another function while that runs; what a person sees "
