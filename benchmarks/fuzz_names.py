@@ -1,7 +1,7 @@
 """Makes the names of programs long, and says where that changes what is found.
 
 `fuzz.py --target names` calls this. Each program is checked twice. Both times all names that it
-defines itself, and the attributes that it gives to ``self``, have one more part: once ``_q``, once
+defines itself, and the attributes that it gives to ``self``, have one more part: once ``_qz``, once
 ``_qqq…`` up to `LENGTH` characters. So their spelling has the same words both times, which rules
 may judge (``loader``, ``loss``), and nothing but the length differs. Names of methods and in the
 body of a class, keywords, imports and what f-strings hold stay, since others may know them.
@@ -33,7 +33,7 @@ from torchlint.run.worker import analyse_job
 from torchlint.testing.source import every_code, job
 
 LENGTH = 70
-_SHORT = "_q"
+_SHORT = "_qz"
 _WIDE = 10**6
 """How long lines may be: how they are wrapped decides which fixes wait for the next round."""
 _PADDED = re.compile(r"_q{2,}")
