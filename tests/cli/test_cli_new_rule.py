@@ -191,7 +191,8 @@ def test_a_rule_of_our_own_passes_our_tests(here: Path) -> None:
     done = run(
         here, "pytest", "-q", "-k", f"{code} or double_detach", *(f"tests/{name}" for name in tests)
     )
-    assert int(done.split(" passed")[0].split()[-1]) >= 10, done
+    # The manual, two about the fixture, and the safe fix and the examples executed.
+    assert int(done.split(" passed")[0].split()[-1]) >= 5, done
     run(here, "pytest", "-q", "-k", "not sees", "tests/test_house.py")
 
 

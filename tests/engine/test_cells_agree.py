@@ -20,7 +20,10 @@ FILES = sorted(RULES.glob("*/*.py"))
 
 def cut(source: str, seed: str) -> list[str]:
     """Return the source in cells that start where statements at top level do, with the newline
-    between them gone."""
+    between them gone.
+
+    None ends with an import below an expression: a cell would show the expression without it.
+    """
     body = ast.parse(source).body
     chance = random.Random(seed)
     starts = [
@@ -28,8 +31,9 @@ def cut(source: str, seed: str) -> list[str]:
     ]
     rows = [
         start
-        for above, start in zip(body, starts[1:], strict=False)
+        for before, above, start in zip([None, *body], body, starts[1:], strict=False)
         if start > (above.end_lineno or 0)
+        and not (isinstance(before, ast.Expr) and isinstance(above, ast.Import))
     ]
     ends = [row - 1 for row in rows if chance.random() < 0.4]
     lines = source.split("\n")
@@ -57,3 +61,18 @@ def test_cells_say_what_the_file_says(path: Path) -> None:
     changed = {number: after for number, _, after in analyse(in_cells(notebook, "unsafe")).cells}
     fixed = "\n".join(changed.get(number, cell) for number, cell in enumerate(cells))
     assert fixed == (analyse(job(source, codes=every_code(), fix="unsafe")).after or source)
+
+
+def test_an_import_without_a_use_stays_where_the_cell_would_show_something_else() -> None:
+    cells = [
+        "h()\nimport math",
+        "import torch\nimport torch.nn.functional as F",
+        "def f(q, k, v, t):\n"
+        "    a = torch.triu(torch.full((t, t), -math.inf), diagonal=1)\n"
+        "    return F.scaled_dot_product_attention(q, k, v, attn_mask=a)",
+    ]
+    notebook = assembled(Cell(number, cell) for number, cell in enumerate(cells))
+    changed = {number: after for number, _, after in analyse(in_cells(notebook, "unsafe")).cells}
+    assert list(changed) == [2]
+    assert "is_causal=True" in changed[2]
+    assert "math" not in changed[2]

@@ -79,7 +79,11 @@ class Cells:
     def contained(
         self, text: str, findings: Iterable[Finding], python: ast.Module | None
     ) -> Iterator[Finding]:
-        """Yield the findings; a fix that would reach beyond cells of Python is withheld."""
+        """Yield the findings; a fix that would reach beyond cells of Python is withheld.
+
+        An import that a fix leaves without a use stays where the cell would show something else
+        without it.
+        """
         ends = _last_statements(self.layout(text), python)
         for finding in findings:
             if finding.fix is None or not finding.fix.edits:
@@ -89,7 +93,11 @@ class Cells:
             for edit in finding.fix.edits:
                 place = self.layout(text).place_of(edit.start.row)
                 edit = self._trimmed(edit, place)
-                problem = problem or self._problem(edit, place, ends.get(place.row))
+                last = ends.get(place.row)
+                here = self._problem(edit, place, last)
+                if here == _SHOWN and last and last.imports and len(finding.fix.edits) > 1:
+                    continue
+                problem = problem or here
                 edits.append(edit)
             if finding.fix.elsewhere:
                 problem = _OTHER_FILES
@@ -277,6 +285,7 @@ class _Last:
     span: Span
     shows: bool
     hides: bool
+    imports: bool
 
 
 def _last_statements(layout: Layout, python: ast.Module | None) -> dict[int, _Last]:
@@ -292,7 +301,9 @@ def _last_statements(layout: Layout, python: ast.Module | None) -> dict[int, _La
             continue
         expression = isinstance(statement, ast.Expr)
         quiet = layout.text[span.end : place.end].lstrip().startswith(";")
-        found[place.row] = _Last(span, expression and not quiet, expressions.get(place.row, False))
+        shows, hides = expression and not quiet, expressions.get(place.row, False)
+        imports = isinstance(statement, (ast.Import, ast.ImportFrom))
+        found[place.row] = _Last(span, shows, hides, imports)
         expressions[place.row] = expression
     return found
 
