@@ -174,7 +174,7 @@ class Session:
             kept = report.joint or report.before != report.after or not document.path
             files.append(Analysed(report, target, document if kept else None))
         if any(file.report.joint or file.report.before != file.report.after for file in files):
-            fix_until_stable = Settling(
+            settling = Settling(
                 self.scope,
                 files,
                 self.catalog,
@@ -183,8 +183,8 @@ class Session:
                 lambda jobs: self._run(jobs, len(jobs), options, analyse_among),
                 lambda jobs: run(jobs, options, confirm_job),
             )
-            fix_until_stable.settle()
-            self.joint += fix_until_stable.told
+            settling.settle()
+            self.joint += settling.told
         for file in files:
             self._done(file.report, file.document, file.target, file.together)
 

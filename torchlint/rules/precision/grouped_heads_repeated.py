@@ -112,7 +112,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.causal_masks import is_causal_mask
@@ -264,9 +264,7 @@ _WIDE, _AT = 6, 2
 
 def _value(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return what a name was assigned last, or the expression itself."""
-    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    only = made[0] if len(made) == 1 else None
-    return only.value if isinstance(only, cst.Assign) else node
+    return (assigned_value(module, node) if isinstance(node, cst.Name) else None) or node
 
 
 def _by_function(module: Module, node: cst.BaseExpression) -> _Repeat | None:

@@ -12,7 +12,7 @@ from torchlint.semantic.code.calls import arguments_of, string
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_value, definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import Loop
@@ -275,10 +275,6 @@ def _fetch(module: Module, batch: cst.Name) -> cst.FunctionDef | None:
 def _getters(
     module: Module, dataset: cst.BaseExpression | None
 ) -> Iterator[cst.FunctionDef | None]:
-    made = dataset
-    if isinstance(dataset, cst.Name):
-        definitions = definitions_of(module, dataset)
-        only = definitions[0] if len(definitions) == 1 else None
-        made = only.value if isinstance(only, cst.Assign) else None
+    made = assigned_value(module, dataset) if isinstance(dataset, cst.Name) else dataset
     cls = local_class(module, made.func) if isinstance(made, cst.Call) else None
     yield method_of(module, cls, "__getitem__") if cls is not None else None

@@ -244,8 +244,6 @@ def decides_on_autograd(module: Module, node: cst.Call) -> bool:
 def may_run_backward(module: Module, node: cst.Call) -> bool:
     """Say whether a call of something unknown may back-propagate itself: the function around it
     makes an optimizer's step, and nothing else that it does leaves gradients for that."""
-    if decides_on_autograd(module, node):
-        return True
     home = module.function(node) or module.root
     calls = list(module.within(home, cst.Call))
     steps = [each for each in calls if is_step(module, each)]

@@ -288,7 +288,7 @@ def _unused(module: Module, node: cst.Call) -> bool:
         return False
     if callers_decide(module, node) or switched_off_elsewhere(module, node):
         return False
-    if may_run_backward(module, node):
+    if decides_on_autograd(module, node) or may_run_backward(module, node):
         return False
     kept = keeps_what_it_computes(module, model)
     return not (kept or volatile(module, node) or foreign(module, model))

@@ -10,7 +10,7 @@ pre-computed text embeddings and latents as what saves time and memory.
 Flagged: a call of a network that the function makes, freezes (`requires_grad_(False)`, or
 `no_grad`) and hands to nothing that trains it, in a loop of training steps: with the same input in
 every step (a warning), or with what comes straight from a loader over a dataset of this file, in
-which nothing is drawn at random, in a loop over epochs (a hint).
+which nothing is drawn at random, in a loop over epochs (an `info`).
 
 ## Setup
 ```python
@@ -198,12 +198,7 @@ def _once(module: Module, node: cst.Call, loop: cst.For) -> Fix | None:
                 return None
         case _:
             return None
-    if any(arg_name in _bound(module, loop) for arg_name in module.names_in(node)):
+    if module.names_in(node) & module.names_in(loop.target):
         return None
     edits = (Remove(statement, comments=True), InsertBefore(loop, module.source_of(statement)))
     return Fix(edits, Safety.UNSAFE, "Run the frozen network once, before the loop", _NOTE)
-
-
-def _bound(module: Module, loop: cst.For) -> set[str]:
-    """Return the names that a loop's target binds."""
-    return set(module.names_in(loop.target))

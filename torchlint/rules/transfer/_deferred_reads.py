@@ -148,7 +148,7 @@ def kept_on_device(module: Module, read: HostRead) -> Deferred | None:
         return None
     if not found.sum.each_step and _is_exact(module, read, found.sum, found.terms):
         return Deferred(_edits(module, found, METHOD_OF_KIND[found.kind]), _TITLE)
-    way = _GraphSearch(module)
+    way = _Deferral(module)
     return way.deferred(_TITLE, _TENSOR) if way.adds(found) else None
 
 
@@ -182,7 +182,7 @@ def _summed(
     return _Sum(found, terms, total)
 
 
-class _GraphSearch:
+class _Deferral:
     """Follows a number that becomes a tensor to all that uses it, and gathers the edits."""
 
     def __init__(self, module: Module) -> None:
@@ -420,7 +420,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
     kept: cst.BaseExpression = detached(module, read.tensor)
     if not fresh_per_iteration(module, read.tensor):
         kept = method_call(kept, "clone")
-    way = _GraphSearch(module)
+    way = _Deferral(module)
     way.edits.append(Replace(read.node, kept))
     way.notes += [_WHOLE_PART] if kind == "int" and not _is_whole(module, read.tensor) else []
     match module.small_statement(read.node):
@@ -436,7 +436,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
 
 
 def _taken(
-    module: Module, way: _GraphSearch, site: cst.Call, place: tuple[int, int], kind: str
+    module: Module, way: _Deferral, site: cst.Call, place: tuple[int, int], kind: str
 ) -> bool:
     """Follow the one of the names that a call's tuple is bound to; one that nothing reads is
     fine."""

@@ -92,12 +92,12 @@ chooses, and what a loader or a caller hands out is taken for tensors; `torchlin
 is unsafe where the project names another accelerator, or has objects whose `.to` takes no
 `non_blocking` (graphs, encodings, a class of its own); where the call casts as well, as the cast
 then runs on the device; where the host's tensor may be written again, or goes to code that could;
-and for what a function has made of a batch, unless it is used as a tensor. Of
-a whole batch it is only a suggestion, and where the project makes loaders, of which none that may
-pin its memory is known to make the batch, as the copy would wait all the same. Moves that stand
-side by side are one fix, as safe as the least safe of them, and only shown where one of the same
-statement may be no tensor; they are unsafe where a clock is read before the model runs, as it then
-no longer includes the copy. Where their loader, wherever in the project it is made, has workers and
+and for what a function has made of a batch, unless it is used as a tensor. Of a whole batch it is
+only a suggestion, and where the project makes loaders, of which none that may pin its memory is
+known to make the batch, as the copy would wait all the same. Moves that stand side by side are one
+fix, as safe as the least safe of them, and only shown where one of the same statement may be no
+tensor; they are unsafe where a clock is read before the model runs, as it then no longer includes
+the copy. Where their loader, wherever in the project it is made, has workers and
 does not pin, an unsafe fix pins its memory too. A fix that changes several files is written as a
 whole or not at all.
 

@@ -107,9 +107,9 @@ A tensor that is older than a loop, and of which the loop reads elements (`x[: l
 the tensor in memory of its own and all that is done with it is known; else it is unsafe.
 
 Safe in an ordinary program (`torchlint fix` says what it takes for granted, and where the project
-shows anything else the fix is unsafe): sums of what may be no tensor of CUDA, that are also read now
-and then inside the loop (`float(acc)` is written there), or multiplied by sizes and literals; lists
-that only the lines behind the loop, or between two runs of it, read (`acc =
+shows anything else the fix is unsafe): sums on a device that is not certainly CUDA, also where they
+are read now and then inside the loop (`float(acc)` is written there) or multiplied by sizes and
+literals; lists that only the lines behind the loop, or between two runs of it, read (`acc =
 torch.stack(acc).tolist()` is put behind the loop where the mean of it is taken, else `acc = [...]`);
 neighbours, in a tuple, in one statement or in lines below each other, that become one read of a
 stacked tensor, where each certainly has no dimension; and names that are read now and then.

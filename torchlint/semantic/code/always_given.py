@@ -11,9 +11,9 @@ import ast
 import functools
 from collections.abc import Iterator
 
-from torchlint.semantic.code.left_out import TESTED, Say
+from torchlint.semantic.code.left_out import TESTED, Say, last_name
 from torchlint.semantic.torch import ops
-from torchlint.source.python import parents, parsed
+from torchlint.source.python import parents, parsed, walk
 
 _LISTS = frozenset(("ModuleList", "list"))
 _OVER = frozenset(("reversed", "enumerate", "zip", "list", "iter"))
@@ -22,6 +22,10 @@ _THROUGH = 3
 _SPEAKS = (ast.arg, ast.AnnAssign, ast.ImportFrom)
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPUTED = (ast.BinOp, ast.Compare, ast.UnaryOp)
+
+_KEPT = 64
+"""Answers that are remembered: each is wanted twice, once whether a call leaves the parameter out,
+and once whether any gives it."""
 
 Above = dict[ast.AST, ast.AST]
 
@@ -55,6 +59,7 @@ def _gives(cls: str, name: str, position: str, text: str) -> bool:
     return bool(_told(cls, name, position, text))
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
     """Return of each call of an object of a class whether it gives a parameter; None where not all
     calls are in view."""
@@ -65,11 +70,11 @@ def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
         return None
     above = parents(tree)
     held = _held(cls, tree, above)
-    if held is None:
-        return None
+    if not held:
+        return None if held is None else []
     return [
         _is_value(_argument(node, name, int(position)), _home(node, above))
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Call) and _key(node.func) in held
     ]
 
@@ -77,11 +82,13 @@ def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
 def _held(cls: str, tree: ast.Module, above: Above) -> set[str] | None:
     """Return what holds objects of a class, as its code reads; None where other code may."""
     held: set[str] = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, (ast.Name, ast.Attribute)) or _last(node) != cls:
+    for node in walk(tree):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or last_name(node) != cls:
             continue
         up = above[node]
-        if isinstance(up, _SPEAKS) or (isinstance(up, ast.Call) and _last(up.func) == "isinstance"):
+        if isinstance(up, _SPEAKS) or (
+            isinstance(up, ast.Call) and last_name(up.func) == "isinstance"
+        ):
             continue
         holder = _holder(up, above) if isinstance(up, ast.Call) and up.func is node else None
         if holder is None:
@@ -91,13 +98,13 @@ def _held(cls: str, tree: ast.Module, above: Above) -> set[str] | None:
     for _ in range(_THROUGH):
         for target, source in bound:
             if any(_key(each) in held for each in _sources(source)):
-                held |= {_key(each) for each in ast.walk(target) if isinstance(each, ast.Name)}
+                held |= {_key(each) for each in walk(target) if isinstance(each, ast.Name)}
     return held
 
 
 def _bound(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield what is bound, each with what to: by assignment, or by a loop to its elements."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Assign(targets=[target], value=source) | ast.For(target=target, iter=source):
                 yield target, source
@@ -107,7 +114,7 @@ def _holder(made: ast.AST, above: Above) -> ast.expr | None:
     """Return what an object is bound to, alone or in a list."""
     up = above[made]
     while isinstance(up, (ast.List, ast.ListComp)) or (
-        isinstance(up, ast.Call) and _last(up.func) in _LISTS
+        isinstance(up, ast.Call) and last_name(up.func) in _LISTS
     ):
         up = above[up]
     match up:
@@ -120,7 +127,7 @@ def _holder(made: ast.AST, above: Above) -> ast.expr | None:
 
 def _sources(node: ast.expr) -> Iterator[ast.expr]:
     """Yield what a loop goes over, or a name stands for."""
-    if isinstance(node, ast.Call) and _last(node.func) in _OVER | _LISTS:
+    if isinstance(node, ast.Call) and last_name(node.func) in _OVER | _LISTS:
         for arg in node.args:
             yield from _sources(arg)
     elif isinstance(node, ast.IfExp):
@@ -166,7 +173,7 @@ def _is_value(node: ast.expr | None, home: ast.FunctionDef | ast.AsyncFunctionDe
                 and isinstance(each.left, ast.Name)
                 and each.left.id == name
                 and isinstance(each.ops[0], (ast.Is, ast.IsNot))
-                for each in ast.walk(home)
+                for each in walk(home)
             )
             return not asked and (name in needed or _is_bound_to_values(name, home))
     return isinstance(node, _COMPUTED)
@@ -175,12 +182,8 @@ def _is_value(node: ast.expr | None, home: ast.FunctionDef | ast.AsyncFunctionDe
 def _is_bound_to_values(name: str, home: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     bound = [
         above.value if isinstance(above, ast.Assign) else None
-        for above in ast.walk(home)
+        for above in walk(home)
         for each in ast.iter_child_nodes(above)
         if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
     ]
     return bool(bound) and all(each is not None and _is_value(each, None) for each in bound)
-
-
-def _last(func: ast.AST) -> str:
-    return getattr(func, "attr", "") or getattr(func, "id", "")

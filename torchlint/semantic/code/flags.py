@@ -135,6 +135,7 @@ class Flags:
         self._answers = _Answers()
         self._left_out: dict[tuple[cst.CSTNode, str, bool], bool] = {}
         self._turned_on: dict[str, bool] = {}
+        self._reaching = Reaching(self.tree, self.names, self.flow)
         self.further: list[tuple[str, Flag]] | None = None
         """Where another file asks: parameters of functions here of which that file has to ask on,
         and which are taken to be as needed."""
@@ -447,8 +448,7 @@ class Flags:
             case cst.Subscript(slice=parts):
                 return len(parts) > 1 or any(isinstance(each.slice, cst.Slice) for each in parts)
             case cst.Name() if depth:
-                reaching = Reaching(self.tree, self.names, self.flow)
-                found = reaching.definitions(node)
+                found = self._reaching.definitions(node)
                 return bool(found) and all(
                     self._gives_value(each, node.value, depth) for each in found
                 )

@@ -191,7 +191,7 @@ def _calls(function: str, position: str, text: str) -> bool:
 
 def _calls_in(function: str, position: int, tree: ast.Module) -> bool:
     return any(
-        isinstance(node, ast.Call) and _last(node.func) == function and _says(node, position)
+        isinstance(node, ast.Call) and last_name(node.func) == function and _says(node, position)
         for node in walk(tree)
     )
 
@@ -201,7 +201,8 @@ def _says(call: ast.Call, position: int) -> bool:
     return starred or len(call.args) > position or any(each.arg is None for each in call.keywords)
 
 
-def _last(func: ast.AST) -> str:
+def last_name(func: ast.AST) -> str:
+    """Return the last part of a name or attribute; empty for other expressions."""
     return getattr(func, "attr", "") or getattr(func, "id", "")
 
 
@@ -227,14 +228,14 @@ def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
     for node in walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == cls and not _is_plain(node):
             return None
-        if not isinstance(node, (ast.Name, ast.Attribute)) or _last(node) != cls:
+        if not isinstance(node, (ast.Name, ast.Attribute)) or last_name(node) != cls:
             continue
         target = _target(node, above)
         if target is None:
             return None
-        held |= {(type(target), _last(target))} - {(ast.Constant, "")}
+        held |= {(type(target), last_name(target))} - {(ast.Constant, "")}
     for node in walk(tree):
-        if (type(node), _last(node)) in held and not _is_seen(node, position, above):
+        if (type(node), last_name(node)) in held and not _is_seen(node, position, above):
             return None
     return bool(held)
 
@@ -255,13 +256,13 @@ def _target(node: ast.expr, above: dict[ast.AST, ast.AST]) -> ast.expr | None:
         isinstance(up, ast.AnnAssign) and up.value is None
     ):
         return ast.Constant(value=None)
-    if isinstance(around, ast.Call) and _last(around.func) in _ASKS and node is not around.func:
+    if isinstance(around, ast.Call) and last_name(around.func) in _ASKS and node is not around.func:
         return ast.Constant(value=None)
     if isinstance(up, ast.Attribute) and up.attr in _MAKERS:
         up = above[up]
     match up, above.get(up):
         case ast.Call(func=func), ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
-            return target if func is node or _last(func) in _MAKERS else None
+            return target if func is node or last_name(func) in _MAKERS else None
     return None
 
 
@@ -280,10 +281,10 @@ def _is_seen(node: ast.AST, position: int, above: dict[ast.AST, ast.AST]) -> boo
         case ast.Call(func=func) if func is node:
             return not _says(up, position)
         case ast.Call(func=func):
-            return _RUNS.search(_last(func)) is None
+            return _RUNS.search(last_name(func)) is None
         case ast.Return():  # ``def get_decoder(self): return self.decoder``
             function = next(each for each in _around(up, above) if isinstance(each, _DEFS))
-            return function.name == f"get_{_last(node)}"
+            return function.name == f"get_{last_name(node)}"
         case ast.Attribute() | ast.Compare() | ast.If() | ast.BoolOp() | ast.UnaryOp():
             return True
     return False

@@ -223,6 +223,15 @@ def read_behind(module: Module, loop: cst.CSTNode, name: str) -> bool:
     return False
 
 
+@question(ground=True, remember=False)
+def assigned_value(module: Module, read: cst.Name) -> cst.BaseExpression | None:
+    """Return the value of the one assignment that a read of a name finds; None where it may find
+    others."""
+    made = definitions_of(module, read)
+    only = made[0] if len(made) == 1 else None
+    return only.value if isinstance(only, cst.Assign) else None
+
+
 @question(yes="the value is used", no="the value is not used")
 def uses_of(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the places where the value of an expression is read: itself, or all reads of its

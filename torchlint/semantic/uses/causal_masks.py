@@ -15,8 +15,9 @@ import libcst as cst
 from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.scopes import local_class
+from torchlint.semantic.device.host_reads import given_for
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
@@ -132,12 +133,11 @@ def _given_by_callers(
     ):
         return None
     params = [param.name.value for param in function.params.params[1:]]
+    at = params.index(name) if name in params else len(params)
     found: list[Triangle | None] = []
     for call in _runs_of(module, cls):
-        plain = [arg.value for arg in call.args if arg.keyword is None]
-        at = params.index(name) if name in params else len(plain)
-        given = plain[at] if at < len(plain) else keyword_argument(module, call, name)
         starred = any(arg.star for arg in call.args)
+        given = next(iter(given_for(call, at, name)), None)
         found.append(None if starred else _triangle(module, given, budget - 1))
     return _one(found)
 
@@ -299,11 +299,7 @@ def _positions(module: Module, node: cst.BaseExpression) -> tuple[str, str] | No
 
 def _counted(module: Module, of: cst.BaseExpression, way: str) -> tuple[str, str] | None:
     """Return the code of an ``arange`` from 0 on, and the way that it goes."""
-    made: cst.CSTNode | None = of
-    if isinstance(of, cst.Name):
-        definitions = definitions_of(module, of)
-        only = definitions[0] if len(definitions) == 1 else None
-        made = only.value if isinstance(only, cst.Assign) else None
+    made = assigned_value(module, of) if isinstance(of, cst.Name) else of
     if not isinstance(made, cst.Call) or module.name(made.func) != "torch.arange":
         return None
     if len([arg for arg in made.args if arg.keyword is None]) != 1:
@@ -494,5 +490,3 @@ def _number(module: Module, node: cst.BaseExpression | None) -> float | None:
 
 
 _INFINITE = frozenset(("torch.inf", "math.inf", "numpy.inf"))
-
-__all__ = ["Triangle"]

@@ -74,7 +74,7 @@ def host_loop(module: Module, loop: cst.For) -> HostLoop | None:
         if made and not any(module.is_within(each, loop) for each in made)
     }
     while moved:
-        way = _GraphSearch(module, loop, frozenset(moved))
+        way = _LoopSearch(module, loop, frozenset(moved))
         left = {name for name in moved if way.ends(name)}
         if left == moved:
             return way.found()
@@ -133,7 +133,7 @@ def _on_condition(module: Module, loop: cst.For, use: cst.Name) -> bool:
     return False
 
 
-class _GraphSearch:
+class _LoopSearch:
     """The way of some tensors through a loop, to where they are read."""
 
     def __init__(self, module: Module, loop: cst.For, moved: frozenset[str]) -> None:

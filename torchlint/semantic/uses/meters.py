@@ -15,6 +15,7 @@ from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.uses.accumulators import shared
 from torchlint.semantic.uses.observers import is_stored
 from torchlint.semantic.values.classes import class_named
@@ -122,9 +123,7 @@ def meter_on_host(module: Module, update: cst.Call) -> bool:
     uses = (
         module.parent(each) for each in reads_of(module, module.tree.owners[meter], meter.value)
     )
-    moved = any(
-        not isinstance(use, cst.Attribute) or use.attr.value in ("to", "cuda") for use in uses
-    )
+    moved = any(not isinstance(use, cst.Attribute) or use.attr.value in MOVES for use in uses)
     return bool(made) and not moved and all(_by_torchmetrics(module, each) for each in made)
 
 

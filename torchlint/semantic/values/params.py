@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
@@ -183,7 +184,7 @@ class Parameters:
         cls = tree.class_of(self._function) if scopes.is_method(self._function) else None
         outside = self._values.names.outside
         return cls is not None and any(
-            own.name.value == each.name and _defines(own, "to")
+            own.name.value == each.name and own_method(module, own, "to") is not None
             for each in scopes.family_outside(cls)
             for module in (outside.module_of(each),)
             if module is not None
@@ -492,12 +493,6 @@ def _sizes(values: Values, function: cst.FunctionDef) -> frozenset[str]:
             given = arg.value.value if isinstance(arg.value, cst.Subscript) else arg.value
             out.update(_operands(given) if not arg.star else ())
     return frozenset(out)
-
-
-def _defines(cls: cst.ClassDef, method: str) -> bool:
-    return any(
-        isinstance(each, cst.FunctionDef) and each.name.value == method for each in cls.body.body
-    )
 
 
 def _default(node: cst.BaseExpression | None) -> Value:
