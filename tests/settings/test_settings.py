@@ -220,6 +220,7 @@ include = ["*.py"]
 exclude = ["old"]
 extend-exclude = ["older"]
 respect-gitignore = false
+library-infos = true
 force-exclude = true
 target-torch = "2.6.1"
 accelerator = "cuda"
@@ -256,6 +257,7 @@ def check_full(config: str) -> None:
         exclude=("old", "older"),
         respect_gitignore=False,
         force_exclude=True,
+        library_infos=True,
         target_torch=(2, 6),
         accelerator="cuda",
         safe="strict",

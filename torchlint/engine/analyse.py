@@ -225,6 +225,8 @@ def checked(
         findings, silenced = _suppressed(
             job, read.text, findings, whole=not read.faults and not notes
         )
+    if outside is not None and not job.library_infos:
+        findings = _promised(findings, outside(job))
     refusal = fixable(job.document) or (_HALF if read.faults else "")
     if refusal:
         findings = [_refused(finding, refusal) for finding in findings]
@@ -355,6 +357,14 @@ def _suppressed(
     # Where not all rules ran on all of the text, nothing can be said about a comment's use.
     unknown = UNUSED_SUPPRESSION not in job.codes or catalog.problems or not whole
     return found.kept if unknown else [*found.kept, *found.unused], silenced
+
+
+def _promised(findings: list[Finding], outside: Outside) -> list[Finding]:
+    """Return the findings without the infos of a library, whose callers are not in view."""
+    some = any(each.severity is Severity.INFO for each in findings)
+    if not (some and outside.of_library()):
+        return findings
+    return [each for each in findings if each.severity is not Severity.INFO]
 
 
 def _refused(finding: Finding, reason: str) -> Finding:

@@ -48,6 +48,7 @@ class Job:
         identity: the path that fingerprints are made from; `relative` where empty.
         unsaved: files of the project whose text is another than on the disk, as they are open in an
             editor or fixed by this run: path, links of its folder resolved, and text.
+        library_infos: whether infos count in a package that no program in view uses.
         facts: what a report of the cache rests on, where the job is to say what of that still
             holds.
     """
@@ -70,3 +71,4 @@ class Job:
     aligned: bool | None = None
     torch_declared: bool = True
     strict: bool = False
+    library_infos: bool = False

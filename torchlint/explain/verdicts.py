@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.explanation import Asked, Place, State, Verdict
-from torchlint.base.finding import Finding
+from torchlint.base.finding import Finding, Severity
 from torchlint.base.span import Span
 from torchlint.catalog.rules import Catalog
 from torchlint.engine.hits import Placed, Placing, hits, strongest
@@ -25,6 +25,8 @@ from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import Value
 from torchlint.source.suppress import Suppressions
+
+_IN_LIBRARY = "it is an info, and those of a library are only listed with library-infos"
 
 
 class Verdicts:
@@ -112,7 +114,13 @@ class Verdicts:
             because = f"{stronger.rule.code} {'above ' if again else ''}{words}"
         elif words := self._suppressed(finding):
             state, because = State.SUPPRESSED, words
+        elif self._is_left_out(finding):
+            state, because = State.OFF, _IN_LIBRARY
         return self._verdict(placed.rule, placed.hit, placed.span, state, because, finding.message)
+
+    def _is_left_out(self, finding: Finding) -> bool:
+        infos = self.job.library_infos or finding.severity is not Severity.INFO
+        return not infos and self.module.outside.of_library()
 
     def _suppressed(self, finding: Finding) -> str:
         pragma = self._suppressions.silencer(finding, self._names)

@@ -427,6 +427,21 @@ class Settings:
         more="With `contract`, that is what an ordinary program does, and a project that shows "
         "anything else gets an unsafe fix; see [fixes](fixes.md). With `strict` it is nothing.",
     )
+    library_infos: bool = _key(
+        values.flag,
+        False,
+        Decides.FINDINGS,
+        takes=_BOOLEAN,
+        words="Whether infos are listed in a library as well.",
+        sample="library-infos = true",
+        place=67,
+        more="A library is a package in a project that holds no program: no file outside of "
+        "packages that does something, tests, benchmarks and examples apart, and none in the "
+        "package with a `__main__` guard and the name of one. Who trains with it, and how often "
+        "its functions run, is not in view: of 110 infos that readers met in libraries 24 were "
+        "right, of 128 warnings 65.",
+        option=Option({"common": "List infos in libraries too."}, 65),
+    )
     severity: tuple[tuple[str, Severity], ...] = _key(
         values.severities,
         (),

@@ -186,6 +186,10 @@ class Outside:
         """Say whether this file lies in a package of the project, beside an ``__init__.py``."""
         return self.project is not None and self.project.search.in_package(self.path)
 
+    def of_library(self) -> bool:
+        """Say whether this file lies in a package of a project that holds no program."""
+        return self.project is not None and self.project.of_library(self.path)
+
     def is_ours(self, dotted: str) -> bool:
         """Say whether a module that an import statement of this file names lies in the project."""
         found = self.project.imported(self.path, dotted) if self.project is not None else dotted

@@ -417,13 +417,33 @@ class Project:
         )
 
     def _is_used(self, path: str, name: str) -> bool | None:
+        use = self._use()
+        return use.used(path, name) if use is not None else None
+
+    def of_library(self, path: str) -> bool:
+        """Say whether a file lies in a package of a project that holds no program: those who train
+        with it are elsewhere; False for a project of too many files, and where only a part of the
+        package is in view."""
+        top = self.search.top(path)
+        whole = self.search.in_package(path) and f"{top}{os.sep}".startswith(
+            self.search.root + os.sep
+        )
+        found: bool = whole and self.ask(("library", top))
+        return found
+
+    def _is_library(self, top: str) -> bool:
+        use = self._use()
+        return use is not None and use.no_program(top)
+
+    def _use(self) -> Used | None:
+        """Return what says what the project uses; None where it has too many files."""
         every = self._every()
         if every is None:
             return None
         if not self._used:
             program = functools.partial(self._program, every=every)
             self._used.append(Used(self.search, self, self._text, every, program))
-        return self._used[0].used(path, name)
+        return self._used[0]
 
     # -- callers -----------------------------------------------------------------------------------
 
@@ -989,6 +1009,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "reached": Project._any_reaches,
     "says": Project._says,
     "used": Project._is_used,
+    "library": Project._is_library,
 }
 """What is asked about all files, by kind; each is given the file that it is about and the rest of
 the question."""

@@ -49,6 +49,9 @@ _PROGRAM = regex(
     r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
 )
 """What does something where the file itself is run."""
+_TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
+"""Names of files that are programs where a package holds them."""
+_GUARD = regex(r"^if __name__\b", re.MULTILINE)
 _PLAIN_BASES = ("torch.", "builtins.", "abc.", "typing.", "enum.")
 """Bases by which nothing makes an object of a class that nobody names."""
 _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", "output_fn"))
@@ -270,6 +273,19 @@ class Used:
             imports.search(self._read(path) or "") is not None
             for path in self._every
             if self._does_something(path)
+        )
+
+    def no_program(self, top: str) -> bool:
+        """Say whether neither a file outside of packages does something, nor one of a package in a
+        folder is a program by its name and its ``__main__`` guard."""
+        return not any(
+            self._does_something(path)
+            or (
+                path.startswith(top + os.sep)
+                and _TRAINS.search(stem_of(path)) is not None
+                and _GUARD.search(self._read(path) or "") is not None
+            )
+            for path in self._every
         )
 
     def _does_something(self, path: str) -> bool:
