@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.checking import job
+from torchlint.engine.analyse import analyse
+from torchlint.run.projects import forget, outside_of
 from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
 
 OFF = {
@@ -55,3 +60,46 @@ def test_other_calls(name: str) -> None:
 def test_a_call_is_code() -> None:
     assert calls_method("compress", "net.compress(x)\n")
     assert not calls_method("compress", "# net.compress(x)\nnet.compress_all(x)\n")
+
+
+AGENT = """
+import torch
+from torch import nn
+class Agent:
+    def __init__(self, obs):
+        self.net = nn.Linear(3, 2).cuda()
+    def act(self, obs):
+        return self.net(obs).detach()
+"""
+RUNNER = """
+import torch
+from agent import Agent
+class Runner:
+    def learn(self, env):
+        for _ in range(9):
+            {around}
+                env.step(self.alg.{called}(env.obs))
+"""
+
+
+@pytest.mark.parametrize(
+    ("around", "called", "found"),
+    [
+        ("with torch.inference_mode():", "act", False),
+        ("with torch.no_grad():", "act", False),
+        ("with torch.enable_grad():", "act", True),
+        ("with torch.no_grad():", "play", True),
+    ],
+)
+def test_an_object_that_is_not_known_may_be_called_where_autograd_is_off(
+    tmp_path: Path, around: str, called: str, *, found: bool
+) -> None:
+    files = {
+        "agent.py": AGENT,
+        "runner.py": RUNNER.format(around=around, called=called),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    forget()
+    report = analyse(job(files["agent.py"], name="agent.py", root=str(tmp_path)), outside_of)
+    assert any(each.code == "TL501" for each in report.findings) is found

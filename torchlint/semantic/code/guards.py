@@ -59,6 +59,8 @@ _EXCEPTION = regex(
     re.IGNORECASE,
 )
 """What is marked in a few steps alone."""
+_OUT_OF_MEMORY = regex(r"(^|_)(oom|out_of_memory)(_|$)", re.IGNORECASE)
+"""Names of what says that memory ran out."""
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
 _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
@@ -197,8 +199,8 @@ class Guards:
     def error_path(self, node: cst.CSTNode) -> bool:
         """Say whether `node` runs only on the way to an exception, or after one.
 
-        That is in a ``raise``, the message of an ``assert``, an ``except`` block, or a block that
-        ends in ``raise``.
+        That is in a ``raise``, the message of an ``assert``, an ``except`` block, a block that ends
+        in ``raise``, or one where the test says that memory ran out.
         """
         return self.tree.climbed(node, self._error_paths, self._leads_to_exception)
 
@@ -211,7 +213,8 @@ class Guards:
         if isinstance(above, cst.Assert) and node is above.msg:
             return True
         if isinstance(above, (cst.If, cst.Else)) and node is above.body:
-            return True if self._raises(above.body) else OPEN
+            short = isinstance(above, cst.If) and _out_of_memory(above.test)
+            return True if short or self._raises(above.body) else OPEN
         return OPEN
 
     def _raises(self, suite: cst.BaseSuite) -> bool:
@@ -1088,6 +1091,19 @@ def conditions_around(
 ) -> Iterator[tuple[cst.BaseExpression, bool]]:
     """Yield the conditions on which `node` runs inside `until`, with the truth each needs."""
     return guards(module).tests(node, until)
+
+
+def _out_of_memory(test: cst.BaseExpression) -> bool:
+    """Say whether a test holds where memory ran out, by a name in it: ``if oom:``, ``oom == 1``."""
+    match test:
+        case cst.Comparison(
+            left=name, comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.Is())]
+        ):
+            test = name
+        case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+            return _out_of_memory(left) or _out_of_memory(right)
+    name = dotted_text(test) or ""
+    return _OUT_OF_MEMORY.search(name.rpartition(".")[2]) is not None
 
 
 @question(

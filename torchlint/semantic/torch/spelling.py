@@ -47,7 +47,7 @@ MODEL = Spelling(
     # ``unwrap_model(m)`` does, nor a number of one: ``lr_actor``, ``d_model``.
     r"(name|path|dir|file|type|cfg|config|args?|kwargs|params?|id|ids|key|size|dim|dict|url|list|class|cls|version|fn|"
     r"func|step|input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred"
-    r"|preds|info|spec|s|grads?|gradients?)$|"
+    r"|preds|info|spec|s|grads?|gradients?|proto)$|"
     r"^_*(?-i:is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|"
     r"log|print|plot|quantize|freeze|update|register|compute|calc|calculate|reset|sync"
     r"|lr|dim|num|n|tau|eps|dropout)_|^d_model$",
