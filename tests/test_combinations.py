@@ -73,7 +73,7 @@ def test_one_fixture_alone(path: Path) -> None:
 
 
 @settings(
-    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(
     st.lists(st.sampled_from(SAFE), min_size=1, max_size=2),
