@@ -13,7 +13,7 @@ and not again for each amount (see `budget`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -137,10 +137,10 @@ class Values(Budgeted, Roles):
             self._parameters[function] = params.Parameters(self, function)
         return self._parameters[function].environment(budget)
 
-    def given_from_host(self, function: cst.FunctionDef, name: str) -> bool:
-        """Say whether one of the calls of a function passes a tensor on the host."""
+    def given(self, function: cst.FunctionDef, name: str) -> Iterator[Value]:
+        """Yield what the calls of a function pass as a parameter."""
         self._environment(function, 0)
-        return self._parameters[function].from_host(name)
+        return self._parameters[function].given(name)
 
     def summary(
         self, function: cst.CSTNode, budget: int, given: Mapping[str, Value] | None = None

@@ -102,13 +102,11 @@ class Parameters:
                 self._values.starve()
         return env
 
-    def from_host(self, name: str) -> bool:
-        """Say whether a call, here or in another file, passes a tensor on the host."""
-        if name not in self._params:
-            return False
-        near = [self._values.value(expr) for expr in self._passed.get(name, ())]
-        far = (each[name]() for each in self._elsewhere() if name in each)
-        return any(each.tensor and each.host for each in chain(near, far))
+    def given(self, name: str) -> Iterator[Value]:
+        """Yield what the calls of this file pass, and then those in other files."""
+        if name in self._params:
+            near = [self._values.value(expr) for expr in self._passed.get(name, ())]
+            yield from chain(near, (each[name]() for each in self._elsewhere() if name in each))
 
     def _declared(self, param: cst.Param) -> Value:
         """Return what the annotation says, if any: ``model_class: Net`` means the class, and a
