@@ -374,6 +374,8 @@ class Values(Budgeted, Roles):
         if not known and self.scopes.is_optimizer(cls) and attr == "state":
             return records.STATE
         held = join_all(known) if known else records.field(self, cls, attr, budget)
+        if known and held.kind in ("?", "module") and held.node is None and held.name is None:
+            held = records.network(self, family, attr) or held
         if held.kind == "none":
             return UNKNOWN  # whoever fills it stands outside of the class
         if held.kind in COUNTED:
