@@ -14,6 +14,7 @@ from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
     CUDA,
+    PLAIN,
     STR,
     UNKNOWN,
     Value,
@@ -203,6 +204,8 @@ class Calls(Functions):
 
     def module_call(self, node: cst.Call, module: Value, args: list[Value]) -> Value:
         """Return what calling a module gives: its forward's summary, a loss, or a model output."""
+        if module.name == "loss" and args and all(each.kind == "ndarray" for each in args):
+            return PLAIN  # A function of arrays, which only its name calls a loss.
         operands = [a for a in args if a.kind in ("tensor", "batch", "accumulated")]
         device = module.device or next(
             (a.device for a in operands if a.device in (CUDA, ACCEL)), None
