@@ -78,3 +78,90 @@ def test_who_may_train_is_advised_to_use_ddp(source: str) -> None:
 @pytest.mark.parametrize("folder", ["testing", "tests", "lib/tests/gpu"])
 def test_a_folder_of_tests_may_test_the_wrapper(folder: str) -> None:
     assert not check(WRAPPED, codes=frozenset({"TL301"}), name=f"{folder}/models.py").findings
+
+
+LOADS = """\
+import torch
+from torch import nn
+
+
+def main(net, path, batches):
+    if torch.cuda.device_count() > 1:
+        net = nn.DataParallel(net)
+    net.load_state_dict(torch.load(path)["state_dict"])
+    net = net.cuda()
+    net.eval()
+    return [net(x) for x in batches]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (LOADS, True),
+        (LOADS.replace("net = nn", "self.net = nn").replace("    net.", "    self.net."), True),
+        (LOADS.replace('torch.load(path)["state_dict"]', "keys"), True),
+        (LOADS.replace("net.load_state_dict", "net.module.load_state_dict"), False),
+        (EVALUATES, False),
+    ],
+)
+def test_the_keys_of_a_checkpoint_for_the_wrapper_are_spoken_of(source: str, said: bool) -> None:
+    (found,) = check(source, codes=frozenset({"TL301"}), name="src/restore.py").findings
+    assert found.severity.value == "info"
+    assert ("without the `module.`" in found.message) is said
+
+
+STILL = """\
+import torch
+from torch import nn
+
+
+class Features(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.features = nn.Sequential(*net.children())
+        for weight in self.features.parameters():
+            weight.requires_grad = False
+
+    def forward(self, x):
+        return self.features(x)
+
+
+def prepare(net, model):
+    features = Features(net)
+    features = nn.DataParallel(features)
+    model = model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.step()
+    return model, features, optimizer
+"""
+LOOPED = STILL.replace(
+    "features = Features(net)",
+    "for weight in net.parameters():\n        weight.requires_grad_(False)",
+).replace("DataParallel(features)", "DataParallel(net)")
+TEACHER = STILL.replace("features = Features(net)", "teacher = net.cuda()").replace(
+    "features = nn.DataParallel(features)", "teacher = nn.DataParallel(teacher)"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "trained"),
+    [
+        (STILL, False),
+        (LOOPED, False),
+        (TEACHER, False),
+        (STILL.replace("requires_grad = False", "requires_grad = weight.dim() > 1"), True),
+        (
+            LOOPED.replace("weight.requires_grad_", "if weight.dim() > 1: weight.requires_grad_"),
+            True,
+        ),
+        (LOOPED.replace("for weight in net.", "for weight in net.layer1."), True),
+        (TEACHER.replace("SGD(model", "SGD(teacher"), True),
+        (STILL.replace("DataParallel(features)", "DataParallel(model)"), True),
+    ],
+)
+def test_a_network_that_nothing_trains_needs_no_ddp(source: str, trained: bool) -> None:
+    (found,) = check(source, codes=frozenset({"TL301"}), name="src/model.py").findings
+    assert found.severity.value == ("warning" if trained else "info")
+    assert ("unwrapped" in found.message) is not trained
+    assert (found.fix is not None) is trained

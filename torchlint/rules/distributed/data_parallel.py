@@ -12,9 +12,11 @@ Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, 
 trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
 predicts and trains nothing, where it splits single batches, and with one literal device, where the
 wrapper does nothing. Where the file trains nothing and the wrapped model is put into `eval()`, the
-message only asks to drop the wrapper. Silent where a caller asks for DataParallel by its name,
-`"dp"`, and for DistributedDataParallel by another (`use_ddp`), in a folder of tests, and where a
-wrapper that was taken off is put on again and not used there.
+message only asks to drop the wrapper, and of a network that is frozen or a teacher, which
+DistributedDataParallel refuses or has no use for, to give each process a copy. Silent where a
+caller asks for DataParallel by its name, `"dp"`, and for DistributedDataParallel by another
+(`use_ddp`), in a folder of tests, and where a wrapper that was taken off is put on again and not
+used there.
 
 ## Setup
 ```python
@@ -101,6 +103,8 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.torch.spelling import KEPT_STILL, called
+from torchlint.semantic.uses.frozen import frozen_names, made_frozen
 from torchlint.semantic.values.inferred import is_model_call
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -116,6 +120,14 @@ _TEST_FOLDERS = frozenset(("test", "tests", "testing"))
 _EVALUATES = (
     "{name} re-replicates the model every forward and only evaluates here; drop the wrapper, or "
     "run one process per GPU."
+)
+_LOADED = (
+    "{name} re-replicates the model every forward and only evaluates here; load into the model "
+    "itself, without the `module.` of the checkpoint's keys, or run one process per GPU."
+)
+_STILL = (
+    "{name} re-replicates the model every forward, and DistributedDataParallel is for networks "
+    "that are trained: give each process its own copy of this one, unwrapped."
 )
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
@@ -162,8 +174,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)
         return
     words = {"name": "nn.DataParallel" if wraps else "data_parallel()"}
+    if wraps and node.args and _stays_still(module, node, node.args[0].value):
+        yield Hit(node, words, message=_STILL, severity=Severity.INFO)
+        return
     if _only_evaluates(module, node):
-        yield Hit(node, words, message=_EVALUATES, severity=Severity.INFO)
+        message = _LOADED if _loaded_into(module, node) else _EVALUATES
+        yield Hit(node, words, message=message, severity=Severity.INFO)
         return
     severity = Severity.INFO if _inference(module, node) else None
     yield Hit(node, words, fix=_fix(node) if wraps else None, severity=severity)
@@ -270,16 +286,47 @@ def _trains(module: Module, scope: cst.CSTNode) -> bool:
     return any(is_step(module, call) for call in module.within(scope, cst.Call))
 
 
+def _stays_still(module: Module, node: cst.Call, model: cst.BaseExpression) -> bool:
+    """Say whether nothing trains a wrapped model: it is frozen where it is made or wrapped, or is
+    called a teacher or the like, and no optimizer of the file gets its parameters."""
+    scope = module.function(node) or module.root
+    frozen = frozen_names(module, scope)
+    names = {dotted_text(each) for each in (model, *_targets(module, node))}
+    if any(name in frozen for name in names) or made_frozen(module, model):
+        return True
+    still = any(called((name or "").rpartition(".")[2], KEPT_STILL) for name in names)
+    return still and not any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "parameters"
+        and dotted_text(call.func.value) in names
+        for call in module.nodes(cst.Call)
+    )
+
+
+def _targets(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
+    """Return what a wrapper is assigned to."""
+    home = module.small_statement(node)
+    return [each.target for each in home.targets] if isinstance(home, cst.Assign) else []
+
+
+def _asked(module: Module, node: cst.Call, method: str) -> Iterator[cst.Call]:
+    """Yield the calls of a method of a wrapper in the scope that makes it."""
+    targets = _targets(module, node)
+    for call in module.within(module.function(node) or module.root, cst.Call):
+        match call.func:
+            case cst.Attribute(value=owner, attr=cst.Name(name)) if name == method:
+                if owner is node or any(map(owner.deep_equals, targets)):
+                    yield call
+
+
+def _loaded_into(module: Module, node: cst.Call) -> bool:
+    """Say whether weights are loaded into a wrapper, whose keys then begin with ``module.``."""
+    return any(module.before(node, call) for call in _asked(module, node, "load_state_dict"))
+
+
 def _only_evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether a wrapped model is put into ``eval()``, in a file without any step."""
-    home, scope = module.small_statement(node), module.function(node) or module.root
-    targets = [each.target for each in home.targets] if isinstance(home, cst.Assign) else []
-    return any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "eval"
-        and (call.func.value is node or any(map(call.func.value.deep_equals, targets)))
-        for call in module.within(scope, cst.Call)
-    ) and not _steps_anywhere(module)
+    return any(_asked(module, node, "eval")) and not _steps_anywhere(module)
 
 
 def _steps_anywhere(module: Module) -> bool:

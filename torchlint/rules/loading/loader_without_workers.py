@@ -10,7 +10,8 @@ asynchronous either, whatever `non_blocking` says.
 Flagged: a loader without workers whose samples are read, decoded, tokenised or augmented, as a
 warning where it feeds a training loop or is shuffled, as a hint elsewhere and for held-out data;
 samples of unknown cost are a hint where a training loop moves the batches or Lightning does. A
-literal number of workers per GPU is a hint as well.
+literal number of workers per GPU is a hint as well. Silent in a program that trains on the CPU
+alone.
 
 ## Setup
 ```python
@@ -158,6 +159,7 @@ from torchlint.semantic.data.pickling import pickled
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import definitions_behind
+from torchlint.semantic.values.accelerator import stays_on_host
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import MUTATORS
@@ -234,7 +236,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if bound.open or not (workers is None or _is_zero(workers)) or _chosen(module, node, workers):
         return
-    severity = _severity(module, node)
+    severity = _severity(module, node) if not stays_on_host(module) else None
     if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
         return
     train = loader_role(module, node) == "train" and not held_out(module, node)

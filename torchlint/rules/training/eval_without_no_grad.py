@@ -133,6 +133,7 @@ from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.heat import Grade, Heat, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.frozen import made_frozen
 from torchlint.semantic.uses.gradients import (
     detached_for_nothing,
     differentiates,
@@ -145,7 +146,6 @@ from torchlint.semantic.uses.graph_use import (
     graph_fate,
     handed_on,
     keeps_what_it_computes,
-    made_frozen,
     may_train_itself,
     records_nothing,
     runs_module_method,
@@ -237,7 +237,7 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     ):
         return False
     off = is_frozen(module, node.func) or volatile(module, node)
-    off = off or made_frozen(module, node.func) or still_by_project(module, node.func)
+    off = off or _without_graph(module, node) or still_by_project(module, node.func)
     off = off or switched_off_elsewhere(module, node) or decides_on_autograd(module, node)
     return not (off or any(proves_no_grad(module, place) for place in around))
 
@@ -263,8 +263,16 @@ def _only_detached(module: Module, node: cst.Call) -> bool:
         return False
     if _unused(module, node) or _evaluates(module, node):
         return False
-    off = is_frozen(module, node.func) or volatile(module, node)
+    off = is_frozen(module, node.func) or _without_graph(module, node) or volatile(module, node)
     return not (off or decides_on_autograd(module, node))
+
+
+def _without_graph(module: Module, node: cst.Call) -> bool:
+    """Say whether a call records nothing: the model is frozen where it is made, and what it is
+    given carries no graph."""
+    return made_frozen(module, node.func) and not any(
+        inferred(module, arg.value).grad for arg in node.args
+    )
 
 
 @question()
@@ -284,6 +292,7 @@ def _unused(module: Module, node: cst.Call) -> bool:
     if isinstance(model, cst.Attribute) and inferred(module, model).kind != "module":
         model = model.value  # ``policy.sample(x)``
     frozen = is_frozen(module, node.func) or freezes_itself(module, model)
+    frozen = frozen or _without_graph(module, node)
     if frozen or still_by_project(module, model) or called_by_framework(module, node):
         return False
     if callers_decide(module, node) or switched_off_elsewhere(module, node):

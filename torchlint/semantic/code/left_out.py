@@ -189,6 +189,20 @@ def _calls(function: str, position: str, text: str) -> bool:
     return tree is not None and _calls_in(function, int(position), tree)
 
 
+def passes(function: str, name: str, position: str, text: str) -> bool:
+    """Say whether a file calls anything of a function's name with a parameter of it, by keyword, at
+    its place or by stars."""
+    if function not in text or re.search(rf"\b{function}\s*\(", text) is None:
+        return False
+    tree = parsed(text)
+    return tree is None or any(
+        isinstance(node, ast.Call)
+        and last_name(node.func) == function
+        and (_says(node, int(position)) or any(each.arg == name for each in node.keywords))
+        for node in walk(tree)
+    )
+
+
 def _calls_in(function: str, position: int, tree: ast.Module) -> bool:
     return any(
         isinstance(node, ast.Call) and last_name(node.func) == function and _says(node, position)

@@ -13,7 +13,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.data.per_step_use import logging_call
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.uses.host_needs import needed_by
+from torchlint.semantic.uses.host_needs import asks_what_came, needed_by
 
 _RECORDS = frozenset("json pickle csv".split())
 _PLOTS = ("matplotlib", "seaborn")
@@ -60,7 +60,7 @@ def _turn(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
 
 def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     if isinstance(place, (cst.If, cst.While)):
-        return True
+        return not asks_what_came(module, place.test)
     if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
         return False
     sink = logging_call(module, place)

@@ -20,7 +20,7 @@ from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import base_names, method_of, own_method, scopes
+from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.code.updates import is_step, updates
 from torchlint.semantic.module import Module
@@ -34,10 +34,6 @@ from torchlint.semantic.values.inferred import classes_behind, inferred, is_mode
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
-_ALL_OFF = regex(
-    r"for (\w+) in self\.parameters\(\):\s+\1\.requires_grad = (requires_grad|False)\b"
-)
-_OFF_BY_DEFAULT = regex(r"\brequires_grad(: bool)?\s*=\s*False\s*[,)]")
 _CUTS = ops.having("cuts")
 _WANTS = ops.having("wants-graph")
 _WHOLE = ops.INT_METHODS | ops.BOOL_METHODS
@@ -647,7 +643,9 @@ def _runs(module: Module, method: cst.FunctionDef) -> bool:
     calls = list(module.within(method, cst.Call))
     if _trains(module, method):
         return False
-    runs = [call for call in calls if is_model_call(module, call)]
+    runs = [
+        call for call in calls if is_model_call(module, call) and not _generates(module, call.func)
+    ]
     inside = scopes(module)
     return bool(runs) and not any(
         inside.lexical_no_grad(call) is True or inside.conditional_grad(call) for call in runs
@@ -681,13 +679,15 @@ def freezes_itself(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the class of a model switches off gradients: of its parameters, or for its
     `forward`; or the network whose part it is does."""
     home = module.class_of(model)
-    classes = list(_classes(module, model))
+    classes = list(model_classes(module, model))
     if home is not None and is_network(module, home):
         classes.append((module, home))
     return any(_freezes(where, cls) for where, cls in classes)
 
 
-def _classes(module: Module, model: cst.BaseExpression) -> Iterator[tuple[Module, cst.ClassDef]]:
+def model_classes(
+    module: Module, model: cst.BaseExpression
+) -> Iterator[tuple[Module, cst.ClassDef]]:
     """Yield the classes of the project that a model may be of, with their files."""
     for value in _instances(module, model):
         if isinstance(value.node, cst.ClassDef):
@@ -705,7 +705,7 @@ def _classes(module: Module, model: cst.BaseExpression) -> Iterator[tuple[Module
 def keeps_what_it_computes(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the `forward` of a model's class stores or collects something on `self`, whose
     graph may be asked for later."""
-    for where, cls in _classes(module, model):
+    for where, cls in model_classes(module, model):
         forward = method_of(where, cls, "forward")
         for node in where.within(forward, cst.Attribute) if forward is not None else ():
             above = where.parent(node)
@@ -726,7 +726,7 @@ def _names_attribute(name: str, text: str) -> bool:
 def records_nothing(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the `forward` of a model's class, of this file or another one, runs all that it
     runs with autograd off, or the class has nothing that could be trained."""
-    classes = list(_classes(module, model))
+    classes = list(model_classes(module, model))
     return bool(classes) and all(
         _silent(where, cls) or _learns_nothing(where, cls) for where, cls in classes
     )
@@ -754,32 +754,40 @@ def _silent(module: Module, cls: cst.ClassDef) -> bool:
     forward = method_of(module, cls, "forward")
     if forward is None:
         return False
-    off = scopes(module).lexical_no_grad
-    if off(forward.body.body[0]) is True:
+    if scopes(module).lexical_no_grad(forward.body.body[0]) is True:
         return True
     used = [
         node
         for node in module.within(forward.body, cst.Attribute)
         if dotted_text(node.value) == "self" and inferred(module, node).kind in ("?", *_LEARNS)
     ]
-    return any(isinstance(module.parent(node), cst.Call) for node in used) and all(
-        off(node) is True for node in used
+    run = [node for node in used if _is_run(module, node)]
+    generates = any(_generates(module, module.parent(node)) for node in run)
+    return bool(run) and all(
+        scopes(module).lexical_no_grad(node) is True or _generates(module, module.parent(node))
+        for node in (run if generates else used)
     )
 
 
-@question(
-    yes="the class makes all of its parameters without gradients",
-    no="the class leaves parameters trainable",
-)
-def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
-    """Say whether the class of a model switches off the gradients of all of its parameters, also by
-    an argument that is False by default, as the networks that compute a metric do."""
-    made = [(where, own_method(where, cls, "__init__")) for where, cls in _classes(module, model)]
-    codes = [where.root.code_for_node(init) if init else "" for where, init in made]
-    return bool(codes) and all(
-        (found := _ALL_OFF.search(code)) is not None
-        and (found[2] == "False" or _OFF_BY_DEFAULT.search(code) is not None)
-        for code in codes
+def _is_run(module: Module, part: cst.Attribute) -> bool:
+    """Say whether a network calls a part of its own, or has it generate."""
+    above = module.parent(part)
+    return isinstance(above, cst.Call) or _generates(module, above)
+
+
+def _generates(module: Module, func: cst.CSTNode | None) -> bool:
+    """Say whether `func` is called to generate, which networks of other libraries do with autograd
+    off, and those of the project where they say so."""
+    call = module.parent(func) if func is not None else None
+    if not isinstance(func, cst.Attribute) or func.attr.value != "generate":
+        return False
+    return (
+        isinstance(call, cst.Call)
+        and call.func is func
+        and all(
+            scopes(where).lexical_no_grad(method.body.body[0]) is True
+            for where, method in _methods(module, func)
+        )
     )
 
 

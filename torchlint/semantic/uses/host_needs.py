@@ -13,13 +13,14 @@ from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
@@ -49,6 +50,7 @@ _TOKENIZES = regex(r"(tokenizer|processor|tokenize)$")
 """What takes texts, called as it is."""
 _SHOWS = regex(r"^wandb\.(Image|Video|Audio|Table|Histogram|Object3D)$")
 """What makes a file of an array where it is made."""
+_NO_TEXT = ("dict", "list", "tuple", "number", "bool", "tensor", "accumulated")
 _CALLS = 3
 """Functions through which a value is followed."""
 
@@ -110,9 +112,54 @@ def _tests_in_turn(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cs
             continue
         if isinstance(place, cst.Return) and depth:
             found += _tests_of_callers(module, place, depth - 1)
-        elif isinstance(place, (cst.If, cst.While, cst.IfExp)) and not throttled(module, place):
+        elif isinstance(place, (cst.If, cst.While, cst.IfExp)) and not (
+            throttled(module, place) or asks_what_came(module, place.test)
+        ):
             found.append(place)
     return found
+
+
+@question(
+    yes="the test asks for a kind, or for a text that is written out where the value comes from",
+    no="the test asks for the value itself",
+)
+def asks_what_came(module: Module, test: cst.BaseExpression) -> bool:
+    """Say whether a test asks for the kind of a value, or whether a text came in place of it, which
+    is written out where it comes from: ``results == "exhausted"``."""
+    match test:
+        case cst.Call(func=cst.Name("isinstance")):
+            return True
+        case cst.Comparison(
+            left=cst.Name() as name,
+            comparisons=[cst.ComparisonTarget(comparator=cst.SimpleString() as text)],
+        ):
+            made = [each for each in definitions_of(module, name) if isinstance(each, cst.Assign)]
+            return any(_or_text(module, each, name.value, text) for each in made)
+    return False
+
+
+def _or_text(module: Module, made: cst.Assign, name: str, text: cst.SimpleString) -> bool:
+    """Say whether a function of the project gives a name a text or else something that is none."""
+    at = None
+    if isinstance(target := made.targets[0].target, cst.Tuple):
+        names = [getattr(each.value, "value", None) for each in target.elements]
+        at = names.index(name) if name in names else None
+    if not isinstance(made.value, cst.Call):
+        return False
+    given = [
+        (where, _element(back, at))
+        for where, function in functions(module, made.value)
+        for back in returned(where, function)
+    ]
+    return any(text.deep_equals(each) for _, each in given) and any(
+        inferred(where, each).kind in _NO_TEXT for where, each in given
+    )
+
+
+def _element(node: cst.BaseExpression, at: int | None) -> cst.BaseExpression:
+    if at is not None and isinstance(node, cst.Tuple) and at < len(node.elements):
+        return node.elements[at].value
+    return node
 
 
 def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst.CSTNode]:

@@ -75,7 +75,7 @@ def on_accelerator(module: Module) -> bool:
         return False  # Another framework's arrays, or a Trainer for the CPU.
     if module.accelerator != "auto":
         return module.accelerator != "cpu"
-    if _stays_on_host(module) or _chooses_cpu(module):
+    if stays_on_host(module) or _chooses_cpu(module):
         return False
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
     return (
@@ -85,12 +85,18 @@ def on_accelerator(module: Module) -> bool:
     )
 
 
-def _stays_on_host(module: Module) -> bool:
-    """Say whether the file is a program that trains, or a notebook, and moves nothing, nor does a
-    file that it runs with."""
+@question(
+    yes="the program trains on the host: neither it nor a file that it runs with moves anything",
+    no="the file is no program that surely trains on the host",
+    ground=True,
+)
+def stays_on_host(module: Module) -> bool:
+    """Say whether the file is a program that trains, or a notebook, that no other file names, and
+    moves nothing, nor does a file that it runs with."""
     trains = ".backward(" in module.text and ".step(" in module.text
     return (
-        (module.filename.endswith(".ipynb") or (trains and _is_program(module)))
+        module.accelerator == "auto"
+        and (module.filename.endswith(".ipynb") or (trains and _is_program(module)))
         and _ACCEL.search(module.text.lower().replace(".cpu()", "")) is None
         and _OWNERS.search(module.text) is None
         and module.outside.others_say(_moves, near=False) is False

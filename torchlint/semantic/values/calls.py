@@ -14,6 +14,7 @@ from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
     CUDA,
+    PLAIN,
     STR,
     UNKNOWN,
     Value,
@@ -203,6 +204,8 @@ class Calls(Functions):
 
     def module_call(self, node: cst.Call, module: Value, args: list[Value]) -> Value:
         """Return what calling a module gives: its forward's summary, a loss, or a model output."""
+        if module.name == "loss" and args and all(each.kind == "ndarray" for each in args):
+            return PLAIN  # A function of arrays, which only its name calls a loss.
         operands = [a for a in args if a.kind in ("tensor", "batch", "accumulated")]
         device = module.device or next(
             (a.device for a in operands if a.device in (CUDA, ACCEL)), None
@@ -309,7 +312,7 @@ class Calls(Functions):
             )
         if name in PASS_THROUGH and args:
             return args[0]
-        called = self.recorded[func] = self.attribute_of(func, receiver)
+        called = self.recorded[func] = self._method_value(node, func, receiver)
         if called.kind == "module":
             return self.module_call(node, called, args)
         network = self._network_without(func)
@@ -317,6 +320,14 @@ class Calls(Functions):
         return (
             found if found != UNKNOWN else methods.by_method_name(self, receiver, name, node, args)
         )
+
+    def _method_value(self, node: cst.Call, func: cst.Attribute, receiver: Value) -> Value:
+        """Return what a call finds under a name of an object. What its name alone makes a model is
+        none where it gets nothing to run on: ``combo_box.model().item(0)``."""
+        found = self.attribute_of(func, receiver)
+        by_name = found.kind == "module" and found.node is None and found.name is None
+        gets = by_name and not node.args and dotted_text(func.value) != "self"
+        return UNKNOWN if gets else found
 
     def _network_without(self, func: cst.Attribute) -> Value | None:
         """Return the network that `self` is, where its class in this file has no such method."""

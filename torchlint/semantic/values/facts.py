@@ -13,7 +13,7 @@ and not again for each amount (see `budget`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -137,10 +137,10 @@ class Values(Budgeted, Roles):
             self._parameters[function] = params.Parameters(self, function)
         return self._parameters[function].environment(budget)
 
-    def given_from_host(self, function: cst.FunctionDef, name: str) -> bool:
-        """Say whether one of the calls of a function passes a tensor on the host."""
+    def given(self, function: cst.FunctionDef, name: str) -> Iterator[Value]:
+        """Yield what the calls of a function pass as a parameter."""
         self._environment(function, 0)
-        return self._parameters[function].from_host(name)
+        return self._parameters[function].given(name)
 
     def summary(
         self, function: cst.CSTNode, budget: int, given: Mapping[str, Value] | None = None
@@ -374,6 +374,8 @@ class Values(Budgeted, Roles):
         if not known and self.scopes.is_optimizer(cls) and attr == "state":
             return records.STATE
         held = join_all(known) if known else records.field(self, cls, attr, budget)
+        if known and held.kind in ("?", "module") and held.node is None and held.name is None:
+            held = records.network(self, family, attr) or held
         if held.kind == "none":
             return UNKNOWN  # whoever fills it stands outside of the class
         if held.kind in COUNTED:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.graphless_calls import calls_method
+from torchlint.semantic.code.left_out import passes
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Definition
@@ -48,6 +50,8 @@ _NOT_A_TENSOR = regex(
     r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
 _MAX_SITES = 12
+_LAST = 1 << 30
+"""The place of what only a keyword gives."""
 _PLAIN = tuple("tensor batch ndarray number bool str shape list tuple dict plain".split())
 """Kinds of values that are believed of a call in another file: a model or a loader has a class and
 a name that say more."""
@@ -102,20 +106,21 @@ class Parameters:
                 self._values.starve()
         return env
 
-    def from_host(self, name: str) -> bool:
-        """Say whether a call, here or in another file, passes a tensor on the host."""
-        if name not in self._params:
-            return False
-        near = [self._values.value(expr) for expr in self._passed.get(name, ())]
-        far = (each[name]() for each in self._elsewhere() if name in each)
-        return any(each.tensor and each.host for each in chain(near, far))
+    def given(self, name: str) -> Iterator[Value]:
+        """Yield what the calls of this file pass, and then those in other files."""
+        if name in self._params:
+            near = [self._values.value(expr) for expr in self._passed.get(name, ())]
+            yield from chain(near, (each[name]() for each in self._elsewhere() if name in each))
 
     def _declared(self, param: cst.Param) -> Value:
         """Return what the annotation says, if any: ``model_class: Net`` means the class, and a
-        default that is a number says more, ``flag: torch.Tensor = False``."""
+        default that is a number says more, ``flag: torch.Tensor = False``; so do calls that all
+        leave None."""
         if param.annotation is None:
             return UNKNOWN
         declared = self._values.annotation(param.annotation.annotation)
+        if declared.tensor and self._left_none(param):
+            return NONE
         is_class = declared.kind == "module" and called(param.name.value, CLASS)
         counts = declared.tensor and _default(param.default).kind in COUNTED
         no_tensor = counts and param.name.value not in self._used
@@ -198,6 +203,32 @@ class Parameters:
             return False
         given = any(_argument(call, self._places.get(name), name) is not None for call in calls)
         return not given and not any(name in each for each in self._elsewhere())
+
+    def _left_none(self, param: cst.Param) -> bool:
+        """Say whether a parameter whose truth the function asks is None by default, and no call of
+        anything of the function's name gives it."""
+        tree, function, name = self._values.tree, self._function.name.value, param.name.value
+        if not (isinstance(param.default, cst.Name) and param.default.value == "None"):
+            return False
+        if function == "forward" or function.startswith("__"):
+            return False  # Called by the names of objects.
+        if self._values.flow.escapes(self._function) or not any(
+            _asks_truth(tree, read) for read in tree.named(name, self._function.body)
+        ):
+            return False
+        calls = [
+            call
+            for each in tree.named(function)
+            for call in (_call_of(tree, each),)
+            if call is not None
+        ]
+        place, say = self._places.get(name, _LAST), self._values.names.outside.others_say
+        if any(_may_give(call, place, name) for call in calls):
+            return False
+        given = functools.partial(passes, function, name, str(place))
+        if say(given, near=False) is not False:
+            return False
+        return bool(calls) or say(functools.partial(calls_method, function), near=False) is True
 
     def _plain(self, param: cst.Param) -> bool:
         """Say whether an annotation speaks of Python's own values and of no tensor:
@@ -384,6 +415,29 @@ def _argument(call: cst.Call, position: int | None, name: str) -> cst.BaseExpres
         ):
             return arg.value
     return None
+
+
+def _may_give(call: cst.Call, position: int, name: str) -> bool:
+    """Say whether a call gives a parameter, or may by stars."""
+    return any(arg.star for arg in call.args) or _argument(call, position, name) is not None
+
+
+def _call_of(tree: Tree, name: cst.BaseExpression) -> cst.Call | None:
+    """Return the call of which a name, or an attribute of that name, is the function."""
+    above = tree.parents[name]
+    func = above if isinstance(above, cst.Attribute) and above.attr is name else name
+    call = tree.parents[func]
+    return call if isinstance(call, cst.Call) and call.func is func else None
+
+
+def _asks_truth(tree: Tree, read: cst.BaseExpression) -> bool:
+    """Say whether Python asks for the truth of what is read."""
+    match tree.parents[read]:
+        case cst.If(test=test) | cst.While(test=test) | cst.IfExp(test=test):
+            return test is read
+        case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
+            return True
+    return False
 
 
 def _bound(names: list[str], given: Sequence[tuple[str, T]]) -> dict[str, T]:

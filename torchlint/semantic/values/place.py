@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.reaching import assigned_value
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -40,7 +43,8 @@ def named_device(module: Module, node: cst.CSTNode | None) -> str | None:
     None."""
     if node is None:
         return None
-    return values(module).run(_owner(module, node), 3).device_of(inferred(module, node))
+    found = values(module).run(_owner(module, node), 3).device_of(inferred(module, node))
+    return None if found == ACCEL and _device_of_host_argument(module, node) else found
 
 
 @question(
@@ -49,14 +53,33 @@ def named_device(module: Module, node: cst.CSTNode | None) -> str | None:
 def given_from_host(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is made of a parameter for which one of the calls passes a tensor
     that is on the host."""
+    return any(each.tensor and each.host for each in _passed(module, node))
+
+
+def _passed(module: Module, node: cst.BaseExpression) -> Iterator[Value]:
+    """Yield what calls pass as the parameter that an expression is made of."""
     root = node
     while isinstance(root, (cst.Call, cst.Attribute, cst.Subscript)):
         root = root.func if isinstance(root, cst.Call) else root.value
     function = module.function(node)
     if function is None or not isinstance(root, cst.Name):
-        return False
-    own = not writes_of(module, function.body, root.value)
-    return own and values(module).given_from_host(function, root.value)
+        return
+    if not writes_of(module, function.body, root.value):
+        yield from values(module).given(function, root.value)
+
+
+def _device_of_host_argument(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether an expression is the device of a parameter for which calls pass tensors that are
+    on the host, and none is known to pass one that is on the accelerator."""
+    if isinstance(node, cst.Name):
+        node = assigned_value(module, node) or node
+    match node:
+        case cst.Attribute(value=cst.Name() as argument, attr=cst.Name("device")):
+            given = list(_passed(module, argument))
+            return any(each.tensor and each.host for each in given) and not any(
+                each.device in (ACCEL, CUDA) for each in given
+            )
+    return False
 
 
 def lives(module: Module, value: Value) -> bool | None:

@@ -39,12 +39,28 @@ def field(values: Values, cls: cst.ClassDef, attr: str, budget: int) -> Value:
     )
 
 
+def network(values: Values, family: Sequence[cst.ClassDef], attr: str) -> Value | None:
+    """Return the network of a class of the project that classes say they keep under a name,
+    ``model: Net`` in their body."""
+    for cls in family:
+        said = _annotated(cls).get(attr)
+        declared = values.annotation(said.annotation.annotation) if said is not None else UNKNOWN
+        if declared.kind == "module" and declared.name is not None:
+            return declared
+    return None
+
+
 def _fields(values: Values, cls: cst.ClassDef) -> dict[str, cst.AnnAssign]:
     decorated = any(name.endswith("dataclass") for _, name in values.scopes.decorators(cls))
     if not decorated and not any(
         name.endswith("NamedTuple") for name in values.scopes.base_names(cls)
     ):
         return {}
+    return _annotated(cls)
+
+
+def _annotated(cls: cst.ClassDef) -> dict[str, cst.AnnAssign]:
+    """Return the annotations in the body of a class, by the name for which they speak."""
     out = {}
     for line in cls.body.body:
         part = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None

@@ -1,0 +1,266 @@
+"""Networks that are frozen where they are made: no parameter of theirs asks for a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import base_names, method_of, scopes
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.graph_use import model_classes
+from torchlint.semantic.values.definitions_behind import functions, returned
+from torchlint.semantic.values.inferred import inferred
+
+_THAWS = regex(r"requires_grad_?\s*(=|\()\s*(True|\))")
+_GIVES = frozenset(("parameters", "named_parameters"))
+_WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
+_REGISTERS = regex(r"\bself\.(add_module|register_module|register_parameter)\(|\bsetattr\(self\b")
+_FUNCTION = regex(r"(^|_)(func|fn|function|callback|transform)s?$")
+"""What people call a function that a class keeps, and no network."""
+
+
+@question(
+    yes="all parameters of `{0}` are made without gradients",
+    no="`{0}` may have parameters that are trained",
+)
+def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether the code that makes a model switches off the gradients of all its parameters: the
+    constructor of its class, also by an argument that is False by default, or the function that
+    returns it."""
+    classes = list(model_classes(module, model))
+    if classes and all(_made_frozen(where, cls) for where, cls in classes):
+        return True
+    made = list(_made_by(module, model))
+    return bool(made) and all(_returns_frozen(module, call) for call in made)
+
+
+@question(ground=True)
+def frozen_names(module: Module, function: cst.CSTNode) -> dict[str, cst.CSTNode]:
+    """Return the networks that code freezes as a whole whenever it runs, ``net`` or ``self.net``,
+    each with the statement that does it."""
+    body = function.body if isinstance(function, cst.FunctionDef) else function
+    found: dict[str, cst.CSTNode] = {}
+    for loop in module.within(body, cst.For):
+        network = _whose_parameters(loop.iter)
+        if network is not None and any(_switches(module, line, loop) for line in loop.body.body):
+            found[network] = loop
+    for call in module.within(body, cst.Call):
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=chain, attr=cst.Name("requires_grad_")),
+                args=[cst.Arg(value=given)],
+            ) if _is_off(module, call, given):
+                found |= dict.fromkeys(_named(module, call, chain), call)
+    return {name: node for name, node in found.items() if _always(module, node, function)}
+
+
+def _made_frozen(module: Module, cls: cst.ClassDef) -> bool:
+    init, family = method_of(module, cls, "__init__"), scopes(module).lineage(cls)
+    if init is None or any(_THAWS.search(module.source_of(each)) for each in family):
+        return False
+    frozen = frozen_names(module, init)
+    for call in module.within(init.body, cst.Call):
+        name = dotted_text(call.func) or ""
+        helper = method_of(module, cls, name.removeprefix("self.")) if "self." in name else None
+        if helper is not None:
+            frozen |= dict.fromkeys(frozen_names(module, helper), call)
+    if "self" not in frozen:
+        ours = all(base == "torch.nn.Module" for base in base_names(module, cls))
+        if not ours or any(_REGISTERS.search(module.source_of(each)) for each in family):
+            return False
+    parts = [(each, assign) for each in family for assign in _parts(module, each)]
+    return bool(frozen or parts) and all(
+        _is_frozen_part(module, each, assign, frozen) for each, assign in parts
+    )
+
+
+def _parts(module: Module, cls: cst.ClassDef) -> Iterator[cst.Assign]:
+    """Yield the statements of a class that give an attribute what may have parameters."""
+    run = {
+        call.func.attr.value
+        for call in module.within(cls.body, cst.Call, nested=True)
+        if isinstance(call.func, cst.Attribute) and dotted_text(call.func.value) == "self"
+    }
+    for assign in module.within(cls.body, cst.Assign, nested=True):
+        for name in _attributes(assign):
+            value = inferred(module, assign.value)
+            called = name in run and value.kind == "?" and _FUNCTION.search(name) is None
+            learns = value.kind == "module" and value.name not in _WITHOUT_PARAMETERS
+            if called or learns or _parameter(module, assign.value) is not None:
+                yield assign
+
+
+def _attributes(assign: cst.Assign) -> Iterator[str]:
+    """Yield the attributes of ``self`` to which a statement assigns."""
+    for target in assign.targets:
+        owner, _, name = (dotted_text(target.target) or "").partition(".")
+        if owner == "self" and "." not in name:
+            yield name
+
+
+def _is_frozen_part(
+    module: Module, cls: cst.ClassDef, assign: cst.Assign, frozen: dict[str, cst.CSTNode]
+) -> bool:
+    """Say whether what an attribute gets is among what is frozen, or a weight without gradients."""
+    parameter = _parameter(module, assign.value)
+    if parameter is not None and _without_gradient(module, parameter):
+        return True
+    if "self" in frozen and module.before(assign, frozen["self"]):
+        return True
+    root: cst.BaseExpression = assign.value
+    while isinstance(root, (cst.Attribute, cst.Call, cst.Subscript)):
+        root = root.func if isinstance(root, cst.Call) else root.value
+    names = {f"self.{name}" for name in _attributes(assign)} | {dotted_text(root) or ""}
+    return any(name in frozen and (name != "self") for name in names) or _weight_alone(
+        module, cls, assign
+    )
+
+
+def _weight_alone(module: Module, cls: cst.ClassDef, assign: cst.Assign) -> bool:
+    """Say whether a layer has a weight alone, for which the class puts one without gradients."""
+    value = assign.value
+    bias = keyword_argument(module, value, "bias") if isinstance(value, cst.Call) else None
+    if not isinstance(bias, cst.Name) or bias.value != "False":
+        return False
+    weights = {f"self.{name}.weight" for name in _attributes(assign)}
+    return any(
+        (parameter := _parameter(module, other.value)) is not None
+        and _without_gradient(module, parameter)
+        and any(dotted_text(target.target) in weights for target in other.targets)
+        for other in module.within(cls.body, cst.Assign, nested=True)
+    )
+
+
+def _parameter(module: Module, node: cst.BaseExpression) -> cst.Call | None:
+    """Return an expression that makes a parameter."""
+    made = isinstance(node, cst.Call) and module.name(node.func) == "torch.nn.Parameter"
+    return node if made and isinstance(node, cst.Call) else None
+
+
+def _without_gradient(module: Module, parameter: cst.Call) -> bool:
+    given = keyword_argument(module, parameter, "requires_grad")
+    return isinstance(given, cst.Name) and given.value == "False"
+
+
+def _whose_parameters(node: cst.BaseExpression) -> str | None:
+    """Return the network over whose parameters a loop goes."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))) if name in _GIVES:
+            return dotted_text(owner)
+    return None
+
+
+def _switches(module: Module, line: cst.CSTNode, loop: cst.For) -> bool:
+    """Say whether a line in a loop over parameters switches off the gradient of each."""
+    names = [name.value for name in module.within(loop.target, cst.Name)]
+    match line:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[
+                        cst.AssignTarget(
+                            target=cst.Attribute(
+                                value=cst.Name(each), attr=cst.Name("requires_grad")
+                            )
+                        )
+                    ],
+                    value=given,
+                )
+                | cst.Expr(
+                    value=cst.Call(
+                        func=cst.Attribute(value=cst.Name(each), attr=cst.Name("requires_grad_")),
+                        args=[cst.Arg(value=given)],
+                    )
+                )
+            ]
+        ):
+            return each == names[-1] and _is_off(module, loop, given)
+    return False
+
+
+def _is_off(module: Module, node: cst.CSTNode, given: cst.BaseExpression) -> bool:
+    """Say whether a value is False, or an argument that is False by default."""
+    return isinstance(given, cst.Name) and (
+        given.value == "False" or _default(module, node, given.value) == "False"
+    )
+
+
+def _default(module: Module, node: cst.CSTNode, name: str) -> str | None:
+    """Return the default of a parameter of the function around a node, where a name gives it."""
+    function = module.function(node)
+    params = function.params if function is not None else cst.Parameters()
+    for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+        if param.name.value == name and isinstance(param.default, cst.Name):
+            return param.default.value
+    return None
+
+
+def _always(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bool:
+    """Say whether code runs whenever a function does, as far as its callers keep the defaults."""
+    for test, needed in conditions_around(module, node, function):
+        flag = test
+        if isinstance(flag, cst.UnaryOperation) and isinstance(flag.operator, cst.Not):
+            flag, needed = flag.expression, not needed
+        if not isinstance(flag, cst.Name) or _default(module, node, flag.value) != str(needed):
+            return False
+    return True
+
+
+def _named(module: Module, call: cst.Call, chain: cst.BaseExpression) -> Iterator[str]:
+    """Yield the names of what a chain of methods begins with, and of what gets its result:
+    ``self.net = net.to(device).requires_grad_(False).eval()``."""
+    start = chain
+    while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
+        start = start.func.value
+    end: cst.CSTNode | None = module.parent(call)
+    while isinstance(end, (cst.Attribute, cst.Call)):
+        end = module.parent(end)
+    targets = [each.target for each in end.targets] if isinstance(end, cst.Assign) else []
+    yield from (text for each in (start, *targets) if (text := dotted_text(each)) is not None)
+
+
+# -- functions that make networks ------------------------------------------------------------------
+
+
+def _made_by(module: Module, model: cst.BaseExpression) -> Iterator[cst.Call]:
+    """Yield the calls by which a name of a function, or an attribute of a class, is given its
+    network."""
+    if isinstance(model, cst.Name):
+        assigned = [each for each in definitions_of(module, model) if isinstance(each, cst.Assign)]
+    else:
+        home, text = module.class_of(model), dotted_text(model)
+        every = module.within(home, cst.Assign, nested=True) if home is not None and text else ()
+        assigned = [
+            each
+            for each in every
+            if any(dotted_text(target.target) == text for target in each.targets)
+        ]
+    for each in assigned:
+        made = each.value
+        while (
+            isinstance(made, cst.Call)
+            and isinstance(made.func, cst.Attribute)
+            and isinstance(made.func.value, cst.Call)
+        ):
+            made = made.func.value
+        if isinstance(made, cst.Call):
+            yield made
+
+
+def _returns_frozen(module: Module, call: cst.Call) -> bool:
+    """Say whether each function that a call may reach returns what it has frozen."""
+    found = functions(module, call)
+    return bool(found) and all(
+        isinstance(function, cst.FunctionDef)
+        and bool(given := returned(where, function))
+        and all(dotted_text(each) in frozen_names(where, function) for each in given)
+        for where, function in found
+    )
