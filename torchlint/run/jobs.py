@@ -29,4 +29,5 @@ def job_for(document: Document, relative: str, settings: Settings, catalog: Cata
         root=settings.root,
         torch_declared=bool(settings.target_torch_from),
         strict=settings.safe == "strict",
+        newest_torch=settings.newest_torch,
     )
