@@ -129,7 +129,7 @@ from torchlint.semantic.data.per_step_use import (
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.uses.accumulators import fresh_per_iteration, uses_of_number
+from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
@@ -144,6 +144,10 @@ _METER = (
 _LATER = (
     "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
     "it is logged."
+)
+_CLONE = (
+    "`{expr}` reads a GPU value every step that is logged only now and then; keep a clone, as "
+    "`{change}` changes it in place, and read that where it is logged."
 )
 _WHOLE_PART = "Of a fraction the whole part is taken."
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
@@ -215,6 +219,9 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     message: str | None
     if not often:
         message, fix = _LATER, _where_logged(module, read)
+        change = changed_below(module, read.tensor)
+        if change is not None:
+            message, words["change"] = _CLONE, module.shown(change)
     elif sink.kind == "meter":
         message, own = _METER, meter_on_host(module, sink.call)
         shows = any(each.kind != "meter" for each in often)
