@@ -131,7 +131,7 @@ from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_r
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
-from torchlint.semantic.uses.meters import meter_on_host
+from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
@@ -140,6 +140,11 @@ _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _METER = (
     "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {seldom} "
     "every N steps."
+)
+_PASS = "pass"
+_NUMPY = (
+    "`{expr}` reads a GPU value every step for {sink}, which takes no tensor of the device as it "
+    "computes with NumPy; collect the detached tensors, and hand over their numbers every N steps."
 )
 _LATER = (
     "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
@@ -223,11 +228,10 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         if change is not None:
             message, words["change"] = _CLONE, module.shown(change)
     elif sink.kind == "meter":
-        message, own = _METER, meter_on_host(module, sink.call)
+        message, words["given"] = _meter(module, sink.call)
         shows = any(each.kind != "meter" for each in often)
-        words["given"] = "move the meter to the device, pass" if own else "pass"
         words["seldom"] = "show the number" if shows else "read the average"
-        fix = None if own else _kept(module, read)
+        fix = _kept(module, read) if words["given"] == _PASS else None
     else:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)
@@ -244,6 +248,13 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         why_hot=read.inside,
         cause=wait_for(module, read.tensor),
     )
+
+
+def _meter(module: Module, update: cst.Call) -> tuple[str, str]:
+    """Return what to say of a number that a meter is handed, and how the meter gets the tensor."""
+    if meter_on_host(module, update):
+        return _METER, "move the meter to the device, pass"
+    return (_NUMPY, "") if meter_in_numpy(module, update) else (_METER, _PASS)
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:
