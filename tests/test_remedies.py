@@ -38,6 +38,7 @@ HOST = "other code than torch's takes the number"
 SIZE = "as the size of a tensor or a loop is set by it"
 EVERY = "read it every N steps"
 MANY = "read what many steps gave at once"
+COPIES = "copy what many steps gave at once"
 CLONE = "keep a clone"
 DECIDES = "Python decides by it"
 
@@ -72,6 +73,14 @@ class Block(nn.Module):
         x = net(x.cuda())
         lengths = (x * mask.cuda()).sum(-1)
         {}
+"""
+PROTOTYPES = """\
+class Loss(nn.Module):
+    def forward(self, x, target):
+        x = net(x.cuda())
+        x = x.to("cpu")  # here
+        places = {}
+        return (x - places).pow(2).sum()
 """
 STATS = """\
 def stats_of(out, mask):
@@ -213,6 +222,11 @@ SAID = {
         AFTER,
         in_training("total += loss.item()  # here\n        loss += penalty(net)"),
     ),
+    # What is asked for its length is no size that the values of a copy set.
+    "a length of a copy": ("TL113", COPIES, PROTOTYPES.format("torch.arange(len(x))")),
+    "a shape of a copy": ("TL113", COPIES, PROTOTYPES.format("torch.arange(x.shape[0])")),
+    "a size of a copy": ("TL113", COPIES, PROTOTYPES.format("torch.zeros(x.size(0), 4)")),
+    "a value of a copy": ("TL113", SIZE, PROTOTYPES.format("torch.arange(int(x[0, 0]))")),
     # A key or the table itself is asked for, and no value.
     "a key is asked for": ("TL101", AFTER, STATS.replace("{test}", 'if "k" in stats:')),
     "no key is asked for": ("TL101", AFTER, STATS.replace("{test}", 'if "k" not in stats:')),
@@ -241,6 +255,6 @@ def test_the_remedy_is_possible(name: str) -> None:
     code, phrase, program = SAID[name]
     source = HEAD + program
     row = next(at for at, line in enumerate(source.split("\n"), 1) if line.endswith("# here"))
-    found = check(source, codes=frozenset({"TL101", "TL105"})).findings
+    found = check(source, codes=frozenset({"TL101", "TL105", "TL113"})).findings
     said = {each.code: each.message for each in found if each.start.row == row}
     assert phrase in said.get(code, ""), textwrap.indent(source, "    ")

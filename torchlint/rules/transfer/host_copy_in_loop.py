@@ -197,7 +197,8 @@ WORKED_ON = (
 )
 WORKED_ON_AT_ONCE = (
     "`{expr}` waits for the GPU every step, as other code than torch's takes the copy in that "
-    "step; only doing that work with torch on the device avoids the wait."
+    "step; only doing that work with torch on the device avoids the wait, or with values that the "
+    "host has already."
 )
 SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "

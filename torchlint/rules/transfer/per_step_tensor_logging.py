@@ -228,10 +228,11 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         if change is not None:
             message, words["change"] = _CLONE, module.shown(change)
     elif sink.kind == "meter":
-        message, words["given"] = _meter(module, sink.call)
+        message, given = _meter(module, sink.call)
+        words["given"] = given
         shows = any(each.kind != "meter" for each in often)
         words["seldom"] = "show the number" if shows else "read the average"
-        fix = _kept(module, read) if words["given"] == _PASS else None
+        fix = _kept(module, read) if given is _PASS else None
     else:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)

@@ -85,9 +85,11 @@ def _destinations(
 
 
 def _asks_no_value(node: cst.CSTNode) -> bool:
-    """Say whether a node asks which object there is, or for a key, not what it holds: ``x is
-    None``, ``"loss" in x``."""
+    """Say whether a node asks which object there is, for a key, or for a size, not what it holds:
+    ``x is None``, ``"loss" in x``, ``len(x)``, ``x.shape``."""
     match node:
+        case cst.Call(func=cst.Name("len")) | cst.Attribute(attr=cst.Name("shape" | "size")):
+            return True
         case cst.Comparison(
             left=cst.SimpleString(),
             comparisons=[
