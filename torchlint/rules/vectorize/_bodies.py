@@ -50,7 +50,7 @@ _ROW_BY_ROW = ops.having("layer", "one-tensor") - ops.having("batch-norm") | ops
     "layer", "stateless"
 )
 _SIZED = ops.having("sizes")
-_JOINS = frozenset(f"torch.{name}" for name in ("cat", "concat", "stack", "vstack", "hstack"))
+_JOINS = ops.dotted("join")
 _HOST_MATHS = ("random.", "numpy.", "math.")
 _FACTS = ops.HOST_METHODS - ops.having("graph")
 _COMPUTES = ops.having("reduce", "method") | ops.having("compare", "method")
