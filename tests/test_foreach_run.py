@@ -277,4 +277,44 @@ def test_what_differs_from_tensor_to_tensor_stays(name: str) -> None:
 @pytest.mark.parametrize(("target", "expected"), [((2, 0), False), ((2, 1), True)])
 def test_copies_need_the_torch_that_brought_them(target: tuple[int, int], expected: bool) -> None:
     found = check(HEAD + EXACT["copy"], codes=CODES, target_torch=target).findings
-    assert [each.fix is not None for each in found] == [expected]
+    assert [each.fix is not None for each in found] == [True] * expected
+
+
+@pytest.mark.parametrize("name", ["lerp", "gradients divided"])
+def test_what_an_older_torch_has_is_asked_for(name: str) -> None:
+    source = HEAD + {**EXACT, **ROUNDED}[name]
+    assert check(source, codes=CODES, target_torch=(2, 0)).findings
+
+
+PLAIN = """
+def train(net, loader, sgd, most, coefficient):
+    net.cuda()
+    for x in loader:
+        net(x.cuda()).mean().backward()
+        for p in net.parameters():
+            if p.grad is not None:
+                {}
+        sgd.step()
+"""
+REMEDIES = [
+    ("p.grad.data.clamp_(-1, 1)", "clip_grad_value_"),
+    ("p.grad.clamp_(max=most)", "clip_grad_value_"),
+    ("torch.nn.utils.clip_grad_value_(p, most)", "clip_grad_value_"),
+    ("torch.nn.utils.clip_grad_norm_(p, most)", "torch._foreach_norm"),
+    ("p.grad.mul_(coefficient)", "torch._foreach_mul_"),
+    ("p.grad.data /= coefficient", "torch._foreach_mul_"),
+    ("p.grad = p.grad * coefficient", "torch._foreach_mul_"),
+    ("p.grad.add_(p.data, alpha=most)", "torch._foreach_*"),
+    ("p.grad = p.grad + coefficient * p.data", "torch._foreach_*"),
+    ("p.grad.mul_(coefficient).clamp_(-1, 1)", "torch._foreach_*"),
+]
+NAMED = ("clip_grad_value_", "clip_grad_norm_", "_foreach_mul_", "_foreach_norm")
+
+
+@pytest.mark.parametrize(("line", "remedy"), REMEDIES)
+def test_the_remedy_computes_what_the_loop_does_to_gradients(line: str, remedy: str) -> None:
+    (found,) = check(HEAD + PLAIN.format(line), codes=CODES).findings
+    assert remedy in found.message
+    if remedy in ("clip_grad_value_", "torch._foreach_*"):
+        others = [each for each in NAMED if each not in remedy]
+        assert not any(each in found.message for each in others)

@@ -4,6 +4,7 @@ can be read at that loader; TL202 and TL103 pin in the same words."""
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -290,3 +291,44 @@ def test_new_arguments_are_spaced_as_the_others() -> None:
     after = fixed(before, "unsafe", codes=frozenset({"TL201"})).after
     assert "num_workers = 4" in after
     assert "=4" not in after.replace("batch_size=4", "")
+
+
+MADE = """
+import torchvision
+from torch.utils.data import DataLoader
+
+
+def held_out_loader(root):
+    return DataLoader(torchvision.datasets.ImageFolder(root), batch_size=1, num_workers=0)
+
+
+def photos_loader(root):
+    return DataLoader(torchvision.datasets.ImageFolder(root), shuffle=True, num_workers=0)
+"""
+SCRIPT = "from made import held_out_loader, photos_loader\n\nROOT = {root}\n{call}"
+TOP = "for x, y in held_out_loader(ROOT):\n    print(x.cuda())\n"
+ALL = "loader = held_out_loader(\n    ROOT,\n)\nphotos = photos_loader(ROOT)\n"
+GUARDED = 'if __name__ == "__main__":\n    loader = held_out_loader(ROOT)\n'
+INSIDE = "def run():\n    loader = held_out_loader(ROOT)\n"
+DRIVE, MOUNT = "r'C:\\Users\\me\\photos'", "'/home/me/photos'"
+
+
+@pytest.mark.parametrize(
+    ("root", "call", "found"),
+    [
+        (DRIVE, TOP, [11]),
+        ("'D:/photos'", ALL, [11]),
+        ("'D:\\\\photos'", ALL, [11]),
+        (MOUNT, TOP, [7, 11]),
+        ("'s3:photos'", TOP, [7, 11]),
+        (DRIVE, GUARDED, [7, 11]),
+        (DRIVE, INSIDE, [7, 11]),
+    ],
+)
+def test_a_script_of_windows_without_a_guard_takes_no_workers(
+    tmp_path: Path, root: str, call: str, found: list[int]
+) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(root=root, call=call))
+    (tmp_path / "made.py").write_text(MADE)
+    report = check(MADE, codes=frozenset({"TL201"}), name="made.py", root=str(tmp_path))
+    assert [each.start.row for each in report.findings] == found

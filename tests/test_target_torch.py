@@ -15,6 +15,8 @@ CASES = [
     ("TL401", (2, 0), 0, 1, True),
     ("TL405", (1, 13), 0, 0, False),
     ("TL405", (2, 0), 0, 1, False),
+    ("TL408", (1, 11), 0, 0, False),
+    ("TL408", (1, 12), 0, 1, False),
     ("TL408", (2, 3), 0, 1, False),
     ("TL408", (2, 4), 0, 1, True),
     ("TL410", (1, 13), 0, 0, False),
@@ -33,3 +35,12 @@ def test_target(code: str, target: tuple[int, int], block: int, count: int, fixe
     found = for_rule(check(examples[block], target_torch=target), info)
     assert len(found) == count
     assert any(finding.fix is not None for finding in found) is fixed
+
+
+@pytest.mark.parametrize(
+    ("newest", "count"), [((1, 13), 0), ((2, 0), 0), ((2, 3), 0), ((2, 4), 1), (None, 1)]
+)
+def test_what_is_not_deprecated_yet_is_left(newest: tuple[int, int] | None, count: int) -> None:
+    info = next(info for info in rules() if info.code == "TL408")
+    bad = programs(info, "Bad")[0]
+    assert len(for_rule(check(bad, target_torch=(1, 13), newest_torch=newest), info)) == count

@@ -553,7 +553,7 @@ def test_projects_that_share_a_folder_have_each_their_own_torch(project: Project
     """What a report rests on is the version, and the project's place; not which file names the
     version."""
     text = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
-    for name, torch in (("old", "torch>=1.8\n"), ("new", "torch>=2.4\n")):
+    for name, torch in (("old", "torch>=2.3\n"), ("new", "torch>=2.4\n")):
         (project.folder / name / ".git").mkdir(parents=True)
         project.write(f"{name}/train.py", text)
         project.write(f"{name}/requirements.txt", torch)
@@ -567,7 +567,7 @@ def test_projects_that_share_a_folder_have_each_their_own_torch(project: Project
     assert [has_fix("old"), has_fix("new")] == [(False, True), (True, True)]
     assert [has_fix("old"), has_fix("new")] == [(False, False), (True, False)]
     (project.folder / "old" / "requirements.txt").unlink()
-    project.write("old/setup.py", "setup(install_requires=['torch>=1.8'])\n")
+    project.write("old/setup.py", "setup(install_requires=['torch>=2.3'])\n")
     assert has_fix("old") == (False, False)
     project.write("old/setup.py", "setup(install_requires=['torch>=2.4'])\n")
     assert has_fix("old") == (True, True)

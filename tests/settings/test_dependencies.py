@@ -100,7 +100,8 @@ def test_a_bound_is_read(
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(textwrap.dedent(text))
-    assert declared_in(str(tmp_path)) == (None if bound is None else (bound, str(path)))
+    found = declared_in(str(tmp_path))
+    assert (found and found[:2]) == (None if bound is None else (bound, str(path)))
 
 
 def test_an_environment_of_several_wheels_says_nothing(tmp_path: Path) -> None:
@@ -122,13 +123,17 @@ def test_the_lowest_of_several_counts(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch==2.5.1\n")
     (tmp_path / "setup.py").write_text(SETUP)
     (tmp_path / "requirements-gpu.txt").write_text("torch>=2.0\n")
-    assert declared_in(str(tmp_path)) == ((1, 8), str(tmp_path / "setup.py"))
+    found = declared_in(str(tmp_path))
+    assert found is not None
+    assert found[:2] == ((1, 8), str(tmp_path / "setup.py"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_a_list_with_a_byte_order_mark_is_read(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "requirements.txt").write_bytes("torch==1.13.1\r\n".encode(encoding))
-    assert declared_in(str(tmp_path)) == ((1, 13), str(tmp_path / "requirements.txt"))
+    found = declared_in(str(tmp_path))
+    assert found is not None
+    assert found[:2] == ((1, 13), str(tmp_path / "requirements.txt"))
 
 
 @pytest.mark.parametrize(
@@ -209,3 +214,49 @@ def test_what_is_configured_holds_everywhere(tmp_path: Path) -> None:
     settings = load_settings(find_config(str(tmp_path)))
     assert settings.target_torch_from == CONFIGURED
     assert in_folder(settings, str(tmp_path / "old"), {}).target_torch == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "newest"),
+    [
+        ("torch==2.0.0", (2, 0)),
+        ("torch==2.1", (2, 1)),
+        ("torch===1.13.1+cu117", (1, 13)),
+        ("torch==2.2.*", (2, 2)),
+        ("torch~=2.2.1", (2, 2)),
+        ("torch @ https://x.org/torch-1.13.1-cp310.whl", (1, 13)),
+        ("torch>=1.8,<2.4", (2, 3)),
+        ("torch<=2.2", (2, 2)),
+        ("torch==2.*", None),
+        ("torch~=2.0", None),
+        ("torch>=2.0", None),
+        ("torch==2.0.1\ntorch>=2.1; python_version > '3.11'", None),
+        ("torch==2.0.1\ntorch==2.1.0; python_version > '3.11'", (2, 1)),
+    ],
+)
+def test_the_last_torch_that_is_allowed(
+    tmp_path: Path, requirement: str, newest: tuple[int, int] | None
+) -> None:
+    (tmp_path / "requirements.txt").write_text(requirement)
+    assert load_settings(None, start=str(tmp_path)).newest_torch == newest
+
+
+@pytest.mark.parametrize(("other", "newest"), [("torch>=2.0", None), ("torch", (2, 0))])
+def test_all_lists_hold_torch_fast(
+    tmp_path: Path, other: str, newest: tuple[int, int] | None
+) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.0.0")
+    (tmp_path / "requirements-gpu.txt").write_text(other)
+    assert load_settings(None, start=str(tmp_path)).newest_torch == newest
+
+
+def test_a_list_of_a_folder_takes_the_place_of_the_one_above_it(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.0.0")
+    for name, torch in (("open", "torch>=1.8"), ("fast", "torch==2.2.2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "requirements.txt").write_text(torch)
+    settings = load_settings(None, start=str(tmp_path))
+    found = [
+        in_folder(settings, str(tmp_path / name), {}).newest_torch for name in ("open", "fast")
+    ]
+    assert found == [None, (2, 2)]

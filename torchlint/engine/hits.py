@@ -148,6 +148,7 @@ def module_of(
         job.relative,
         target_torch=job.target_torch,
         torch_declared=job.torch_declared,
+        newest_torch=job.newest_torch,
         accelerator=_accelerator(job),
         assume_hot=job.assume_hot,
         python=python,

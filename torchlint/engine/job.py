@@ -34,6 +34,7 @@ class Job:
         target_torch: the lowest torch version that fixes must work on, as (major, minor).
         strict: whether safe fixes may take nothing for granted of the project.
         torch_declared: whether the project says so, or it is the one taken where nothing does.
+        newest_torch: the last one that the project allows, None where that is open.
         accelerator: ``"auto"``, ``"cuda"``, ``"mps"`` or ``"cpu"``: what the code is known to run
             on.
         assume_hot: glob patterns of function names that are hot whatever the analysis thinks.
@@ -72,3 +73,4 @@ class Job:
     torch_declared: bool = True
     strict: bool = False
     library_infos: bool = False
+    newest_torch: tuple[int, ...] | None = None

@@ -425,6 +425,6 @@ def libcst_version_file() -> str:
 
 
 def _key(settings: Settings, code: str) -> str:
-    declared = bool(settings.target_torch_from)
-    values = json.dumps([code, settings.root, declared, *deciding(settings, Decides.FINDINGS)])
+    torch = bool(settings.target_torch_from), settings.newest_torch
+    values = json.dumps([code, settings.root, torch, *deciding(settings, Decides.FINDINGS)])
     return hashlib.sha256(values.encode()).hexdigest()[:32]

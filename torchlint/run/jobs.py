@@ -30,4 +30,5 @@ def job_for(document: Document, relative: str, settings: Settings, catalog: Cata
         torch_declared=bool(settings.target_torch_from),
         strict=settings.safe == "strict",
         library_infos=settings.library_infos,
+        newest_torch=settings.newest_torch,
     )

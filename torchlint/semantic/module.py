@@ -71,6 +71,7 @@ class Module:
         outside: the rest of its project.
         target_torch: the lowest torch version that fixes must work on.
         torch_declared: whether the project says that it is.
+        newest_torch: the last one that the project allows, None where that is open.
         accelerator: ``auto``, or what the code is known to run on.
         assume_hot: patterns of names of functions that run every step.
         python: CPython's tree of the text, where somebody has it already.
@@ -91,6 +92,7 @@ class Module:
         *,
         target_torch: tuple[int, int] = (2, 4),
         torch_declared: bool = True,
+        newest_torch: tuple[int, ...] | None = None,
         accelerator: str = "auto",
         assume_hot: tuple[str, ...] = (),
         python: ast.Module | None = None,
@@ -104,6 +106,7 @@ class Module:
         self.path = outside.path
         self.target_torch = target_torch
         self.torch_declared = torch_declared
+        self.newest_torch = newest_torch
         self.accelerator = accelerator
         self.assume_hot = assume_hot
         self.tree = structure if structure is not None else Tree(root)

@@ -10,15 +10,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from torchlint.base.errors import ConfigError, SourceError
 from torchlint.base.regex import regex
 from torchlint.settings.files import MAX_BYTES, read_toml
-from torchlint.settings.versions import lowest_torch
+from torchlint.settings.versions import Version, latest, lowest_torch, newest_torch
 from torchlint.source.document import read_bytes
 
-Declared = tuple[tuple[int, int], str]
-"""The lowest torch as (major, minor), and the file that says so."""
+
+class Declared(NamedTuple):
+    """Which torch lists of dependencies ask for.
+
+    Args:
+        lowest: the lowest one as (major, minor).
+        path: the file that says so.
+        newest: the last one that all of the lists allow; None where one is open.
+    """
+
+    lowest: tuple[int, int]
+    path: str
+    newest: Version | None
+
 
 _MOST_ENTRIES = 20_000
 _MOST_FILES = 20
@@ -66,10 +79,13 @@ def declared_in(folder: str) -> Declared | None:
     counts."""
     found = []
     for path in lists_in(folder):
-        bound = lowest_torch(_requirements(path))
+        required = _requirements(path)
+        bound = lowest_torch(required)
         if bound is not None:
-            found.append((bound, path))
-    return min(found, default=None)
+            found.append(Declared(bound, path, newest_torch(required)))
+    if not found:
+        return None
+    return min(found)._replace(newest=latest(each.newest for each in found))
 
 
 def declared_above(folder: str, root: str, memory: dict[str, Declared | None]) -> Declared | None:

@@ -145,6 +145,8 @@ class Settings:
         config: the configuration file, absolute, or empty.
         target_torch_from: the file of dependencies that says so, `CONFIGURED`, or empty where
             nothing does.
+        newest_torch: the last torch, as (major, minor), that the dependencies allow; None where
+            that is open, or configured.
         refused: what a configuration asks for that only the user may, in words for the user.
     """
 
@@ -287,6 +289,7 @@ class Settings:
         ),
     )
     target_torch_from: str = field(default="", compare=False)
+    newest_torch: tuple[int, ...] | None = None
     accelerator: str = _key(
         values.Choice("auto", "cuda", "mps", "cpu"),
         "auto",

@@ -109,7 +109,7 @@ def load_settings(
     declared = _declared_torch(config, root)
     if declared is None:
         return replace(found, target_torch_from="")
-    return replace(found, target_torch=declared[0], target_torch_from=declared[1])
+    return _for_torch(found, declared)
 
 
 def _resolved(merged: Mapping[str, object], root: str) -> dict[str, Any]:
@@ -229,10 +229,16 @@ def in_folder(settings: Settings, folder: str, memory: dict[str, Declared | None
     except (OSError, ValueError):  # the current directory was deleted
         return settings
     found = declared_above(folder, settings.root, memory)
-    return (
-        replace(settings, target_torch=found[0], target_torch_from=found[1])
-        if found is not None
-        else settings
+    return _for_torch(settings, found) if found is not None else settings
+
+
+def _for_torch(settings: Settings, found: Declared) -> Settings:
+    """Return the settings for the torch that lists of dependencies ask for."""
+    return replace(
+        settings,
+        target_torch=found.lowest,
+        target_torch_from=found.path,
+        newest_torch=found.newest,
     )
 
 

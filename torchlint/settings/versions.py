@@ -90,18 +90,55 @@ def lowest_torch(requirements: Iterable[object]) -> tuple[int, int] | None:
     return major, minor
 
 
-def _bound(requirement: object) -> Version | None:
-    """Return the lowest version of torch that a requirement is about."""
+def newest_torch(requirements: Iterable[object]) -> Version | None:
+    """Return the last (major, minor) of torch that those of a list of requirements allow that
+    `lowest_torch` goes by; None where one of them has no end."""
+    ends = [_end(each) for each in requirements if _bound(each) is not None]
+    return latest(ends)
+
+
+def latest(ends: Iterable[Version | None]) -> Version | None:
+    """Return the last of several ends; None where there is none, or one is open."""
+    found = list(ends)
+    known = [end for end in found if end is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _clauses(requirement: object) -> list[str]:
+    """Return what a requirement demands of the version of torch; nothing where it is about
+    something else."""
     text = (
         requirement.strip() if isinstance(requirement, str) and len(requirement) <= _LONGEST else ""
     )
     wheel = _WHEEL.search(text)
     if wheel:
-        return _version(wheel[1])
+        return [f"=={wheel[1]}"]
     found = _REQUIREMENT.fullmatch(text)
     if not found or found[1].lower() != "torch":
+        return []
+    return found[2].partition(";")[0].strip(" ()").split(",")
+
+
+def _end(requirement: object) -> Version | None:
+    """Return the (major, minor) of the last torch that a requirement allows."""
+    ends = [_same(clause) or _upper(clause) for clause in _clauses(requirement)]
+    return min((end for end in ends if end), default=None)
+
+
+def _same(clause: str) -> Version | None:
+    """Return the (major, minor) that a clause holds fast: ``==2.1``, ``==2.1.*``, ``~=2.1.0``."""
+    found = _CLAUSE.fullmatch(clause.strip())
+    if found is None or found[1] not in ("==", "===", "~="):
         return None
-    clauses = found[2].partition(";")[0].strip(" ()").split(",")
+    kept = found[2].rpartition(".")[0] if found[1] == "~=" else found[2].removesuffix(".*")
+    several = found[1] == "~=" or kept != found[2]
+    bound = None if several and "." not in kept else _version(kept)
+    return (*bound, 0)[:2] if bound is not None else None
+
+
+def _bound(requirement: object) -> Version | None:
+    """Return the lowest version of torch that a requirement is about."""
+    clauses = _clauses(requirement)
     lower = [bound for clause in clauses if (bound := _lower(clause))]
     if lower:
         return max(lower)

@@ -11,7 +11,8 @@ Flagged: a loader without workers whose samples are read, decoded, tokenised or 
 warning where it feeds a training loop or is shuffled, as a hint elsewhere and for held-out data;
 samples of unknown cost are a hint where a training loop moves the batches or Lightning does. A
 literal number of workers per GPU is a hint as well. Silent in a program that trains on the CPU
-alone.
+alone, and where a loader for evaluation is made by scripts without a `__main__` guard, in a project
+with paths of Windows: workers raise there.
 
 ## Setup
 ```python
@@ -145,6 +146,7 @@ from torchlint.semantic.data.loader_settings import (
     lacks_pinning,
     pin_word,
     restarts_workers,
+    spawned_unguarded,
     workers_word,
 )
 from torchlint.semantic.data.loaders import (
@@ -240,6 +242,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
         return
     train = loader_role(module, node) == "train" and not held_out(module, node)
+    shuffled = severity is Severity.WARNING
+    if not (train or shuffled) and spawned_unguarded(module, node):
+        return
     role = "training DataLoader" if train else "DataLoader"
     against = _against(module, node, bound.value("dataset"))
     if against:

@@ -9,7 +9,8 @@ enabled, cache_enabled)`, so positional arguments have to become keywords.
 
 Flagged: a call, or a use as a decorator, of `autocast`, `GradScaler`, `custom_fwd` or `custom_bwd`
 of `torch.cuda.amp` or `torch.cpu.amp`, through any form of import, outside of code for several
-versions of torch.
+versions of torch. Silent where the dependencies hold torch below 2.4 (`torch==2.0.1`), and where
+they allow one that lacks the new name.
 
 ## Setup
 ```python
@@ -90,7 +91,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
-from torchlint.semantic.code.versions import torch_unsaid, version_guarded
+from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
 
@@ -139,6 +140,7 @@ _TAKES_OVER = (
 )
 _SINCE = {"autocast": (1, 12), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
 """The versions of torch that brought the new names (docs and release notes of PyTorch)."""
+_DEPRECATED = (2, 4)
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 rule = Rule(
@@ -162,6 +164,7 @@ def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
         found is None
         or (use is not node and isinstance(use, cst.Call))
         or version_guarded(module, node)
+        or too_early(module, _SINCE[found[2]], _DEPRECATED)
     ):
         return
     device, name = found.groups()
@@ -204,7 +207,7 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
         doubts += _doubts_of_import(module, home)
     else:
         return None
-    if module.target_torch < (2, 4) or not all(_has_successor(module, each) for each in uses):
+    if module.target_torch < _DEPRECATED or not all(_has_successor(module, each) for each in uses):
         return None
     doubts += [words for each in uses for words in _doubts(module, each)]
     doubts.append(torch_unsaid(module, max(_SINCE[_name(module, each)] for each in uses)))

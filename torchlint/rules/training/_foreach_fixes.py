@@ -52,7 +52,7 @@ _FROZEN = "The gradients of frozen parameters are clipped too."
 _LEFT_OUT = "A parameter without a gradient is left out, where the loop raised."
 _LONGER = 6
 """How many lines more a repair may have than the loop; one that has more is only suggested."""
-_COPIES = (2, 1)
+COPIES = (2, 1)
 """The torch that brought ``torch._foreach_copy_``."""
 _AT_ONCE = "All results are in memory before the first is stored."
 
@@ -126,7 +126,7 @@ def foreach_fix(module: Module, node: cst.For) -> Fix | None:
     )
     if not done or not plan.steps:
         return None
-    if module.target_torch < _COPIES and any(step.name == "copy_" for step in plan.steps):
+    if module.target_torch < COPIES and any(step.name == "copy_" for step in plan.steps):
         return None
     torch = name_for_module(module, "torch", "torch")
     clipped = _clipping(module, loop, plan, filters, torch)
@@ -754,4 +754,4 @@ def _appends(
     return edits
 
 
-__all__ = ["foreach_fix"]
+__all__ = ["COPIES", "foreach_fix"]

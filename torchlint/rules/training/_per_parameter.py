@@ -23,7 +23,6 @@ _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
 _SAME = ops.having("same")
 _ALIASES = _SAME | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
 _PURE = frozenset(("isinstance", "len", "str", "float", "int", "hasattr", "getattr", "id", "repr"))
-_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 _OTHER_WAYS = ops.having("collective") | frozenset(
     (
         "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local "
@@ -44,8 +43,20 @@ class Work(enum.Enum):
         "or swa_utils.get_ema_multi_avg_fn takes all at once."
     )
     GRADIENTS = (
-        "scales or clips gradients one after the other, a kernel for each; torch._foreach_mul_ or "
-        "clip_grad_norm_ takes all at once."
+        "scales gradients one after the other, a kernel for each; torch._foreach_mul_, or "
+        "clip_grad_norm_ to bound their norm, takes all at once."
+    )
+    BY_VALUE = (
+        "clips gradients by value one after the other, a kernel for each; "
+        "torch.nn.utils.clip_grad_value_ or torch._foreach_clamp_max_ takes all at once."
+    )
+    OWN_NORM = (
+        "clips each gradient by its own norm, kernels for each; torch._foreach_norm and "
+        "torch._foreach_mul_ take all at once."
+    )
+    MORE = (
+        "computes on gradients one after the other, a kernel for each; torch._foreach_* takes all "
+        "at once."
     )
     UPDATE = (
         "updates parameters one after the other, a kernel or two for each; torch.optim or "
@@ -89,19 +100,22 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
     done = set(_done(module, loop, names))
     if {"average"} <= done or {"scale", "add"} <= done:
         return Work.AVERAGE
-    for what, work in _ONES:
-        if what in done:
-            return work
-    return None
+    if "update" in done:
+        return Work.UPDATE
+    gradients = [work for work in ON_GRADIENTS if work in done]
+    if gradients:
+        return Work.MORE if len(gradients) > 1 else gradients[0]
+    if {"scale", "clamp"} & done:
+        return Work.WEIGHTS
+    return Work.COPY if "copy" in done else None
 
 
-_ONES = (
-    ("update", Work.UPDATE),
-    ("gradients", Work.GRADIENTS),
-    ("scale", Work.WEIGHTS),
-    ("clamp", Work.WEIGHTS),
-    ("copy", Work.COPY),
-)
+ON_GRADIENTS = frozenset((Work.GRADIENTS, Work.BY_VALUE, Work.OWN_NORM, Work.MORE))
+_CLIPS = {
+    "torch.nn.utils.clip_grad_norm_": Work.OWN_NORM,
+    "torch.nn.utils.clip_grad_value_": Work.BY_VALUE,
+}
+_SCALES = (cst.MultiplyAssign, cst.DivideAssign)
 
 
 def _on_host(module: Module, part: cst.BaseExpression) -> bool:
@@ -178,7 +192,7 @@ def _by_values(module: Module, test: cst.BaseExpression, names: _Names) -> bool:
     )
 
 
-def _done(module: Module, loop: cst.For, names: _Names) -> Iterator[str]:
+def _done(module: Module, loop: cst.For, names: _Names) -> Iterator[str | Work]:
     for node in module.within(loop.body, cst.Expr, cst.AugAssign, cst.Assign):
         match node:
             case cst.Expr(value=cst.Call() as call):
@@ -187,8 +201,8 @@ def _done(module: Module, loop: cst.For, names: _Names) -> Iterator[str]:
                 module, target, names
             ):
                 if _of_gradient(module, target, names):
-                    yield "gradients"
-                elif isinstance(operator, (cst.MultiplyAssign, cst.DivideAssign)):
+                    yield Work.GRADIENTS if isinstance(operator, _SCALES) else Work.MORE
+                elif isinstance(operator, _SCALES):
                     yield "scale"
                 elif isinstance(operator, (cst.AddAssign, cst.SubtractAssign)):
                     yield from _added(module, target, value, names)
@@ -212,11 +226,12 @@ def _takes_all(part: cst.SubscriptElement) -> bool:
     return False
 
 
-def _chain(module: Module, call: cst.Call, names: _Names) -> Iterator[str]:
+def _chain(module: Module, call: cst.Call, names: _Names) -> Iterator[str | Work]:
     """Yield what ``p.data.mul_(d).add_(q, alpha=1 - d)`` does to `p`."""
-    if module.name(call.func) in _CLIPS and call.args:
+    clips = _CLIPS.get(module.name(call.func) or "")
+    if clips is not None and call.args:
         if _is_tensor(module, call.args[0].value, names):
-            yield "gradients"
+            yield clips
         return
     steps: list[cst.Call] = []
     node: cst.BaseExpression = call
@@ -242,11 +257,13 @@ def _step(
     step: cst.Call,
     gradient: bool,
     names: _Names,
-) -> Iterator[str]:
+) -> Iterator[str | Work]:
     given = [arg.value for arg in step.args]
     if gradient:
-        if method != "copy_":
-            yield "gradients"
+        if method in ("mul_", "div_"):
+            yield Work.GRADIENTS
+        elif method != "copy_":
+            yield Work.BY_VALUE if method == "clamp_" else Work.MORE
     elif method == "lerp_":
         yield "average" if any(_about(module, value, names) for value in given) else "scale"
     elif method == "copy_" and given:
@@ -294,7 +311,7 @@ def _stored(
     value: cst.BaseExpression,
     names: _Names,
     bound: bool,
-) -> Iterator[str]:
+) -> Iterator[str | Work]:
     """Yield what it is to store a value in a parameter, or beside it under its name.
 
     Where the value is `bound`, ``p.data = other``, and not copied into memory that is there, no
@@ -310,7 +327,8 @@ def _stored(
         value = value.func.value
     if isinstance(value, cst.BinaryOperation):
         if _of_gradient(module, target, names):
-            yield "gradients"
+            scales = isinstance(value.operator, (cst.Multiply, cst.Divide))
+            yield Work.GRADIENTS if scales else Work.MORE
         elif _of_gradient(module, value, names):
             yield "update"
         elif len(_mentioned(module, value, names)) > 1 and any(

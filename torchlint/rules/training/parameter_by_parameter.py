@@ -15,7 +15,8 @@ update out. An average or a clipping in a function that this file does not call 
 nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a
 loop that makes a parameter group of each tensor for an optimizer of torch.optim. Silent:
 `p.data = other`, which binds another tensor and launches nothing, a copy between the host and a
-device, which no list makes faster, and where what lies on CUDA has left the function.
+device, which no list makes faster, copies for a torch before 2.1, which has no
+`torch._foreach_copy_`, and where what lies on CUDA has left the function.
 
 ## Setup
 ```python
@@ -101,8 +102,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.rules.training._foreach_fixes import foreach_fix
-from torchlint.rules.training._per_parameter import Work, one_group_each, work_on_parameters
+from torchlint.rules.training._foreach_fixes import COPIES, foreach_fix
+from torchlint.rules.training._per_parameter import (
+    ON_GRADIENTS,
+    Work,
+    one_group_each,
+    work_on_parameters,
+)
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import base_names
@@ -110,7 +116,7 @@ from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
 
-_BY_NATURE = (Work.AVERAGE, Work.GRADIENTS)
+_BY_NATURE = ON_GRADIENTS | {Work.AVERAGE}
 """What only a training step needs, whoever calls it."""
 _GROUPS = (
     "one parameter group for each tensor: the optimizer runs its kernels group by group; put "
@@ -134,7 +140,7 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     work = work_on_parameters(module, node)
     if work is None or compiled_by(module, node) is not None or _in_optimizer(module, node):
         return
-    if _fallback(module, node):
+    if _fallback(module, node) or (work is Work.COPY and module.target_torch < COPIES):
         return
     heat = heat_of(module, node)
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):

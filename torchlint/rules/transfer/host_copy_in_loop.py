@@ -151,7 +151,7 @@ from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of, inner_loop
+from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import (
     fresh_per_iteration,
@@ -197,7 +197,8 @@ WORKED_ON = (
 )
 WORKED_ON_AT_ONCE = (
     "`{expr}` waits for the GPU every step, as other code than torch's takes the copy in that "
-    "step; only doing that work with torch on the device avoids the wait."
+    "step; only doing that work with torch on the device avoids the wait, or with values that the "
+    "host has already."
 )
 SIZED = (
     "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
@@ -259,7 +260,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     sized = fix is None and sizes(module, node)
     twice = copied_as_well(module, copy.tensor) if fix is None and not forced else None
     spared = forced or batchwise or guessed or sized or _elements(module, copy) or twice is not None
-    other = SIZED if sized else TWICE if twice else None if _looped(module, node) else NO_LOOP
+    other = SIZED if sized else TWICE if twice else None if loop_in_sight(module, node) else NO_LOOP
     yield Hit(
         node,
         {"expr": module.shown(node), "other": module.shown(twice) if twice else ""},
@@ -307,7 +308,7 @@ def _message(
         return BY_PARTS
     if not forced:
         return None
-    return WORKED_ON if _looped(module, node) and not at_once else WORKED_ON_AT_ONCE
+    return WORKED_ON if loop_in_sight(module, node) and not at_once else WORKED_ON_AT_ONCE
 
 
 def _iterated(module: Module, whole: cst.CSTNode) -> bool:
@@ -320,15 +321,6 @@ def _iterated(module: Module, whole: cst.CSTNode) -> bool:
             isinstance(place.iter, cst.Call) and module.name(place.iter.func) == "builtins.range"
         )
         for place in destinations(module, whole)
-    )
-
-
-def _looped(module: Module, node: cst.Call) -> bool:
-    """Say whether the loop is in sight whose steps a copy is made in: a ``forward`` may have
-    none."""
-    return any(
-        isinstance(why.node, LOOPS) or why.elsewhere is not None
-        for why in heat_of(module, node).why
     )
 
 

@@ -129,9 +129,9 @@ from torchlint.semantic.data.per_step_use import (
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.uses.accumulators import fresh_per_iteration, uses_of_number
+from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
-from torchlint.semantic.uses.meters import meter_on_host
+from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
@@ -141,9 +141,18 @@ _METER = (
     "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {seldom} "
     "every N steps."
 )
+_PASS = "pass"
+_NUMPY = (
+    "`{expr}` reads a GPU value every step for {sink}, which takes no tensor of the device as it "
+    "computes with NumPy; collect the detached tensors, and hand over their numbers every N steps."
+)
 _LATER = (
     "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
     "it is logged."
+)
+_CLONE = (
+    "`{expr}` reads a GPU value every step that is logged only now and then; keep a clone, as "
+    "`{change}` changes it in place, and read that where it is logged."
 )
 _WHOLE_PART = "Of a fraction the whole part is taken."
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
@@ -215,12 +224,15 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     message: str | None
     if not often:
         message, fix = _LATER, _where_logged(module, read)
+        change = changed_below(module, read.tensor)
+        if change is not None:
+            message, words["change"] = _CLONE, module.shown(change)
     elif sink.kind == "meter":
-        message, own = _METER, meter_on_host(module, sink.call)
+        message, given = _meter(module, sink.call)
+        words["given"] = given
         shows = any(each.kind != "meter" for each in often)
-        words["given"] = "move the meter to the device, pass" if own else "pass"
         words["seldom"] = "show the number" if shows else "read the average"
-        fix = None if own else _kept(module, read)
+        fix = _kept(module, read) if given is _PASS else None
     else:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)
@@ -237,6 +249,13 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         why_hot=read.inside,
         cause=wait_for(module, read.tensor),
     )
+
+
+def _meter(module: Module, update: cst.Call) -> tuple[str, str]:
+    """Return what to say of a number that a meter is handed, and how the meter gets the tensor."""
+    if meter_on_host(module, update):
+        return _METER, "move the meter to the device, pass"
+    return (_NUMPY, "") if meter_in_numpy(module, update) else (_METER, _PASS)
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:

@@ -182,10 +182,12 @@ from torchlint.rules.transfer._deferred_reads import (
     shown_seldom,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
-from torchlint.semantic.data.taken_in_turn import taken_in_turn
+from torchlint.semantic.data.taken_in_turn import host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.heat import heat_of, loop_in_sight
+from torchlint.semantic.time.loops import endless
+from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
@@ -217,6 +219,22 @@ SIZED = (
 ELEMENT = (
     "`{expr}` waits for the GPU in each turn of the loop, though the tensor is there before it; "
     "bring all of it to the host before the loop, with one .tolist()."
+)
+ENDLESS = (
+    "`{expr}` reads a GPU value on the host every step; keep it on the device and read it every N "
+    "steps."
+)
+NO_LOOP = (
+    "`{expr}` reads a GPU value on the host every step; keep it on the device, and read what many "
+    "steps gave at once."
+)
+CHANGED = (
+    "`{expr}` reads a GPU value on the host every step; keep a clone of it on the device, as "
+    "`{change}` changes it in place, and read it once after the loop."
+)
+BY_HOST = (
+    "`{expr}` waits for the GPU every step, as other code than torch's takes the number in that "
+    "step; bring all that it takes to the host with one copy."
 )
 TAKEN = (
     "`{expr}` reads a GPU value on the host every step, where `{taker}` looks at it at once; do "
@@ -252,13 +270,22 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         spared = spared or message is not None or (taker is not None and taker.kept)
         spared = spared or stays_beside(module, read.node) is not None
-        expr = module.shown(read.tensor if read.how == "slice" else read.node)
+        if taker is not None:
+            message = TAKEN
+        elif message is None and fix is None and host_takes_in_turn(module, read.node):
+            message, spared = BY_HOST, True
+        change = changed_below(module, read.tensor)
+        words = {
+            "expr": module.shown(read.tensor if read.how == "slice" else read.node),
+            "taker": module.shown(taker.node) if taker is not None else "",
+            "change": module.shown(change) if change is not None else "",
+        }
         yield Hit(
             read.node,
-            {"expr": expr, "taker": module.shown(taker.node) if taker is not None else ""},
+            words,
             fix=shown_if_in_vain(module, read.node, read.tensor, fix),
             severity=Severity.INFO if spared or read_as_one(module, read) else None,
-            message=message if taker is None else TAKEN,
+            message=message or (_instead(module, read) if fix is None else None),
             why_hot=read.inside,
             cause=cause,
         )
@@ -296,6 +323,18 @@ def _needed(module: Module, read: HostRead) -> str | None:
     if decided or read.how in ("slice", "size", "range") or sizes(module, read.node):
         return ELEMENT if one_of_older(module, read.tensor) else DECIDED if decided else SIZED
     return None
+
+
+def _instead(module: Module, read: HostRead) -> str | None:
+    """Return what to do instead of a read that can wait, where it is not to keep the tensor and
+    read it behind the loop."""
+    if not loop_in_sight(module, read.node):
+        return NO_LOOP
+    loop = next(iter(module.loops(read.node)), None)
+    if loop is not None and endless(module, loop):
+        return ENDLESS
+    added = isinstance(module.small_statement(read.node), cst.AugAssign)
+    return CHANGED if not added and changed_below(module, read.tensor) is not None else None
 
 
 def _decides(module: Module, node: cst.CSTNode) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import callees_of, writes_of
+from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import Function
 from torchlint.semantic.module import Module
@@ -50,6 +50,7 @@ _ROW_BY_ROW = ops.having("layer", "one-tensor") - ops.having("batch-norm") | ops
     "layer", "stateless"
 )
 _SIZED = ops.having("sizes")
+_JOINS = ops.dotted("join")
 _HOST_MATHS = ("random.", "numpy.", "math.")
 _FACTS = ops.HOST_METHODS - ops.having("graph")
 _COMPUTES = ops.having("reduce", "method") | ops.having("compare", "method")
@@ -117,6 +118,63 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
         if arg.keyword is None
         for name in module.within(arg.value, cst.Name)
     )
+
+
+@question(
+    yes="each turn of the loop lists as many rows as a mask leaves, which differ in number",
+    no="the turns of the loop list no tensors of different sizes",
+)
+def rows_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) -> bool:
+    """Say whether each turn of a loop puts the rows that a mask chooses into a list, and nothing
+    joins the list: ``kept.append(boxes[i, mask[i]])``. No tensor holds rows of different number."""
+    if isinstance(loop, cst.CompFor):
+        holder = next(a for a in module.ancestors(loop) if not isinstance(a, cst.CompFor))
+        line = module.small_statement(loop)
+        whole = isinstance(line, cst.Assign) and line.value is holder
+        target = line.targets[0].target if isinstance(line, cst.Assign) and whole else None
+        lists = [(target, body)] if isinstance(target, cst.Name) else []
+    else:
+        lists = [
+            (call.func.value, call.args[0].value)
+            for call in module.within(body, cst.Call)
+            if isinstance(call.func, cst.Attribute)
+            and isinstance(call.func.value, cst.Name)
+            and call.func.attr.value == "append"
+            and len(call.args) == 1
+        ]
+    return bool(lists) and all(
+        _chosen_by_mask(module, value, body) and not _joined(module, name) for name, value in lists
+    )
+
+
+def _chosen_by_mask(module: Module, value: cst.CSTNode, body: cst.CSTNode) -> bool:
+    names = module.names_in(value)
+    parts = [value] + [
+        assign.value
+        for assign in module.within(body, cst.Assign)
+        if module.names_in(assign.targets[0]) & names
+    ]
+    indices = (
+        element.slice.value
+        for part in parts
+        for subscript in module.within(part, cst.Subscript)
+        for element in subscript.slice
+        if isinstance(element.slice, cst.Index)
+    )
+    return any(
+        isinstance(index, cst.Comparison) or inferred(module, index).dtype == "bool"
+        for index in indices
+    )
+
+
+def _joined(module: Module, name: cst.Name) -> bool:
+    """Say whether a list is given to a function that makes one tensor of it."""
+    holders = (
+        module.parent(arg)
+        for read in reads_of(module, module.function(name) or module.root, name.value)
+        if isinstance(arg := module.parent(read), cst.Arg)
+    )
+    return any(isinstance(call, cst.Call) and module.name(call.func) in _JOINS for call in holders)
 
 
 def _shape_of_tensor(module: Module, node: cst.CSTNode) -> bool:

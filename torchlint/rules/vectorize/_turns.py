@@ -129,9 +129,9 @@ def _repeats_one(module: Module, node: cst.BaseExpression) -> bool:
 )
 def suppresses(module: Module, loop: cst.While) -> bool:
     """Say whether a loop takes the first row of a tensor and keeps of the tensor what a test on all
-    its rows leaves, until it is empty."""
+    its rows leaves, until it is empty; one that merges the rows which it drops is none."""
     for name in module.within(loop.test, cst.Name):
-        if not _shrinks(module, loop, name):
+        if not _shrinks(module, loop, name) or _merges(module, loop, name):
             continue
         value = inferred(module, name)
         first = any(_takes_first(part, name) for part in module.within(loop.body, cst.Subscript))
@@ -150,6 +150,22 @@ def _shrinks(module: Module, loop: cst.While, name: cst.Name) -> bool:
                 index = taken.slice
                 if isinstance(index, cst.Index) and not isinstance(index.value, cst.Integer):
                     return True
+    return False
+
+
+def _merges(module: Module, loop: cst.While, name: cst.Name) -> bool:
+    """Say whether the rows that a test on all of them chooses also get a name of their own, as in
+    weighted suppression: ``same = boxes[mask]; boxes = boxes[~mask]``."""
+    for node in module.within(loop.body, cst.Assign):
+        match node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=target))],
+                value=cst.Subscript(
+                    value=cst.Name(value=source),
+                    slice=[cst.SubscriptElement(slice=cst.Index(value=chosen)), *_],
+                ),
+            ) if target != source == name.value and not isinstance(chosen, cst.Integer):
+                return True
     return False
 
 

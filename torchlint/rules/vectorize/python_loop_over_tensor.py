@@ -102,6 +102,7 @@ from torchlint.rules.vectorize._bodies import (
     independent_rounds,
     is_size,
     only_tensor_work,
+    rows_differ,
     sizes_differ,
 )
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
@@ -274,6 +275,8 @@ def _found(module: Module, node: _Loop) -> str:
         return ""
     message = _row(module, node, body)
     if not message or not only_tensor_work(module, body) or sizes_differ(module, node, body):
+        return ""
+    if rows_differ(module, node, body):
         return ""
     return message if isinstance(node, cst.CompFor) or independent_rounds(module, node) else ""
 

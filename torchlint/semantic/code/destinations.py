@@ -75,7 +75,7 @@ def _destinations(
         if isinstance(above, (cst.Call, cst.Return, cst.Assign, cst.Slice)):
             listed = isinstance(above, cst.Return) and isinstance(child, cst.Tuple)
             yield inner if listed else child, above
-        if not isinstance(above, _PARTS) or _is_identity(above):
+        if not isinstance(above, _PARTS) or _asks_no_value(above):
             for read in _reads(module, above, child, inner) if names else ():
                 if read not in seen:
                     seen.add(read)
@@ -84,8 +84,21 @@ def _destinations(
         child, inner = above, child
 
 
-def _is_identity(node: cst.CSTNode) -> bool:
-    """Say whether a node asks which object there is, not what it holds: ``x is None``."""
+def _asks_no_value(node: cst.CSTNode) -> bool:
+    """Say whether a node asks which object there is, for a key, or for a size, not what it holds:
+    ``x is None``, ``"loss" in x``, ``len(x)``, ``x.shape``."""
+    match node:
+        case cst.Call(func=cst.Name("len")) | cst.Attribute(attr=cst.Name("shape" | "size")):
+            return True
+        case cst.Comparison(
+            left=cst.SimpleString(),
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.In() | cst.NotIn(), comparator=cst.Name() | cst.Attribute()
+                )
+            ],
+        ):
+            return True
     operators = (each.operator for each in getattr(node, "comparisons", ()))
     return any(isinstance(operator, (cst.Is, cst.IsNot)) for operator in operators)
 

@@ -40,6 +40,19 @@ def torch_unsaid(module: Module, since: tuple[int, int]) -> str:
 
 
 @question(
+    yes="the project has a torch in which the old name is not deprecated yet, or the new one lacks",
+    no="the project may have a torch in which the old name is deprecated, and each has the new one",
+    ground=True,
+    remember=False,
+)
+def too_early(module: Module, since: tuple[int, int], deprecated: tuple[int, int]) -> bool:
+    """Say whether the torch of the project is too old for a new name, which came with `since`, or
+    not new enough for the old one to be `deprecated`."""
+    newest = module.newest_torch
+    return module.target_torch < since or (newest is not None and newest < deprecated)
+
+
+@question(
     yes="it is one branch of code for several versions of a library",
     no="it is not code for one version of a library",
     ground=True,

@@ -3,6 +3,8 @@ words for the number of workers and for pinned memory."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -31,6 +33,8 @@ from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
+_WINDOWS = regex(r"""['"][A-Za-z]:(\\\\?|/)\w""")
+"""A path of Windows in quotes."""
 _AVAILABLE = "torch.cuda.is_available"
 _HOOKS = ("train_dataloader", "val_dataloader")
 _EVERY_FEW_EPOCHS = regex(r"check_val_every_n_epoch['\"]?\s*[=:](?!=)\s*(?!(1|None)\b)")
@@ -379,3 +383,32 @@ def _touched(module: Module, place: cst.CSTNode) -> bool:
     return isinstance(above, (cst.AssignTarget, cst.AugAssign)) or (
         isinstance(above, cst.Call) and above.func is part
     )
+
+
+@question(
+    yes="a script of Windows without a `__main__` guard makes the loader: its workers raise",
+    no="no script of Windows without a `__main__` guard is known to make the loader",
+)
+def spawned_unguarded(module: Module, loader: cst.Call) -> bool:
+    """Say whether another file of a project that has paths of Windows calls the function that makes
+    a loader at its top level, without a ``__main__`` guard. Workers are spawned there, and run the
+    file again, which raises (docs of multiprocessing, "Safe importing of main module")."""
+    function = module.function(loader)
+    if function is None:
+        return False
+    makes = functools.partial(_makes_unguarded, function.name.value)
+    unguarded = module.outside.others_say(makes, near=True) is True
+    return unguarded and (
+        _of_windows(module.text) or module.outside.others_say(_of_windows, near=False) is True
+    )
+
+
+def _of_windows(text: str) -> bool:
+    return _WINDOWS.search(text) is not None
+
+
+def _makes_unguarded(name: str, text: str) -> bool:
+    """Say whether a file calls a function in a line that is not indented."""
+    if name not in text or "__main__" in text:
+        return False
+    return re.search(rf"^(?!def |class )\w[^\n#]*\b{name}\(", text, re.MULTILINE) is not None

@@ -13,7 +13,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.data.per_step_use import logging_call
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.uses.host_needs import asks_what_came, needed_by
+from torchlint.semantic.uses.host_needs import asks_value, host_needs, needed_by
 
 _RECORDS = frozenset("json pickle csv".split())
 _PLOTS = ("matplotlib", "seaborn")
@@ -44,14 +44,30 @@ def taken_in_turn(module: Module, node: cst.BaseExpression) -> Taker | None:
     """Return what logs, writes, plots or asks a number in each turn of the loop that reads it: by
     itself, in a row of numbers, or in the list that it is appended to. What does so on a condition
     of its own is none."""
-    own = {test for test, _ in conditions_around(module, node)}
     takers = (
         _taker(module, place)
         for each in (node, *_reads_of_list(module, node))
         for place in needed_by(module, each, _takes)
-        if {test for test, _ in conditions_around(module, place, _turn(module, place))} <= own
+        if _whenever(module, node, place)
     )
     return next(takers, None)
+
+
+@question(
+    yes="code of the host takes `{0}` in each turn of the loop: a picture, a text, a file",
+    no="no code of the host is known to take `{0}` in each turn of the loop",
+)
+def host_takes_in_turn(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a library of the host works on a number, or a text, a file or a request is made
+    of it, in each turn of the loop that reads it."""
+    places = needed_by(module, node, host_needs)
+    return any(_whenever(module, node, place) for place in places)
+
+
+def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
+    """Say whether a place that a value comes to has no condition of its own."""
+    own = {test for test, _ in conditions_around(module, node)}
+    return {test for test, _ in conditions_around(module, place, _turn(module, place))} <= own
 
 
 def _turn(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
@@ -60,7 +76,7 @@ def _turn(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
 
 def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     if isinstance(place, (cst.If, cst.While)):
-        return not asks_what_came(module, place.test)
+        return asks_value(module, place)
     if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
         return False
     sink = logging_call(module, place)

@@ -835,6 +835,15 @@ def function_heat(module: Module, function: cst.FunctionDef) -> Heat:
     return heat_map(module).function_heat(function)
 
 
+@question(yes="the loop is in sight whose steps hold it", no="no loop is in sight around it")
+def loop_in_sight(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the loop is known in whose steps a node runs: a ``forward`` may have none."""
+    return any(
+        isinstance(why.node, LOOPS) or why.elsewhere is not None
+        for why in heat_of(module, node).why
+    )
+
+
 @question(yes="a loop within the step repeats it", no="no loop within the step repeats it")
 def inner_loop(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop or comprehension that repeats `node` within one hot step, or None."""

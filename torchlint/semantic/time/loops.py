@@ -240,6 +240,20 @@ def steps_of(module: Module, loop: cst.CSTNode) -> list[cst.Call]:
     return updates(module).steps(loop)
 
 
+@question(
+    yes="the program does not come to a line behind the loop with what a turn gave",
+    no="the program may come to the line behind the loop",
+    ground=True,
+)
+def endless(module: Module, loop: cst.CSTNode) -> bool:
+    """Say whether what a turn of a loop gives is not there for a line behind it: the turns are
+    handed out by ``yield``, or a ``while True`` has no way out but an exception."""
+    if any(True for _ in module.within(loop, cst.Yield)):
+        return True
+    forever = isinstance(loop, cst.While) and module.source_of(loop.test) in ("True", "1")
+    return forever and not any(True for _ in module.within(loop, cst.Break, cst.Return))
+
+
 @question(yes="a model runs in there", no="no model runs in there", ground=True)
 def has_model_call(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a model runs inside `node`, or in a local function called from there."""

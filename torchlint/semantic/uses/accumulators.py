@@ -43,6 +43,7 @@ _FRAME_READERS = frozenset(
     "builtins." + name for name in ("locals", "globals", "vars", "eval", "exec", "dir")
 )
 _REDUCES = regex(r"reduce|broadcast")
+_IN_PLACE = ops.having("in-place")
 _BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
 _SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
 
@@ -191,6 +192,31 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
         case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
             return method in ops.REDUCTIONS
     return False
+
+
+@question(
+    yes="`{answer}` changes the tensor in place, in the same turn",
+    no="nothing is known that changes the tensor in place in the same turn",
+)
+def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | None:
+    """Return what changes a tensor in place behind a read of it, in the same turn of the loop or
+    call of the function: ``loss += …``, ``loss.add_(…)``."""
+    if not isinstance(tensor, cst.Name):
+        return None
+    turn = next(iter(module.loops(tensor)), None) or module.function(tensor) or module.root
+    for each in module.within(turn, cst.AugAssign, cst.Call):
+        match each:
+            case cst.AugAssign(target=cst.Name(value=name)):
+                pass
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=method))
+            ) if method in _IN_PLACE:
+                pass
+            case _:
+                continue
+        if name == tensor.value and module.before(tensor, each):
+            return each
+    return None
 
 
 def _may_reduce(module: Module, use: cst.CSTNode | None) -> bool:

@@ -39,6 +39,8 @@ _HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".spli
 _TEXT = regex(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
 _SIZED = (ops.having("sizes") | {"topk", "range"}) - {"full"}
 """Functions and methods that take how many elements there will be."""
+_LONGEST = regex(r"(^|_)max_?(seq_?)?len(gth)?s?(_|$)")
+"""What people call the longest length of a batch, which kernels, masks and loops take as a size."""
 _SPELLS = regex(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
 """Functions of projects that may make texts of numbers; boxes are decoded too."""
 _TEXT_NAME = regex(r"(^|_)(str|string|text|word|sentence|caption|transcript)s?$")
@@ -112,18 +114,31 @@ def _tests_in_turn(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cs
             continue
         if isinstance(place, cst.Return) and depth:
             found += _tests_of_callers(module, place, depth - 1)
-        elif isinstance(place, (cst.If, cst.While, cst.IfExp)) and not (
-            throttled(module, place) or asks_what_came(module, place.test)
-        ):
+        elif asks_value(module, place) and not throttled(module, place):
             found.append(place)
     return found
+
+
+def asks_value(module: Module, place: cst.CSTNode) -> bool:
+    """Say whether a place that a value comes to is a test of it, and not whether there is anything
+    in a table or list that holds it."""
+    tests = (cst.If, cst.While, cst.IfExp)
+    return (
+        isinstance(place, tests)
+        and not _holds(module, place.test)
+        and not _asks_what_came(module, place.test)
+    )
+
+
+def _holds(module: Module, node: cst.BaseExpression) -> bool:
+    return inferred(module, node).kind in ("dict", "list", "tuple")
 
 
 @question(
     yes="the test asks for a kind, or for a text that is written out where the value comes from",
     no="the test asks for the value itself",
 )
-def asks_what_came(module: Module, test: cst.BaseExpression) -> bool:
+def _asks_what_came(module: Module, test: cst.BaseExpression) -> bool:
     """Say whether a test asks for the kind of a value, or whether a text came in place of it, which
     is written out where it comes from: ``results == "exhausted"``."""
     match test:
@@ -166,7 +181,7 @@ def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst
     """Return the tests of what a function gives back, where each of its calls is in this file and
     leads to one."""
     function = module.function(place)
-    if function is None or isinstance(place.value, (cst.Tuple, cst.List, cst.Dict)):
+    if function is None or place.value is None or _holds(module, place.value):
         return []
     sites = call_sites(module, function)
     tests = [_tests_in_turn(module, site, depth) for site in sites]
@@ -179,12 +194,18 @@ def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst
 )
 def sizes(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
-    a bound of a slice, how many turns a loop takes; also in another function of the file."""
+    a bound of a slice, how many turns a loop takes, or by its name the longest length; also in
+    another function of the file."""
     return any(True for _ in needed_by(module, node, _is_size))
 
 
 def _is_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
-    return isinstance(place, cst.Slice) or _takes_a_size(module, part, place)
+    match place:
+        case cst.Slice():
+            return True
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            return value is part and bool(_LONGEST.search(name))
+    return _takes_a_size(module, part, place)
 
 
 Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
@@ -286,6 +307,12 @@ def _needs_at_once(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> boo
     return isinstance(place, cst.Call) and (
         _takes_it_away(module, place) or (isinstance(part, cst.Arg) and _spells(module, place))
     )
+
+
+def host_needs(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    """Say whether a place that a value comes to is work of the host: of a library that knows no
+    GPU, or what cannot wait."""
+    return _works(module, part, place) or _needs_at_once(module, part, place)
 
 
 def _spells(module: Module, call: cst.Call) -> bool:

@@ -1,0 +1,260 @@
+"""What a message says to do instead can be done: the line that ends in ``# here`` says so."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.checking import check
+
+HEAD = """\
+import json
+import cv2
+import torch
+from torch import nn
+from flash_attn import flash_attn_varlen_func
+
+net = nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+criterion = nn.MSELoss()
+
+
+"""
+TRAIN = """\
+def train(loader, log, penalty):
+    kept, total = [], 0.0
+    for step, x in enumerate(loader):
+        out = net(x.cuda())
+        loss = criterion(out, x.cuda())
+        {before}
+        loss.backward()
+        optimizer.step()
+        {behind}
+    return kept, total
+"""
+AFTER = "read it once after the loop"
+HOST = "other code than torch's takes the number"
+SIZE = "as the size of a tensor or a loop is set by it"
+EVERY = "read it every N steps"
+MANY = "read what many steps gave at once"
+COPIES = "copy what many steps gave at once"
+CLONE = "keep a clone"
+DECIDES = "Python decides by it"
+
+
+def in_training(before: str = "pass", behind: str = "pass") -> str:
+    return TRAIN.replace("{before}", before).replace("{behind}", behind)
+
+
+WATCHED = """\
+def watch(camera):
+    for frame in camera:
+        flag = net(torch.from_numpy(frame).cuda())
+        {}
+"""
+DRAWS = """\
+def draw(frame, score):
+    cv2.putText(frame, f"{score:.2f}", (1, 1), 0, 1.0, (1, 1, 1))
+
+
+"""
+ENDLESS = """\
+def steps(loader):
+    while True:
+        loss = criterion(net(next(loader).cuda()), torch.zeros(4).cuda())
+        loss.backward()
+        optimizer.step()
+        {}
+"""
+FORWARD = """\
+class Block(nn.Module):
+    def forward(self, x, mask):
+        x = net(x.cuda())
+        lengths = (x * mask.cuda()).sum(-1)
+        {}
+"""
+PROTOTYPES = """\
+class Loss(nn.Module):
+    def forward(self, x, target):
+        x = net(x.cuda())
+        x = x.to("cpu")  # here
+        places = {}
+        return (x - places).pow(2).sum()
+"""
+STATS = """\
+def stats_of(out, mask):
+    stats = {"max": out.max().item()}  # here
+    if mask is not None:
+        stats["k"] = torch.ones(1)
+    return stats
+
+
+def train(loader, mask):
+    text = ""
+    for x in loader:
+        out = net(x.cuda())
+        criterion(out, x.cuda()).backward()
+        optimizer.step()
+        stats = stats_of(out, mask)
+        {test}
+            text += "k"
+    return text
+"""
+SAID = {
+    # What the host draws, saves or sends in the same turn cannot be read later.
+    "drawn on the frame": (
+        "TL101",
+        HOST,
+        DRAWS + WATCHED.format("draw(frame, flag[0].item())  # here"),
+    ),
+    "drawn by a library": (
+        "TL101",
+        HOST,
+        WATCHED.format('cv2.putText(frame, f"{flag[0].item():.2f}", (1, 1))  # here'),
+    ),
+    "saved beside the picture": (
+        "TL101",
+        HOST,
+        WATCHED.format("cv2.imwrite(str(float(flag.max())), frame)  # here"),
+    ),
+    "kept for later": (
+        "TL101",
+        AFTER,
+        WATCHED.replace("def watch(camera)", "def watch(camera, scores)").format(
+            "scores += flag[0].item()  # here"
+        ),
+    ),
+    "drawn every hundred steps": (
+        "TL101",
+        AFTER,
+        in_training(
+            behind='row = {"loss": loss.item()}  # here\n        kept.append(row)\n'
+            "        if step % 100 == 0:\n            cv2.putText(out, json.dumps(row), (1, 1))"
+        ),
+    ),
+    # The longest length is a size, whatever takes it.
+    "longest length for a kernel": (
+        "TL101",
+        SIZE,
+        FORWARD.format(
+            "max_seqlen_in_batch = lengths.max().item()  # here\n"
+            "        return flash_attn_varlen_func(x, max_seqlen_q=max_seqlen_in_batch)"
+        ),
+    ),
+    "longest length that is handed back": (
+        "TL101",
+        SIZE,
+        FORWARD.format("max_len = int(lengths.max())  # here\n        return x, max_len"),
+    ),
+    "longest sequence": (
+        "TL101",
+        SIZE,
+        FORWARD.format(
+            "src_max_seq_len = lengths.max().item()  # here\n        return src_max_seq_len"
+        ),
+    ),
+    "no length": (
+        "TL101",
+        MANY,
+        FORWARD.format(
+            "max_lengthening = lengths.max().item()  # here\n        return max_lengthening"
+        ),
+    ),
+    # There is no line behind an endless loop.
+    "handed out by a generator": (
+        "TL101",
+        EVERY,
+        ENDLESS.format('yield {"loss": loss.item()}  # here'),
+    ),
+    "handed out by a generator over batches": (
+        "TL101",
+        EVERY,
+        in_training(behind="total = loss.item()  # here\n        yield total"),
+    ),
+    "without a way out": ("TL101", EVERY, ENDLESS.format("STATE.value = loss.item()  # here")),
+    "with a way out": (
+        "TL101",
+        AFTER,
+        ENDLESS.format(
+            "STATE.value = loss.item()  # here\n        if STATE.done:\n            break"
+        ),
+    ),
+    "no loop in sight": (
+        "TL101",
+        MANY,
+        FORWARD.format("self.spread = x.std().item()  # here\n        return x"),
+    ),
+    # A tensor that a later line changes is kept as a clone.
+    "a penalty is added": (
+        "TL101",
+        CLONE,
+        in_training("STATE.values = loss.item()  # here\n        loss += penalty(net)"),
+    ),
+    "scaled in place": (
+        "TL101",
+        CLONE,
+        in_training("STATE.values = float(loss)  # here\n        loss.div_(4)"),
+    ),
+    "a penalty is added to what is logged now and then": (
+        "TL105",
+        CLONE,
+        in_training(
+            "alone = loss.item()  # here\n        loss += penalty(net)",
+            "if step % 50 == 0:\n            log.info(alone)",
+        ),
+    ),
+    "a penalty that makes another tensor": (
+        "TL105",
+        "read it where it is logged",
+        in_training(
+            "alone = loss.item()  # here\n        loss = loss + penalty(net)",
+            "if step % 50 == 0:\n            log.info(alone)",
+        ),
+    ),
+    "changed before it is read": (
+        "TL101",
+        AFTER,
+        in_training("loss += penalty(net)\n        STATE.values = loss.item()  # here"),
+    ),
+    "summed up": (
+        "TL101",
+        AFTER,
+        in_training("total += loss.item()  # here\n        loss += penalty(net)"),
+    ),
+    # What is asked for its length is no size that the values of a copy set.
+    "a length of a copy": ("TL113", COPIES, PROTOTYPES.format("torch.arange(len(x))")),
+    "a shape of a copy": ("TL113", COPIES, PROTOTYPES.format("torch.arange(x.shape[0])")),
+    "a size of a copy": ("TL113", COPIES, PROTOTYPES.format("torch.zeros(x.size(0), 4)")),
+    "a value of a copy": ("TL113", SIZE, PROTOTYPES.format("torch.arange(int(x[0, 0]))")),
+    # A key or the table itself is asked for, and no value.
+    "a key is asked for": ("TL101", AFTER, STATS.replace("{test}", 'if "k" in stats:')),
+    "no key is asked for": ("TL101", AFTER, STATS.replace("{test}", 'if "k" not in stats:')),
+    "the table is asked for": ("TL101", AFTER, STATS.replace("{test}", "if stats:")),
+    "a key of an attribute": (
+        "TL101",
+        AFTER,
+        in_training(
+            behind='STATE.row = loss.item()  # here\n        if "k" in STATE.row:\n'
+            "            kept.append(1)"
+        ),
+    ),
+    "the number is asked for": (
+        "TL101",
+        DECIDES,
+        in_training(
+            behind="value = loss.item()  # here\n        if value in (1.0, 2.0):\n"
+            "            kept.append(1)"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_remedy_is_possible(name: str) -> None:
+    code, phrase, program = SAID[name]
+    source = HEAD + program
+    row = next(at for at, line in enumerate(source.split("\n"), 1) if line.endswith("# here"))
+    found = check(source, codes=frozenset({"TL101", "TL105", "TL113"})).findings
+    said = {each.code: each.message for each in found if each.start.row == row}
+    assert phrase in said.get(code, ""), textwrap.indent(source, "    ")
