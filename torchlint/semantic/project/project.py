@@ -411,9 +411,10 @@ class Project:
         """Say whether something says how to install a file's package or the project: others may
         call what it defines."""
         return any(
-            re.search(says, self._text(os.path.join(folder, name)) or "", re.MULTILINE)
+            re.search(says, text, re.MULTILINE) and _SAYS_WHAT.search(text)
             for folder in {self.search.top(path), self.search.root}
             for name, says in _INSTALLS.items()
+            if (text := self._text(os.path.join(folder, name)) or "")
         )
 
     def _is_used(self, path: str, name: str) -> bool | None:
@@ -980,6 +981,13 @@ _INSTALLS = {
     "setup.py": r"\bsetup\(",
 }
 """What says how to install a project, by the file that says it."""
+_SAYS_WHAT = regex(
+    r"""^\[project\.(scripts|gui-scripts|entry-points.*)\]|\[options\.entry_points\]|\bentry_points\b
+    |\b(?:description|long_description|readme|url|download_url|classifiers|keywords)["']?\s*[=:]
+    \s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""What tells others what is installed; a project that says nothing installs its own imports."""
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "callers": Project._found_callers,
