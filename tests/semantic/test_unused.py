@@ -15,6 +15,17 @@ from torchlint.semantic.project.used import Used
 NET = "class Net:\n    pass\n"
 RUN = "import nets\nprint(nets)\n"
 IMPORTING = "import lib\nprint(lib)\n"
+USING = "import lib\nprint(lib.It)\n"
+ANY = "import lib, sys\nprint(getattr(lib, sys.argv[1]))\n"
+SUBCLASSES = "import lib\nprint(lib.Base.__subclasses__())\n"
+BASE = "class Base:\n    pass\nclass Net(Base):\n    pass\n"
+HEIRS = "class Base:\n    def __init_subclass__(cls):\n        pass\n"
+MAIN = "if __name__ == '__main__':\n    print(2)\n"
+LOADED = "import sys\nfrom importlib import import_module\n"
+BY_PATH = "import sys\nspec = spec_from_file_location"
+NO_WORDS = "'Add your description here'"
+BUILT = "[build-system]\n[project]\ndescription = "
+SETUP = "from setuptools import setup\nsetup"
 
 
 def uses(
@@ -39,7 +50,6 @@ def uses(
         "from nets import Net as It\nprint(It)\n",
         "import nets as n\nprint(n.Net)\n",
         "from nets import *\nprint(Net())\n",
-        "from nets import Net\n__all__ = ['Net']\nprint()\n",
         "import nets\nprint(getattr(nets, 'Net'))\n",
         "import nets, sys\nprint(getattr(nets, sys.argv[1]))\n",
         "import nets, sys\nprint(nets.__dict__[sys.argv[1]], vars(nets))\n",
@@ -57,6 +67,17 @@ def uses(
         "import nets, other\nloop = nets if other else other\nprint(loop.Net())\n",
         "import nets\nALL = {'a': nets}\nprint(ALL['a'].Net())\n",
         "import nets\ndef go(mod):\n    return mod.Net()\nprint(go(nets))\n",
+        f"{LOADED}m = import_module('ne' + sys.argv[1])\nprint(getattr(m, sys.argv[1]))\n",
+        f"{LOADED}m = import_module(f'n{{sys.argv[1]}}s')\nprint(m.__dict__[sys.argv[1]])\n",
+        f"{LOADED}m = import_module('%sts' % sys.argv[1])\nprint(vars(m))\n",
+        f"{LOADED}m = import_module('{{}}ets'.format(sys.argv[1]))\nprint(vars(m))\n",
+        f"{LOADED}n = 'nets'\nm = import_module(n)\nprint(getattr(m, sys.argv[1]))\n",
+        f"{LOADED}def go(n='other'):\n    return getattr(import_module(n), n)\nprint(go())\n",
+        f"{LOADED}m = import_module('{{}}.{{}}'.format(*sys.argv))\nprint(vars(m))\n",
+        f"{BY_PATH}('x', '/in/nets.py')\nprint(getattr(spec, spec.name))\n",
+        f"{BY_PATH}('x', spec.path)\nprint(getattr(spec, spec.name))\n",
+        "from hydra.utils import instantiate as make\nimport nets\nprint(make)\n",
+        "import hydra\nimport nets\nprint(hydra.utils.instantiate({}))\n",
     ],
 )
 def test_a_use(run: str, tmp_path: Path) -> None:
@@ -77,6 +98,11 @@ def test_a_use(run: str, tmp_path: Path) -> None:
         "import nets\ndef f():\n    return g(nets.Net)\ndef g(x):\n    return f()\nprint()\n",
         "import nets\nargs = nets.options()\nprint(getattr(args, nets.KEY))\n",
         "import nets, torch\nprint(getattr(torch.optim, nets.KEY))\n",
+        "from nets import Net\n__all__ = ['Net']\nprint()\n",
+        f"{LOADED}m = import_module('models.' + sys.argv[1])\nprint(getattr(m, sys.argv[1]))\n",
+        f"{LOADED}n = 'other'\nm = import_module(n)\nprint(vars(m))\n",
+        f"{BY_PATH}('x', '/in/other.py')\nprint(getattr(spec, spec.name))\n",
+        "import nets\ndef go(instantiate, run_path):\n    return run_path\nprint(go(nets, 2))\n",
     ],
 )
 def test_no_use(run: str, tmp_path: Path) -> None:
@@ -91,11 +117,30 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (NET, {"examples/run.py": IMPORTING}, True),
         (NET, {"run.py": IMPORTING}, False),
         (NET, {"run.py": IMPORTING, "pyproject.toml": "[tool.ruff]\n"}, False),
-        (NET, {"run.py": IMPORTING, "pyproject.toml": "[build-system]\n"}, True),
-        (NET, {"run.py": IMPORTING, "setup.py": "from setuptools import setup\nsetup()\n"}, True),
-        (NET, {"run.py": IMPORTING, "lib/__init__.py": "from .nets import Net"}, True),
-        (f"__all__ = ['Net']\n{NET}", {"run.py": IMPORTING}, True),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": "[build-system]\n"}, False),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": f"{BUILT}'Nets for all'\n"}, True),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": f"{BUILT}''\n"}, False),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": f"{BUILT}{NO_WORDS}"}, False),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": "[project.scripts]\nx = 'lib:y'\n"}, True),
+        (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(name='lib', url='')\n"}, False),
+        (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(name='lib', url=URL)\n"}, True),
+        (NET, {"run.py": IMPORTING, "setup.cfg": "[metadata]\nurl = a.b\n[options]\n"}, True),
+        (NET, {"run.py": IMPORTING, "lib/__init__.py": "from .nets import Net"}, False),
+        (NET, {"run.py": USING, "lib/__init__.py": "from .nets import Net as It"}, True),
+        (NET, {"run.py": USING, "lib/__init__.py": "from .nets import Net as Other"}, False),
+        (NET, {"run.py": ANY, "lib/__init__.py": "from .nets import Net"}, True),
+        (f"__all__ = ['Net']\n{NET}", {"run.py": IMPORTING}, False),
         (f"@add\n{NET}", {"run.py": IMPORTING}, True),
+        (f"@torch.jit.script\n{NET}", {"run.py": IMPORTING}, False),
+        ("class Net(metaclass=Registry):\n    pass\n", {"run.py": IMPORTING}, True),
+        (f"{HEIRS}class Net(Base):\n    pass\n", {"run.py": IMPORTING}, True),
+        (f"{HEIRS}{NET}", {"run.py": IMPORTING}, False),
+        (BASE, {"run.py": SUBCLASSES, "lib/__init__.py": "from .nets import Base"}, True),
+        (BASE, {"run.py": IMPORTING, "lib/__init__.py": "from .nets import Base"}, False),
+        ("from pytorch_lightning import X\nclass Net(X): pass\n", {"run.py": IMPORTING}, False),
+        (NET, {"tools/__init__.py": "", "tools/run.py": f"{IMPORTING}{MAIN}"}, False),
+        (NET, {"lib/run.py": f"{IMPORTING}{MAIN}"}, True),
+        (NET, {"run.py": IMPORTING, "__init__.py": ""}, False),
         ("from x import B\nclass Net(B):\n    pass\n", {"run.py": IMPORTING}, True),
         ("from torch import nn\nclass Net(nn.Module):\n    pass\n", {"run.py": IMPORTING}, False),
         (NET, {"run.py": IMPORTING, "look.ipynb": '{"x": "lib.nets.Net()"}'}, True),
@@ -104,6 +149,24 @@ def test_no_use(run: str, tmp_path: Path) -> None:
 def test_packages(nets: str, files: dict[str, str], used: bool, tmp_path: Path) -> None:
     package = {"lib/__init__.py": "", "lib/nets.py": nets}
     assert uses(tmp_path, {**package, **files}, "lib/nets.py") is used
+
+
+TWO = "from lib.nets import Net\ndef old():\n    return Net()\ndef new():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "used"),
+    [
+        (f"{TWO}# old()\nnew()\n", True),
+        (f"{TWO}if __name__ == '__main__':\n    # x = old(2)\n    new()\n", True),
+        (f"{TWO}# def old():\nnew()\n", False),
+        (f"{TWO}# old is older\nnew()\n", False),
+        ("from lib.nets import Net\n# Net()\nprint()\n", False),
+    ],
+)
+def test_what_a_comment_chooses(run: str, used: bool, tmp_path: Path) -> None:
+    files = {"lib/__init__.py": "", "lib/nets.py": NET, "run.py": run}
+    assert uses(tmp_path, files, "lib/nets.py") is used
 
 
 def test_what_assume_hot_names_is_used(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ caller asks for them."""
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ _MANY = 24
 """Calls of a function that are looked at."""
 _BY_NAME = 1 << 30
 """The place of a parameter that has none: no call has as many arguments."""
+_CHOOSING = (*FUNCTIONS, *LOOPS, cst.If, cst.IfExp, cst.Try, cst.BooleanOperation, cst.CompFor)
+"""What may leave out a part of itself."""
 _RETURNS = 3
 """Names through which is looked for what a name is bound to."""
 _GIVEN_BY_LIBRARIES = frozenset(
@@ -449,9 +452,26 @@ class Flags:
                 return len(parts) > 1 or any(isinstance(each.slice, cst.Slice) for each in parts)
             case cst.Name() if depth:
                 found = self._reaching.definitions(node)
-                return bool(found) and all(
-                    self._gives_value(each, node.value, depth) for each in found
+                return bool(found) and (
+                    all(self._gives_value(each, node.value, depth) for each in found)
+                    or self._has_attributes(node, found)
                 )
+        return False
+
+    def _has_attributes(self, name: cst.Name, definitions: list[cst.CSTNode]) -> bool:
+        """Say whether an attribute is taken of what a name stands for on each way to it."""
+        order, around = self.tree.order, set(self.tree.ancestors(name))
+        function = self.tree.function(name)
+        for each in self.tree.within(function, cst.Attribute) if function is not None else ():
+            if (
+                isinstance(each.value, cst.Name)
+                and each.value.value == name.value
+                and order[each] < order[name]
+                and self._reaching.definitions(each.value) == definitions
+            ):
+                apart = itertools.takewhile(lambda at: at not in around, self.tree.ancestors(each))
+                if not any(isinstance(at, _CHOOSING) for at in apart):
+                    return True
         return False
 
     def _gives_value(self, definition: cst.CSTNode, name: str, depth: int) -> bool:

@@ -625,14 +625,42 @@ class Guards:
 
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return the test of a branch around `node` that turns over its own flag, ``if first: first
-        = False; ...``, or sets back what it compares, also behind ``if step - last < 100:
-        return``."""
+        = False; ...``, sets back what it compares, also behind ``if step - last < 100: return``, or
+        has a method build what is missing."""
         for condition in self._conditions(node, until):
             flags = dict(self._flags(condition.test, condition.needed))
             turned = any(self._turns(line, flags) for line in condition.branch)
             if turned or self._sets_back(condition, until) or self._special(condition):
                 return condition.test
+            if self._rebuilds(condition):
+                return condition.test
         return None
+
+    def _rebuilds(self, condition: Condition) -> bool:
+        """Say whether a branch has a method of the same object build what the test finds missing or
+        too small, and nothing drops it: ``if self.n is None or n > self.n: self.build(n)``."""
+        kept = set(_kept_places(condition.test)) if condition.needed else {None}
+        calls = [
+            line.body[0].value
+            for line in condition.branch
+            if isinstance(line, cst.SimpleStatementLine)
+            and isinstance(line.body[0], cst.Expr)
+            and isinstance(line.body[0].value, cst.Call)
+        ]
+        builders = [callee for call in calls for callee in self.flow.callees(call)]
+        if None in kept or not builders:
+            return False
+        sets = {
+            (self.tree.function(each), text)
+            for each in self.tree.nodes(cst.AssignTarget)
+            if isinstance(each, cst.AssignTarget) and (text := dotted_text(each.target)) in kept
+        }
+        made = {builder for builder in builders if all((builder, text) in sets for text in kept)}
+        return bool(made) and all(
+            home in builders
+            or (isinstance(home, cst.FunctionDef) and home.name.value == "__init__")
+            for home, _ in sets
+        )
 
     def _special(self, condition: Condition) -> bool:
         """Say whether a branch is for nothing: a tensor or list without elements, or the number 0,
@@ -1003,6 +1031,39 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
 
 def _written_one(node: cst.BaseExpression | None) -> bool:
     return isinstance(node, cst.Integer) and node.value == "1"
+
+
+def _kept_places(test: cst.BaseExpression) -> Iterator[str | None]:
+    """Yield of each alternative of a test the attribute of ``self`` that it finds to be None, or
+    less than something; None for what asks anything else."""
+    match test:
+        case cst.BooleanOperation(left=left, operator=cst.Or(), right=right):
+            yield from _kept_places(left)
+            yield from _kept_places(right)
+            return
+        case cst.Comparison(
+            left=place,
+            comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+        ):
+            pass
+        case cst.Comparison(
+            left=place,
+            comparisons=[cst.ComparisonTarget(operator=cst.LessThan() | cst.LessThanEqual())],
+        ):
+            pass
+        case cst.Comparison(
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.GreaterThan() | cst.GreaterThanEqual(), comparator=place
+                )
+            ]
+        ):
+            pass
+        case _:
+            yield None
+            return
+    text = dotted_text(place) or ""
+    yield text if text.startswith("self.") else None
 
 
 def _zero(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression | None:

@@ -411,9 +411,10 @@ class Project:
         """Say whether something says how to install a file's package or the project: others may
         call what it defines."""
         return any(
-            re.search(says, self._text(os.path.join(folder, name)) or "", re.MULTILINE)
+            re.search(says, text, re.MULTILINE) and _SAYS_WHAT.search(text)
             for folder in {self.search.top(path), self.search.root}
             for name, says in _INSTALLS.items()
+            if (text := self._text(os.path.join(folder, name)) or "")
         )
 
     def _is_used(self, path: str, name: str) -> bool | None:
@@ -424,16 +425,14 @@ class Project:
         """Say whether a file lies in a package of a project that holds no program: those who train
         with it are elsewhere; False for a project of too many files, and where only a part of the
         package is in view."""
-        top = self.search.top(path)
-        whole = self.search.in_package(path) and f"{top}{os.sep}".startswith(
-            self.search.root + os.sep
-        )
-        found: bool = whole and self.ask(("library", top))
+        top = f"{self.search.top(path)}{os.sep}"
+        whole = self.search.in_package(path) and top.startswith(self.search.root + os.sep)
+        found: bool = whole and self.ask(("library", ""))
         return found
 
-    def _is_library(self, top: str) -> bool:
+    def _is_library(self, _: str) -> bool:
         use = self._use()
-        return use is not None and use.no_program(top)
+        return use is not None and use.no_program()
 
     def _use(self) -> Used | None:
         """Return what says what the project uses; None where it has too many files."""
@@ -1000,6 +999,13 @@ _INSTALLS = {
     "setup.py": r"\bsetup\(",
 }
 """What says how to install a project, by the file that says it."""
+_SAYS_WHAT = regex(
+    r"""^\[project\.(scripts|gui-scripts|entry-points.*)\]|\[options\.entry_points\]|\bentry_points\b
+    |\b(?:description|long_description|readme|url|download_url|classifiers|keywords)["']?\s*[=:]
+    \s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""What tells others what is installed; a project that says nothing installs its own imports."""
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "callers": Project._found_callers,

@@ -19,27 +19,37 @@ from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.source.python import children, parsed
 
-_FREE = frozenset(
+_FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
+"""Names of what finds functions and classes of any file by a text."""
+_FREE_IMPORTED = frozenset(
+    "locate resolve_name import_string instantiate run_path run_module".split()
+)
+"""Names of such that are words for something else as well: they count where they are imported."""
+_MODULES = frozenset("import_module __import__ spec_from_file_location SourceFileLoader".split())
+"""Functions that give modules."""
+_NAMED_FIRST = frozenset(("import_module", "__import__"))
+"""Those whose first argument is the name of the module."""
+_KEEPING = frozenset(("__init_subclass__", "__subclasses__"))
+"""Names by which a class finds those that inherit from it."""
+_TELLING = frozenset(
     (
-        "locate resolve_name import_string instantiate instantiate_from_config get_obj_from_str"
-        " LightningCLI jsonargparse spec_from_file_location SourceFileLoader run_path run_module"
-        " exec_module __subclasses__ __init_subclass__"
+        "no_grad inference_mode enable_grad autocast compile script ignore custom_fwd custom_bwd"
+        " staticmethod classmethod property cached_property lru_cache cache dataclass wraps"
+        " total_ordering contextmanager deprecated overload typechecked jaxtyped beartype"
     ).split()
 )
-"""Names of what finds functions and classes of any file by a text, or by what they are."""
-_MODULES = frozenset(("import_module", "__import__"))
-"""Functions that give modules."""
+"""Decorators that hand what they decorate to nobody."""
 _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 """Functions that may take any name of the file that calls them."""
 _ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
 """Functions that may take any name of a module that they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
-_SAID = (*sorted(_FREE | _MODULES), "__dict__", "sys.modules")
+_SAID = (*sorted(_FREE | _FREE_IMPORTED | _MODULES | _KEEPING), "__dict__", "sys.modules")
 _BY_TEXT = Wording(
     regex(
         rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
-        rf"|(?<![.\w])(?!getattr\([\w.]+,\s*[\"'])({'|'.join(_CALLED)})\("
+        rf"|(?<![.\w])(?!getattr\([\w.]+,\s*[\"']\w*[\"']\s*[,)])({'|'.join(_CALLED)})\("
     ),
     (*_SAID, *_CALLED),
 )
@@ -52,7 +62,10 @@ _PROGRAM = regex(
 _TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
 """Names of files that are programs where a package holds them."""
 _GUARD = regex(r"^if __name__\b", re.MULTILINE)
-_PLAIN_BASES = ("torch.", "builtins.", "abc.", "typing.", "enum.")
+_PLAIN_BASES = (
+    *("torch.", "builtins.", "abc.", "typing.", "enum.", "collections.", "argparse.", "json."),
+    *("pytorch_lightning.", "lightning.", "gym.", "gymnasium."),
+)
 """Bases by which nothing makes an object of a class that nobody names."""
 _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", "output_fn"))
 """Functions that something else than Python code calls."""
@@ -60,6 +73,10 @@ _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
 _COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
+_ANYTHING = ".*"
+_WORDS = regex(r"\w")
+_MOST_NAMES = 16
+"""Names of modules that one text may stand for; behind that it is any."""
 _MOST = 100
 """Definitions that are looked at for one question; behind that the answer is yes."""
 _PARSED = 4_000_000
@@ -82,37 +99,55 @@ class Said:
         self.imports: defaultdict[str, set[str]] = defaultdict(set)
         """By the name that an import statement binds what it stands for."""
         self.stars: list[str] = []
-        self.exported: set[str] = set()
-        """Names in ``__all__``."""
         self.texts: defaultdict[str, set[str]] = defaultdict(set)
         """By the name at their end texts with dots."""
         self.kept: set[str] = set()
-        """Outermost definitions that other than Python code may call, and decorated ones."""
+        """Outermost definitions that other than Python code may call, and those that are handed to
+        something where they stand."""
         self.free = False
         """Whether definitions of any file may be found by a text."""
-        self.loose = False
-        """Whether names may stand for modules that no import statement binds to them."""
+        self.finding = False
+        """Whether classes may be found by what they inherit from."""
+        self.loose: set[str] = set()
+        """Patterns of the names of modules that names may stand for which no import statement
+        binds to them."""
         self.taken: set[str] = set()
         """Dotted names of what may be a module of which any name is taken; a dot for the file."""
         self._by_key: set[ast.AST] = set()
+        self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
+        modules: list[tuple[ast.expr | None, str]] = []
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
         while todo:
             node, around = todo.pop()
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                if not around and (node.decorator_list or node.name in _KEPT):
+                if not around and (node.name in _KEPT or _handed_on(node)):
                     self.kept.add(node.name)
                 around = around or node.name
-                self.free = self.free or node.name in _FREE
+                self.free = self.free or node.name in _FREE | _FREE_IMPORTED
+                self.finding = self.finding or node.name in _KEEPING
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
             elif isinstance(node, ast.Call):
                 self._call(node, around)
+                modules += [(each, around) for each in _module_asked(node)]
             else:
                 self._note(node, around)
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 todo += [(each, around) for each in children(node)]
-        spoken = {*self.names, *self.attributes, *self.imports}
-        self.free = self.free or not _FREE.isdisjoint(spoken)
+        imported = {each.rpartition(".")[2] for whole in self.imports.values() for each in whole}
+        imported |= {
+            name
+            for name in _FREE_IMPORTED
+            for receiver, _ in self.attributes.get(name, ())
+            if receiver.partition(".")[0] in self.imports
+        }
+        spoken = {*self.names, *self.attributes, *imported}
+        self.free = not (_FREE.isdisjoint(spoken) and _FREE_IMPORTED.isdisjoint(imported)) or (
+            self.free
+        )
+        self.finding = self.finding or not _KEEPING.isdisjoint(spoken)
+        for asked, around in modules:
+            self.loose |= self._patterns(asked, around, 2)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for local, dotted in bound(node):
@@ -141,15 +176,40 @@ class Said:
             case ast.Constant(value=str(text)):
                 if end := _NAME_AT_END.search(text):
                     self.texts[end[1]].add(text)
-            case ast.Assign(targets=[ast.Name("__all__")], value=ast.List() | ast.Tuple() as names):
-                self.exported |= {
-                    str(each.value) for each in names.elts if isinstance(each, ast.Constant)
-                }
+            case ast.Assign(targets=[ast.Name(name)], value=value):
+                self._given[around, name].append(value)
+            case ast.arg(arg=name):
+                self._given[around, name].append(None)
+
+    def _patterns(self, node: ast.expr | None, around: str, depth: int) -> set[str]:
+        """Return patterns of the texts that an expression may be."""
+        match node:
+            case ast.Constant(value=str(text)):
+                return {re.escape(text.lstrip("."))}
+            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod()):
+                return {_ANYTHING.join(map(re.escape, re.split(r"%\w", text)))}
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
+                return {_ANYTHING.join(map(re.escape, re.split(r"\{.*?\}", text)))}
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                before, after = (self._patterns(each, around, depth) for each in (left, right))
+                return {first + last for first in before for last in after}
+            case ast.JoinedStr(values=values):
+                parts = [
+                    re.escape(str(each.value)) if isinstance(each, ast.Constant) else _ANYTHING
+                    for each in values
+                ]
+                return {"".join(parts).removeprefix(re.escape("."))}
+            case ast.Name(name) if depth and len(self._given[around, name]) in range(
+                1, _MOST_NAMES
+            ):
+                return set[str]().union(
+                    *(self._patterns(each, around, depth - 1) for each in self._given[around, name])
+                )
+        return {_ANYTHING}
 
     def _call(self, node: ast.Call, around: str) -> None:
         func, plain = node.func, isinstance(node.func, ast.Name)
         name = func.attr if isinstance(func, ast.Attribute) else _dotted(func)
-        self.loose = self.loose or name in _MODULES
         if name in _OWN and (plain or name == "Fire"):
             own = not (node.args and (name == "vars" or isinstance(node.args[0], ast.Constant)))
             self.taken |= {"."} if own and (name != "locals" or not around) else set()
@@ -159,6 +219,37 @@ class Said:
             self.attributes[str(last[0].value)].add((_dotted(receiver), around))
         elif name in _ALL_OF and node.args:
             self.taken.add(_dotted(node.args[0]))
+
+
+def _module_asked(node: ast.Call) -> Iterator[ast.expr | None]:
+    """Yield what names the module that a call gives, None for any, where it gives one."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else _dotted(node.func)
+    if name in _NAMED_FIRST and node.args:
+        yield node.args[0]
+    elif name in _MODULES:
+        # The file's path, or the end of it: what stands for it is the text in it that ends so.
+        texts = [
+            each
+            for part in (*node.args, *(keyword.value for keyword in node.keywords))
+            for each in ast.walk(part)
+            if isinstance(each, ast.Constant) and str(each.value).endswith(".py")
+        ]
+        yield ast.Constant(stem_of(str(texts[-1].value))) if texts else None
+
+
+def _handed_on(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Say whether something is handed a definition where it stands: a decorator, or a metaclass."""
+    makers = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    if any(_dotted(each).rpartition(".")[2] not in _TELLING for each in makers):
+        return True
+    return isinstance(node, ast.ClassDef) and any(
+        each.arg == "metaclass" and _dotted(each.value).rpartition(".")[2] != "ABCMeta"
+        for each in node.keywords
+    )
+
+
+def _below(folder: str, path: str) -> str:
+    return path[len(folder) + 1 :]
 
 
 def _dotted(node: ast.AST | None) -> str:
@@ -204,6 +295,7 @@ class Used:
         self._program = program
         self._said: dict[str, Said | None] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
+        self._finding: set[frozenset[str]] = set()
         self._programs: dict[str, bool] = {}
         self._known: dict[tuple[str, str, frozenset[str]], tuple[tuple[str, str], ...] | None] = {}
 
@@ -242,59 +334,82 @@ class Used:
     def _is_kept(self, path: str, name: str) -> bool:
         """Say whether a definition may be used though no code of the program says its name."""
         said = self._says(path)
-        if said is None or name in said.kept or name in said.exported:
+        if said is None or name in said.kept or not self._runs(path) or self._chosen(path, name):
             return True
-        bases = self._find.lineage(Definition(path, name, CLASS)).outside
-        return not all(base.startswith(_PLAIN_BASES) for base in bases) or not self._runs(path)
+        lineage = self._find.lineage(Definition(path, name, CLASS))
+        heirs = self._program(path) in self._finding
+        return not all(base.startswith(_PLAIN_BASES) for base in lineage.outside) or any(
+            heirs or (above := self._says(each.path)) is None or each.name in above.kept
+            for each in lineage.classes[1:]
+        )
+
+    def _chosen(self, path: str, name: str) -> bool:
+        """Say whether a function is one of those among which the author of a script chooses by a
+        comment: a line of the script calls it, behind a hash."""
+        if not self._does_something(path):
+            return False
+        called = rf"^[ \t]*#.*(?<!def )\b{re.escape(name)}\("
+        return re.search(called, self._read(path) or "", re.MULTILINE) is not None
 
     def _runs(self, path: str) -> bool:
         """Say whether a file is part of a program, and no library: the project holds a file that
         does something, in no package, and that imports a package beside the file's own."""
-        top = self._search.top(path)
+        top = self._top(path)
         if top not in self._programs:
-            self._programs[top] = not self._search.in_package(top) and self._holds_program(top)
+            package = top != self._search.root and self._search.in_package(top)
+            self._programs[top] = not package and self._holds_program(top)
         return self._programs[top] and stem_of(path) not in _OF_TOOLS
+
+    def _top(self, path: str) -> str:
+        """Return the folder that holds the outermost package of a file, the project's root at
+        most."""
+        top = self._search.top(path)
+        return top if top.startswith(self._search.root) else self._search.root
 
     def _holds_program(self, top: str) -> bool:
         """Say whether the project holds a program for the packages in a folder, or, where there are
         none, any program."""
         packages = {
-            path[len(top) + 1 :].split(os.sep)[0]
+            _below(top, path).partition(os.sep)[0]
             for path in self._every
             if path.startswith(top + os.sep)
-            and path.count(os.sep) > top.count(os.sep) + 1
-            and self._search.top(path) == top
+            and os.sep in _below(top, path)
+            and self._top(path) == top
         }
-        names = "|".join(map(re.escape, packages)) if packages else r"\w+"
-        imports = re.compile(
-            rf"^[ \t]*(from|import)[ \t]+({names})\b|[\"']({names})\.", re.MULTILINE
-        )
         return any(
-            imports.search(self._read(path) or "") is not None
+            self._imports(path, packages - {self._package(path)} if packages else {r"\w+"})
             for path in self._every
             if self._does_something(path)
         )
 
-    def no_program(self, top: str) -> bool:
-        """Say whether neither a file outside of packages does something, nor one of a package in a
-        folder is a program by its name and its ``__main__`` guard."""
+    def no_program(self) -> bool:
+        """Say whether neither a file outside of packages does something, nor one in a package that
+        has the name of a program."""
         return not any(
             self._does_something(path)
-            or (
-                path.startswith(top + os.sep)
-                and _TRAINS.search(stem_of(path)) is not None
-                and _GUARD.search(self._read(path) or "") is not None
-            )
+            and (not self._package(path) or _TRAINS.search(stem_of(path)) is not None)
             for path in self._every
         )
 
+    def _imports(self, path: str, packages: set[str]) -> bool:
+        names = "|".join(sorted(packages)) or "(?!)"
+        said = rf"^[ \t]*(from|import)[ \t]+({names})\b|[\"']({names})\."
+        return re.search(said, self._read(path) or "", re.MULTILINE) is not None
+
+    def _package(self, path: str) -> str:
+        """Return the name of the outermost package that a file lies in, empty for none."""
+        own, _, inside = _below(self._top(path), path).partition(os.sep)
+        return own if inside else ""
+
     def _does_something(self, path: str) -> bool:
+        """Say whether a file is there to be run: it does something, and in a package it says that
+        it is run itself."""
+        starts = _GUARD if self._package(path) else _PROGRAM
         return (
             path.endswith(".py")
-            and not self._search.in_package(path)
             and stem_of(path) not in _OF_TOOLS
-            and speaks_for(path[len(self._search.root) + 1 :].replace(os.sep, "/")) == ""
-            and _PROGRAM.search(self._read(path) or "") is not None
+            and speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
+            and starts.search(self._read(path) or "") is not None
         )
 
     def _taken(self, path: str) -> frozenset[str] | None:
@@ -306,6 +421,8 @@ class Used:
             some = [(each, text) for each, text in texts if _BY_TEXT.search(text)]
             few = sum(len(text) for _, text in some) < _PARSED
             found = [self._taken_by(each) for each, _ in some] if few else [None]
+            if any((said := self._says(each)) is not None and said.finding for each, _ in some):
+                self._finding.add(program)
             known = [each for each in found if each is not None]
             self._by_text[program] = frozenset().union(*known) if len(known) == len(found) else None
         return self._by_text[program]
@@ -323,11 +440,30 @@ class Used:
             if dotted == ".":
                 found.add(path)
             elif not whole and said.loose and not _VALUES.match(dotted):
-                return None
+                if not all(map(_WORDS.search, said.loose)):
+                    return None
+                found |= set(self._named_as(said.loose))
             for each in whole:
                 module = self._find.find(path, each)
                 found |= {module.path} if isinstance(module, Definition) else set()
         return found
+
+    def _named_as(self, patterns: set[str]) -> Iterator[str]:
+        """Yield the files whose module has a name that fits a pattern, from any folder on."""
+        fits = re.compile(rf"(.*[./])?({'|'.join(sorted(patterns))})(\.__init__)?\.py")
+        for path in self._every:
+            if fits.fullmatch(path.removesuffix(".py").replace(os.sep, ".") + ".py"):
+                yield path
+
+    def _says_elsewhere(self, path: str, name: str) -> bool:
+        """Say whether another file than one speaks of a name."""
+        said = re.compile(rf"\b{re.escape(name)}\b")
+        return any(
+            name in (text := self._read(other) or "")
+            and said.search(_COMMENTED.sub("", text)) is not None
+            for other in self._every
+            if other != path
+        )
 
     def _says(self, path: str) -> Said | None:
         if path not in self._said:
@@ -361,8 +497,8 @@ class Used:
         users: set[str] = set()
         for local, dotted in said.imports.items():
             if any(self._leads(path, each, target) for each in dotted):
-                exported = taken or path.endswith("__init__.py") or local in said.exported
-                users |= {""} if exported else said.names.get(local, set())
+                other = local != name and self._says_elsewhere(path, local)
+                users |= {""} if taken or other else said.names.get(local, set())
         for receiver, around in said.attributes.get(name, ()):
             first, _, rest = receiver.partition(".")
             whole = f"{rest}.{name}" if rest else name
