@@ -374,7 +374,6 @@ def anomalies_sought(module: Module, node: cst.CSTNode) -> cst.Call | None:
             for call in module.nodes(cst.Call)
             if detects_anomalies(module, call)
             and any(_holds_for(module, call, place) for place in places)
-            and not on_demand(module, call)
         ),
         None,
     )
@@ -385,7 +384,13 @@ def _holds_for(module: Module, switch: cst.Call, place: cst.CSTNode) -> bool:
     if around is not None:
         return module.is_within(place, around.body)
     same = home is module.function(place)
-    return (home is None or same) and (not same or module.before(switch, place))
+    own = {test for test, _ in conditions_around(module, place)} if same else ()
+    asked = (test for test, _ in conditions_around(module, switch) if not _always(test))
+    return (
+        (home is None or same)
+        and (not same or module.before(switch, place))
+        and all(test in own for test in asked)
+    )
 
 
 @question(yes="training runs in there", no="no training step runs in there")

@@ -104,7 +104,8 @@ def nearest(
             around = module.within(module.loops(node)[0], cst.Call)
             calls = [each for each in around if _starts_work(module, each)]
         first, last = (other, node) if module.before(other, node) else (node, other)
-        if not any(module.before(first, each) and module.before(each, last) for each in calls):
+        behind = (each for each in calls if module.before(first, each))
+        if not any(module.before(each, last) or module.is_within(each, last) for each in behind):
             return other
     return None
 
