@@ -54,10 +54,14 @@ def shown_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
-    places = turn_places(module, node) if heat_of(module, node).grade is Grade.EVAL else ()
-    for place in places:
-        copies = isinstance(place, cst.Call) and host_copy(module, place) is not None
-        if copies and (needed_at_once(module, place) or _taken_by_host(module, place)):
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return
+    for place in turn_places(module, node):
+        if (
+            isinstance(place, cst.Call)
+            and host_copy(module, place) is not None
+            and (needed_at_once(module, place) or _taken_by_host(module, place))
+        ):
             yield place
 
 

@@ -408,12 +408,10 @@ def copied_up_beside(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 def copies_up(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a call copies lists or arrays of the host to the device, which are no constants
     and could not be made there; the host waits until all work before is done."""
-    upload = upload_of(module, node) if isinstance(node, cst.Call) else None
-    return (
-        upload is not None
-        and keyword_argument(module, node, "non_blocking") is None
-        and host_data(module, upload.data) is None
-    )
+    if not isinstance(node, cst.Call) or keyword_argument(module, node, "non_blocking") is not None:
+        return False
+    upload = upload_of(module, node)
+    return upload is not None and host_data(module, upload.data) is None
 
 
 def _as_often_as(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
