@@ -40,6 +40,7 @@ from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
@@ -733,7 +734,8 @@ def shown_if_in_vain(
         return None
     if waited_before(module, tensor) is not None:
         return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
-    if len(waits_beside(module, node)) < _MANY and stays_beside(module, node) is None:
+    alone = stays_beside(module, node) is None and shown_beside(module, node) is None
+    if alone and len(waits_beside(module, node)) < _MANY:
         return fix
     return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
 

@@ -71,6 +71,9 @@ _INSTEAD: Mapping[str, tuple[object, ...]] = {
     "batches_go_to": (CUDA,),
     "moves_batches": (CUDA,),
     "conditions_around": ((),),
+    "worked_on_beside": (None,),
+    "worked_on_in_batch": (None,),
+    "copied_up_beside": (None,),
 }
 
 

@@ -80,15 +80,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
-from torchlint.semantic.time.step_overhead import on_demand, runs_training
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.time.step_overhead import (
+    ANOMALY_CONTEXT,
+    ANOMALY_SWITCH,
+    context_of,
+    detects_anomalies,
+    on_demand,
+    runs_training,
+)
 
-_SWITCH = frozenset(
-    ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
-)
-_CONTEXT = frozenset(
-    ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
-)
 _MARKERS = frozenset(
     (
         "torch.autograd.profiler.emit_nvtx",
@@ -140,10 +141,10 @@ def check_gradcheck(node: cst.Call, module: Module) -> Iterator[Hit]:
         )
 
 
-@rule.call(*_SWITCH)
+@rule.call(*ANOMALY_SWITCH)
 def check_switch(node: cst.Call, module: Module) -> Iterator[Hit]:
-    around = _with(module, node)
-    if not _asks(module, node):
+    around = context_of(module, node)
+    if not detects_anomalies(module, node):
         return
     if around is not None:
         yield from _held(module, node, around)
@@ -151,24 +152,12 @@ def check_switch(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, fix=_removal(module, node))
 
 
-@rule.call(*_CONTEXT, *_MARKERS)
+@rule.call(*ANOMALY_CONTEXT, *_MARKERS)
 def check_context(node: cst.Call, module: Module) -> Iterator[Hit]:
-    around = _with(module, node)
+    around = context_of(module, node)
     if around is not None and keyword_argument(module, node, "enabled") is None:
         name = module.name(node.func)
         yield from _held(module, node, around, name if name in _MARKERS else None)
-
-
-def _asks(module: Module, switch: cst.Call) -> bool:
-    mode = arguments_of(module, switch, "torch.autograd.set_detect_anomaly").value("mode")
-    return isinstance(mode, cst.Name) and mode.value == "True"
-
-
-def _with(module: Module, node: cst.Call) -> cst.With | None:
-    """Return the ``with`` statement of which the call is a context."""
-    item = module.parent(node)
-    around = module.parent(item) if isinstance(item, cst.WithItem) else None
-    return around if isinstance(around, cst.With) else None
 
 
 def _held(
@@ -187,7 +176,9 @@ def _off_again(module: Module, node: cst.Call) -> bool:
     home = module.function(node) or module.root
     calls = [c for c in module.within(home, cst.Call) if module.before(node, c)]
     return any(
-        module.name(c.func) in _SWITCH and not _asks(module, c) and _with(module, c) is None
+        module.name(c.func) in ANOMALY_SWITCH
+        and not detects_anomalies(module, c)
+        and context_of(module, c) is None
         for c in calls
     )
 

@@ -9,16 +9,18 @@ as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
-project does, the finding is an `info`, and so it is in an evaluation that reads a result on the
-host for each batch: nothing is left that the copy could overlap with. Silent: what the step
-computes or joins on the host itself, as `torch.stack` does, or may make of an array, samples that a
-loop takes from a dataset without a loader, and all of a project that speaks of no loader: nothing
-pins that memory; elements that do not lie in a row, `x[:, 1:]`, which are put in other memory
-first; what is made of tensors that are on the device, rows of a table that an object keeps, batches
-of a loader that moves them itself (timm's); what another package makes of a batch and of what the
-step has computed; batches of a loader that neither pins nor has workers, which would pin in the
-training process (TL201 says where workers are worth it); and what the host reads in the same
-expression, `x.to(device).tolist()`, as it then waits all the same.
+project does, the finding is an `info`, and so it is in an evaluation, where most batches end in a
+read, and under anomaly detection (TL801). Silent: an evaluation of which another library takes an
+array in each batch, as nothing is left that the copy could overlap with; what is cast first,
+`x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
+the host itself, as `torch.stack` does, or may make of an array, samples that a loop takes from a
+dataset without a loader, and all of a project that speaks of no loader: nothing pins that memory;
+elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
+tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
+them itself (timm's); what another package makes of a batch and of what the step has computed;
+batches of a loader that neither pins nor has workers, which would pin in the training process
+(TL201 says where workers are worth it); and what the host reads in the same expression,
+`x.to(device).tolist()`, as it then waits all the same.
 
 ## Setup
 ```python
@@ -152,6 +154,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
+from torchlint.semantic.data.evaluated_batches import worked_on_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import (
@@ -163,12 +166,13 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
     works_alone,
 )
-from torchlint.semantic.device.transfers import certainly_tensor, transfer_of
+from torchlint.semantic.device.transfers import cast_before, certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, TORCH
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.unavoidable_syncs import evaluates_and_waits
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -241,7 +245,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     )
     if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
         return
-    severity = Severity.INFO if unpinned or evaluates_and_waits(module, node) else None
+    if worked_on_in_batch(module, node) is not None:
+        return
+    little = heat_of(module, node).grade is Grade.EVAL or anomalies_sought(module, node) is not None
+    severity = Severity.INFO if unpinned or little else None
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
@@ -278,6 +285,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
         or _made_here(module, transfer.source)
+        or cast_before(module, transfer.source)
         or _scattered(transfer.source)
         or _waited_for(module, node)
         or _asked_before(module, transfer)

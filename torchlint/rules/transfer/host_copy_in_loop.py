@@ -163,7 +163,7 @@ from torchlint.semantic.uses.environment import for_environment, once_per_episod
 from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.uses.unavoidable_syncs import copied_as_well
+from torchlint.semantic.uses.unavoidable_syncs import copied_as_well, stays_beside
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -248,6 +248,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     by_parts = parts_of(module, copy.tensor, node) is not None
     if evaluates and not by_parts and (forced or (batchwise and apart)):
+        return
+    if batchwise and stays_beside(module, node) is not None:
         return
     iterated = _iterated(module, whole)
     forced = forced or leaves or apart or iterated

@@ -9,6 +9,8 @@ once in the constructor and register it as a buffer, which moves with the module
 
 Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, a bool, or a list of such
 literals that ends up on the device, in a training step, an evaluation batch or a forward pass.
+Silent beside a statement that copies a list of the host's to the device, as the host waits there
+anyway.
 
 ## Setup
 ```python
@@ -120,6 +122,7 @@ from torchlint.semantic.uses.observers import (
     scripted,
 )
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
+from torchlint.semantic.uses.unavoidable_syncs import copied_up_beside
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device, on_device
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -206,6 +209,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or keyword_argument(module, node, "requires_grad") is not None
         or _fallback(module, place)
         or becomes_lengths(module, place)
+        or copied_up_beside(module, place) is not None
     ):
         return
     listed = isinstance(data, (cst.List, cst.Tuple))

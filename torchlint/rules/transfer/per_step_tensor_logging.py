@@ -129,6 +129,7 @@ from torchlint.semantic.data.per_step_use import (
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
@@ -238,7 +239,11 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
-    beside = waited_before(module, read.tensor) or stays_beside(module, read.node)
+    beside = (
+        waited_before(module, read.tensor)
+        or stays_beside(module, read.node)
+        or anomalies_sought(module, read.node)
+    )
     severity = Severity.INFO if beside is not None else None
     return Hit(
         read.node,

@@ -129,8 +129,10 @@ The progress bar of an evaluation is redrawn every 50 steps; what an evaluation 
 
 Only shown where several functions that hand back numbers read the device in the same turn of the
 loop: the step waits for them anyway. What is read right behind a copy that NumPy works on waits for
-nothing more; it is an `info`. A `while` that asks the device in each turn whether to go on
-gets no copies on the host.
+nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
+or beside a list that it copies to the device, and any read under anomaly detection (TL801). Where
+another library takes an array in each batch of an evaluation, a read beside that copy is left
+alone. A `while` that asks the device in each turn whether to go on gets no copies on the host.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. Each step leaves a GPU work
@@ -181,17 +183,23 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
+from torchlint.semantic.data.evaluated_batches import shown_beside, worked_on_beside
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
 from torchlint.semantic.data.taken_in_turn import host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of, loop_in_sight
+from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
+from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
-from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before
+from torchlint.semantic.uses.unavoidable_syncs import (
+    stays_beside,
+    wait_that_stays,
+    waited_before,
+)
 
 rule = Rule(
     __name__,
@@ -269,7 +277,9 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         spared = spared or message is not None or (taker is not None and taker.kept)
-        spared = spared or stays_beside(module, read.node) is not None
+        if message is None and worked_on_beside(module, read.node) is not None:
+            continue
+        spared = spared or _gains_little(module, read.node)
         if taker is not None:
             message = TAKEN
         elif message is None and fix is None and host_takes_in_turn(module, read.node):
@@ -315,6 +325,17 @@ def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
     method = module.parent(node)
     call = module.parent(method) if isinstance(method, cst.Attribute) else None
     return isinstance(call, cst.Call) and host_copy(module, call) is not None
+
+
+def _gains_little(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the host waits all the same for something else, whatever becomes of a read."""
+    grade = heat_of(module, node).grade
+    return (
+        stays_beside(module, node) is not None
+        or shown_beside(module, node) is not None
+        or anomalies_sought(module, node) is not None
+        or (grade in (Grade.EVAL, Grade.FORWARD) and wait_that_stays(module, node) is not None)
+    )
 
 
 def _needed(module: Module, read: HostRead) -> str | None:

@@ -252,7 +252,8 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
         return True
     role = loader_role(module, node)
     if role in ("train", "eval"):
-        return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
+        loops = loader_loops(module, node)
+        return any(moves_batches(module, loop, as_loaded=True) is not None for loop in loops)
     return (
         role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
     )

@@ -20,6 +20,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.data.step_counters import steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
@@ -258,11 +259,15 @@ def _tensors(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpre
 
 
 @question(
-    yes="an `if` around it has read the same tensor already",
+    yes="an `if` around it, or a slice above it, has read the same tensor already",
     no="nothing has read the tensor before",
 )
 def read_before(module: Module, read: HostRead) -> bool:
-    """Say whether the test of an ``if`` around a read has read the same tensor already."""
+    """Say whether the test of an ``if`` around a read has read the same tensor already, or a slice
+    above it the same bound."""
+    bound = read.tensor if read.how == "slice" else None
+    if isinstance(bound, cst.Name) and _bounds_above(module, read.node, bound):
+        return True
     child: cst.CSTNode = read.node
     for above in module.ancestors(read.node):
         if isinstance(above, cst.FunctionDef):
@@ -277,6 +282,24 @@ def read_before(module: Module, read: HostRead) -> bool:
                 return True
         child = above
     return False
+
+
+def _bounds_above(module: Module, node: cst.CSTNode, bound: cst.Name) -> bool:
+    """Say whether a name is read as the bound of a slice in a line above that of `node`, and holds
+    the same still."""
+    line, made = module.statement(node), definitions_of(module, bound)
+    home = module.parent(line)
+    lines = home.body if isinstance(home, cst.IndentedBlock) else ()
+    return any(
+        isinstance(other.tensor, cst.Name)
+        and other.tensor.value == bound.value
+        and definitions_of(module, other.tensor) == made
+        for above in lines
+        if isinstance(above, cst.SimpleStatementLine) and module.before(above, line)
+        for each in module.within(above, cst.Subscript)
+        for other in scalar_reads(module, each)
+        if other.how == "slice"
+    )
 
 
 @dataclass(frozen=True, slots=True)

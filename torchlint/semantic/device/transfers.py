@@ -11,6 +11,7 @@ from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -25,6 +26,9 @@ from torchlint.semantic.values.value import ACCEL, CUDA
 
 _METHODS = ops.having("move") - {"cpu"} | {"type"}
 _OF_OTHER = ("other", "non_blocking", "copy")
+
+_CASTS = ops.having("cast") - ops.having("move")
+"""Methods that change the dtype, and not the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,30 @@ def _sets_what_it_asks(module: Module, test: cst.CSTNode) -> bool:
 # What other objects with a ``.to`` lack, though arrays have it.
 _WITH_TO = ops.having("with-to")
 _NOT_FUNCTIONS = ("torch.utils.", "torch.is_tensor", "torch.save", "torch.nn.Module")
+
+
+@question(
+    yes="`{0}` is cast to another dtype first, into memory that no loader pins",
+    no="`{0}` is not known to be cast before it is moved",
+)
+def cast_before(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what is moved is a cast, where it is not known that the tensor has the dtype
+    already: then it lies in new memory of the host."""
+    made: list[cst.BaseExpression] = [source]
+    if isinstance(source, cst.Name):
+        found = definitions_of(module, source)
+        made = [each.value for each in found if isinstance(each, cst.Assign)]
+        if len(made) < len(found):
+            return False
+    return bool(made) and all(_casts(module, each) for each in made)
+
+
+def _casts(module: Module, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(method))) if method in _CASTS:
+            known = inferred(module, inner).dtype
+            return known is None or known != inferred(module, node).dtype
+    return False
 
 
 @question(

@@ -15,15 +15,18 @@ from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, on_error_path
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
+from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import LOOPS, callee
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import goes_over, iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import inferred
@@ -45,6 +48,14 @@ _PARAMETERS = regex(r"(^|_)param(eter)?s$")
 _DISABLE = frozenset(
     ("torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip", "torch.jit.ignore")
 )
+ANOMALY_SWITCH = frozenset(
+    ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
+)
+ANOMALY_CONTEXT = frozenset(
+    ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
+)
+"""What lets autograd look for NaN in what each operation of a backward pass gives."""
+_ANOMALY = regex(r"\bdetect_anomaly\b|\bset_detect_anomaly\b")
 _DEPTH = 3
 _INLINED = 2
 _PAIRS = ("named_parameters", "items")
@@ -323,6 +334,63 @@ def on_demand(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` runs only when somebody asks for it, or in code written to investigate
     something."""
     return _on_demand(module, node, _DEPTH)
+
+
+@question(
+    yes="`{0}` switches anomaly detection on", no="`{0}` does not switch anomaly detection on"
+)
+def detects_anomalies(module: Module, call: cst.Call) -> bool:
+    """Say whether a call switches anomaly detection on, here or as a context."""
+    name = module.name(call.func)
+    if name in ANOMALY_CONTEXT:
+        return context_of(module, call) is not None
+    mode = arguments_of(module, call, "torch.autograd.set_detect_anomaly").value("mode")
+    return name in ANOMALY_SWITCH and isinstance(mode, cst.Name) and mode.value == "True"
+
+
+@question(yes="`{0}` is the context of a `with`", no="`{0}` is no context of a `with`")
+def context_of(module: Module, call: cst.Call) -> cst.With | None:
+    """Return the ``with`` statement of which a call is a context."""
+    item = module.parent(call)
+    around = module.parent(item) if isinstance(item, cst.WithItem) else None
+    return around if isinstance(around, cst.With) else None
+
+
+@question(
+    yes="`{answer}` makes the host wait for each operation of the backward pass",
+    no="nothing is known to look for anomalies in each operation of the backward pass",
+)
+def anomalies_sought(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the call by which autograd looks for NaN in what each operation of a backward pass
+    gives, with a wait for each, where `node` belongs to such a training step."""
+    if not mentions(module, _ANOMALY) or not (heat := heat_of(module, node)).train:
+        return None
+    function = module.function(node)
+    sites = call_sites(module, function) if function is not None else []
+    places = [node, *sites, *(why.node for why in heat.why)]
+    return next(
+        (
+            call
+            for call in module.nodes(cst.Call)
+            if detects_anomalies(module, call)
+            and any(_holds_for(module, call, place) for place in places)
+        ),
+        None,
+    )
+
+
+def _holds_for(module: Module, switch: cst.Call, place: cst.CSTNode) -> bool:
+    around, home = context_of(module, switch), module.function(switch)
+    if around is not None:
+        return module.is_within(place, around.body)
+    same = home is module.function(place)
+    own = {test for test, _ in conditions_around(module, place)} if same else ()
+    asked = (test for test, _ in conditions_around(module, switch) if not _always(test))
+    return (
+        (home is None or same)
+        and (not same or module.before(switch, place))
+        and all(test in own for test in asked)
+    )
 
 
 @question(yes="training runs in there", no="no training step runs in there")

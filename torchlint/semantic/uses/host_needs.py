@@ -53,6 +53,8 @@ _TOKENIZES = regex(r"(tokenizer|processor|tokenize)$")
 _SHOWS = regex(r"^wandb\.(Image|Video|Audio|Table|Histogram|Object3D)$")
 """What makes a file of an array where it is made."""
 _NO_TEXT = ("dict", "list", "tuple", "number", "bool", "tensor", "accumulated")
+_PICTURES = regex(r"^add_(images?(_with_boxes)?|video|audio|figure|mesh)$")
+"""Methods of a board that write out what they are given."""
 _CALLS = 3
 """Functions through which a value is followed."""
 
@@ -359,5 +361,6 @@ def _takes_it_away(module: Module, call: cst.Call) -> bool:
                 method == "decode" and _TOKENIZER.search(dotted_text(receiver) or "")
             )
             own = bool(callees_of(module, call)) or inferred(module, receiver).kind == "module"
-            return bool(text or method in _HANDS_ON or _SAVES.match(method)) and not own
+            written = method in _HANDS_ON or _SAVES.match(method) or _PICTURES.match(method)
+            return bool(text or written) and not own
     return bool(_SAVES.match(last)) and not callees_of(module, call)

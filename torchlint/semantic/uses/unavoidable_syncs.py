@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS
 from torchlint.semantic.device.host_reads import given_for, host_copy, scalar_reads
+from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
@@ -61,22 +63,24 @@ def turn_waits(
     """Return the other reads of the device, and copies to the host, that each turn of the innermost
     loop around `node` makes; with `put_off` also those that could be made after the loop, else only
     what the host needs in that very turn."""
+    return tuple(place for place in turn_places(module, node) if _waits(module, place, put_off))
+
+
+def turn_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the calls, and what tests ask first, that each turn of the innermost loop around `node`
+    comes to outside of its statement."""
     loops = module.loops(node)
     if not loops or not isinstance(loops[0], (cst.For, cst.While)):
-        return ()
+        return
     own = module.small_statement(node) or node
     places = (
         _asked_first(each.test) if isinstance(each, cst.If) else each
         for each in module.within(loops[0].body, cst.Call, cst.If)
         if module.loops(each)[0] is loops[0] and isinstance(each, (cst.Call, cst.If))
     )
-    return tuple(
-        place
-        for place in dict.fromkeys(places)
-        if not module.is_within(place, own)
-        and _in_each_turn(module, place, loops[0])
-        and _waits(module, place, put_off)
-    )
+    for place in dict.fromkeys(places):
+        if not module.is_within(place, own) and _in_each_turn(module, place, loops[0]):
+            yield place
 
 
 @question(
@@ -86,13 +90,22 @@ def turn_waits(
 def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return a read of the device that the host needs in the same turn of the loop, with no run of
     a model, backward pass or step between it and `node`: then `node` waits for next to nothing."""
+    return nearest(module, node, turn_waits(module, node))
+
+
+def nearest(
+    module: Module, node: cst.CSTNode, others: Iterable[cst.BaseExpression]
+) -> cst.BaseExpression | None:
+    """Return the first of some places of a turn with no run of a model, backward pass or step
+    between it and `node`."""
     calls: list[cst.Call] | None = None
-    for other in turn_waits(module, node):
+    for other in others:
         if calls is None:
             around = module.within(module.loops(node)[0], cst.Call)
             calls = [each for each in around if _starts_work(module, each)]
         first, last = (other, node) if module.before(other, node) else (node, other)
-        if not any(module.before(first, each) and module.before(each, last) for each in calls):
+        behind = (each for each in calls if module.before(first, each))
+        if not any(module.before(each, last) or module.is_within(each, last) for each in behind):
             return other
     return None
 
@@ -244,7 +257,7 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
         for call in calls
         if module.loops(call)[0] is loop
         and _in_each_turn(module, call, loop)
-        and _goes_on_elsewhere(module, call)
+        and goes_on_elsewhere(module, call)
     ]
     since = [call for call in calls if copies and module.before(copies[-1], call)]
     return copies[-1] if copies and not any(_gives_work(module, call) for call in since) else None
@@ -280,14 +293,14 @@ def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield the tensors that a call copies to the host for other code than torch's."""
     copy, line = host_copy(module, call), module.small_statement(call)
     collected = isinstance(line, cst.Expr) and _method(line.value) in ("append", "extend")
-    if copy is not None and not collected and _goes_on_elsewhere(module, call):
+    if copy is not None and not collected and goes_on_elsewhere(module, call):
         yield copy.tensor
     for each in argument_reads(module, module.name(call.func) or ""):
         if each.how in _COPIES:
             yield from given_for(call, each.position, each.name)
     for arg in call.args:
         if any(
-            host_copy(module, inner) is not None and _goes_on_elsewhere(module, inner)
+            host_copy(module, inner) is not None and goes_on_elsewhere(module, inner)
             for read in reads_inside(module, arg, call)
             if isinstance(inner := _copy_of(module, read), cst.Call)
         ):
@@ -321,7 +334,7 @@ def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
                 return None
 
 
-def _goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
+def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
     """Say whether a call copies a tensor to the host for other code than torch's: as an array or a
     list."""
     whole: cst.CSTNode = call
@@ -350,23 +363,72 @@ def _gives_work(module: Module, call: cst.Call) -> bool:
 )
 def wait_that_stays(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return another place of the same function that waits for the device at least as often, as
-    only values there say how many elements it takes: itself, or in a function of the file that it
-    calls. To mend `node` alone then does not let the host run ahead."""
-    function = module.function(node)
-    if function is None:
-        return None
-    own = module.small_statement(node)
+    only values there say how many elements it takes, or as it copies what only the host has:
+    itself, or in a function of the file that it calls. To mend `node` alone then does not let the
+    host run ahead."""
     return next(
         (
             other
-            for other in module.within(function.body, cst.Subscript, cst.Call)
-            if not (own is not None and module.is_within(other, own))
-            and not module.is_within(node, other)
-            and _as_often(module, other, node, function)
-            and (_sized_by_values(module, other) or _calls_one(module, other))
+            for other in _as_often_as(module, node)
+            if _sized_by_values(module, other)
+            or copies_up(module, other)
+            or _waits_inside(module, other)
         ),
         None,
     )
+
+
+@question(
+    yes="the statement beside it copies what only the host has, `{answer}`, and waits as well",
+    no="no statement beside it is known to copy to the device what only the host has",
+)
+def copied_up_beside(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the copy to the device of what only the host has in the statement before that of
+    `node`, or behind it: the host waits there for all work that is queued."""
+    line = module.statement(node)
+    home = module.parent(line)
+    lines = home.body if isinstance(home, cst.IndentedBlock) else ()
+    at = next((i for i, each in enumerate(lines) if each is line), 0)
+    return next(
+        (
+            call
+            for beside in lines[max(at - 1, 0) : at + 2]
+            if beside is not line
+            for call in module.within(beside, cst.Call)
+            if copies_up(module, call) and not _chosen(module, call, home)
+        ),
+        None,
+    )
+
+
+@question(
+    yes="`{0}` copies to the device what only the host has, and waits for it",
+    no="`{0}` is not known to copy to the device what only the host has",
+)
+def copies_up(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a call copies lists or arrays of the host to the device, which are no constants
+    and could not be made there; the host waits until all work before is done."""
+    if not isinstance(node, cst.Call) or keyword_argument(module, node, "non_blocking") is not None:
+        return False
+    upload = upload_of(module, node)
+    return upload is not None and host_data(module, upload.data) is None
+
+
+def _as_often_as(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the places of the same function that run at least as often as `node`: outside of its
+    statement, and the calls that give its operands."""
+    function = module.function(node)
+    own = module.small_statement(node)
+    if function is None:
+        return
+    for other in module.within(function.body, cst.Subscript, cst.Call):
+        beside = own is None or not module.is_within(other, own)
+        if (
+            (beside or (module.is_within(other, node) and _waits_inside(module, other)))
+            and not module.is_within(node, other)
+            and _as_often(module, other, node, function)
+        ):
+            yield other
 
 
 def _as_often(
@@ -386,16 +448,27 @@ def _sized_by_values(module: Module, node: cst.BaseExpression) -> bool:
     return gathers(module, node) or (isinstance(node, cst.Subscript) and scatters(module, node))
 
 
-def _calls_one(module: Module, node: cst.BaseExpression) -> bool:
+@question(
+    yes="a function of the file that `{0}` calls waits for the device whatever becomes of this",
+    no="`{0}` calls no function of the file that is known to wait for the device",
+)
+def _waits_inside(module: Module, node: cst.CSTNode) -> bool:
     callees = callees_of(module, node) if isinstance(node, cst.Call) else ()
     return len(callees) == 1 and any(
-        gathers(module, each)
+        gathers(module, each) or copies_up(module, each)
         for each in module.within(callees[0].body, cst.Subscript, cst.Call)
-        if not any(
-            isinstance(above, _BRANCHES) and module.is_within(above, callees[0])
-            for above in module.ancestors(each)
-        )
+        if not _chosen(module, each, callees[0])
     )
+
+
+def _chosen(module: Module, node: cst.CSTNode, within: cst.CSTNode | None) -> bool:
+    """Say whether a branch of a piece of code decides whether a place in it is come to."""
+    for above in module.ancestors(node):
+        if above is within:
+            break
+        if isinstance(above, _BRANCHES):
+            return True
+    return False
 
 
 @question(yes="the condition of the loop waits in each turn", no="no condition waits in each turn")

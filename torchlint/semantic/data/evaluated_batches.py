@@ -1,0 +1,91 @@
+"""Waits that each batch of an evaluation has whatever becomes of its other reads: the host works on
+a copy, or shows a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.data.per_step_use import logged_in, redraws_bar
+from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
+from torchlint.semantic.uses.unavoidable_syncs import goes_on_elsewhere, nearest, turn_places
+
+_COLLECTS = frozenset("append appendleft extend insert put".split())
+_ARRAYS = ops.having("reduce") | ops.having("join") | {"append", "array", "asarray"}
+"""Functions of NumPy that torch has as well: they leave a number, or join what is collected."""
+
+
+@question(
+    yes="the host works on `{answer}` in each batch of the evaluation",
+    no="the host is not known to work on a copy in each batch of an evaluation",
+)
+def worked_on_in_batch(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the copy on which other code than torch's works in each batch of the evaluation that
+    `node` belongs to: the device is idle when the next batch is copied."""
+    return next(_worked_on(module, node), None)
+
+
+@question(
+    yes="the host works on `{answer}` right beside it, in each batch of the evaluation",
+    no="the host is not known to work on a copy right beside it, in each batch of an evaluation",
+)
+def worked_on_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return such a copy with no run of a model between it and `node`: then `node` alone waits for
+    nothing."""
+    return nearest(module, node, _worked_on(module, node))
+
+
+@question(
+    yes="each batch of the evaluation shows `{answer}` right beside it",
+    no="nothing is known to be shown right beside it in each batch of an evaluation",
+)
+def shown_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return a read that each batch of an evaluation prints or logs, other than on a progress bar,
+    with no run of a model between it and `node`."""
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return None
+    return nearest(module, node, (e for e in turn_places(module, node) if _shown(module, e)))
+
+
+def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return
+    for place in turn_places(module, node):
+        if (
+            isinstance(place, cst.Call)
+            and host_copy(module, place) is not None
+            and (needed_at_once(module, place) or _taken_by_host(module, place))
+        ):
+            yield place
+
+
+def _taken_by_host(module: Module, copy: cst.Call) -> bool:
+    """Say whether code that is not torch's takes an array in its turn, and does not only collect,
+    join or count it: that could be done on the device, or after the loop."""
+    return goes_on_elsewhere(module, copy) and any(
+        True for _ in needed_by(module, copy, _works, calls=0)
+    )
+
+
+def _works(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
+        return False
+    package, _, last = (module.name(place.func) or "").rpartition(".")
+    if isinstance(place.func, cst.Attribute):
+        last = place.func.attr.value
+    package = package.partition(".")[0]
+    joins = package == "numpy" and last in _ARRAYS
+    return package not in ("builtins", "torch") and last not in _COLLECTS and not joins
+
+
+def _shown(module: Module, place: cst.BaseExpression) -> bool:
+    return bool(scalar_reads(module, place)) and any(
+        sink.kind in ("show", "take") and not redraws_bar(module, sink.call)
+        for sink in logged_in(module, place)
+    )
