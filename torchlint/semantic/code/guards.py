@@ -1163,8 +1163,8 @@ def _out_of_memory(test: cst.BaseExpression) -> bool:
             test = name
         case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
             return _out_of_memory(left) or _out_of_memory(right)
-    name = dotted_text(test) or ""
-    return _OUT_OF_MEMORY.search(name.rpartition(".")[2]) is not None
+    last = (dotted_text(test) or "").rpartition(".")[2]
+    return _OUT_OF_MEMORY.search(last) is not None
 
 
 @question(
