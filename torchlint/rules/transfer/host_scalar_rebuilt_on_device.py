@@ -124,7 +124,7 @@ from torchlint.semantic.uses.observers import (
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import copied_up_beside
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import named_device, on_device
+from torchlint.semantic.values.place import named_device, of_host_argument, on_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
@@ -323,7 +323,8 @@ def _place(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseExp
     and the device."""
     given = keyword_argument(module, node, "device")
     if given is not None:
-        return (node, given) if named_device(module, given) in (CUDA, ACCEL) else (None, None)
+        there = named_device(module, given) in (CUDA, ACCEL)
+        return (node, given) if there and not of_host_argument(module, given) else (None, None)
     method = module.parent(node)
     if not isinstance(method, cst.Attribute):
         return None, None

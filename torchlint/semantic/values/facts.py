@@ -137,10 +137,10 @@ class Values(Budgeted, Roles):
             self._parameters[function] = params.Parameters(self, function)
         return self._parameters[function].environment(budget)
 
-    def given(self, function: cst.FunctionDef, name: str) -> Iterator[Value]:
-        """Yield what the calls of a function pass as a parameter."""
+    def given(self, function: cst.FunctionDef, name: str, *, far: bool) -> Iterator[Value]:
+        """Yield what the calls of a function pass as a parameter; `far`: in other files too."""
         self._environment(function, 0)
-        return self._parameters[function].given(name)
+        return self._parameters[function].given(name, far=far)
 
     def summary(
         self, function: cst.CSTNode, budget: int, given: Mapping[str, Value] | None = None
@@ -374,7 +374,7 @@ class Values(Budgeted, Roles):
         if not known and self.scopes.is_optimizer(cls) and attr == "state":
             return records.STATE
         held = join_all(known) if known else records.field(self, cls, attr, budget)
-        if known and held.kind in ("?", "module") and held.node is None and held.name is None:
+        if known and held.kind == "module" and held.node is None and held.name is None:
             held = records.network(self, family, attr) or held
         if held.kind == "none":
             return UNKNOWN  # whoever fills it stands outside of the class

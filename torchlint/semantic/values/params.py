@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
@@ -106,11 +105,12 @@ class Parameters:
                 self._values.starve()
         return env
 
-    def given(self, name: str) -> Iterator[Value]:
-        """Yield what the calls of this file pass, and then those in other files."""
+    def given(self, name: str, *, far: bool) -> Iterator[Value]:
+        """Yield what the calls of this file pass, and then, where `far`, those in other files."""
         if name in self._params:
-            near = [self._values.value(expr) for expr in self._passed.get(name, ())]
-            yield from chain(near, (each[name]() for each in self._elsewhere() if name in each))
+            yield from (self._values.value(expr) for expr in self._passed.get(name, ()))
+            if far:
+                yield from (each[name]() for each in self._elsewhere() if name in each)
 
     def _declared(self, param: cst.Param) -> Value:
         """Return what the annotation says, if any: ``model_class: Net`` means the class, and a

@@ -44,7 +44,7 @@ def named_device(module: Module, node: cst.CSTNode | None) -> str | None:
     if node is None:
         return None
     found = values(module).run(_owner(module, node), 3).device_of(inferred(module, node))
-    return None if found == ACCEL and _device_of_host_argument(module, node) else found
+    return None if found == ACCEL and of_host_argument(module, node, far=False) else found
 
 
 @question(
@@ -53,10 +53,10 @@ def named_device(module: Module, node: cst.CSTNode | None) -> str | None:
 def given_from_host(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is made of a parameter for which one of the calls passes a tensor
     that is on the host."""
-    return any(each.tensor and each.host for each in _passed(module, node))
+    return any(each.tensor and each.host for each in _passed(module, node, far=True))
 
 
-def _passed(module: Module, node: cst.BaseExpression) -> Iterator[Value]:
+def _passed(module: Module, node: cst.BaseExpression, *, far: bool) -> Iterator[Value]:
     """Yield what calls pass as the parameter that an expression is made of."""
     root = node
     while isinstance(root, (cst.Call, cst.Attribute, cst.Subscript)):
@@ -65,20 +65,29 @@ def _passed(module: Module, node: cst.BaseExpression) -> Iterator[Value]:
     if function is None or not isinstance(root, cst.Name):
         return
     if not writes_of(module, function.body, root.value):
-        yield from values(module).given(function, root.value)
+        yield from values(module).given(function, root.value, far=far)
 
 
-def _device_of_host_argument(module: Module, node: cst.CSTNode) -> bool:
+@question(
+    yes="`{0}` is the device of what calls pass from the host",
+    no="`{0}` is not known to be the device of something on the host",
+)
+def of_host_argument(module: Module, node: cst.CSTNode, *, far: bool = True) -> bool:
     """Say whether an expression is the device of a parameter for which calls pass tensors that are
-    on the host, and none is known to pass one that is on the accelerator."""
+    on the host, and none is known to pass one that is on the accelerator.
+
+    Where `far`, the calls of other files are asked as well; each of these has to be analysed.
+    """
     if isinstance(node, cst.Name):
         node = assigned_value(module, node) or node
     match node:
         case cst.Attribute(value=cst.Name() as argument, attr=cst.Name("device")):
-            given = list(_passed(module, argument))
-            return any(each.tensor and each.host for each in given) and not any(
-                each.device in (ACCEL, CUDA) for each in given
-            )
+            on_host = False
+            for each in _passed(module, argument, far=far):
+                if each.device in (ACCEL, CUDA):
+                    return False
+                on_host = on_host or (each.tensor and each.host)
+            return on_host
     return False
 
 
