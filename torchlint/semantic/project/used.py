@@ -61,6 +61,8 @@ _PROGRAM = regex(
 """What does something where the file itself is run."""
 _TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
 """Names of files that are programs where a package holds them."""
+_SCRIPTS = ("", "scripts", "tools", "experiments", "bin")
+"""Names of packages that hold programs for others; no package has an empty one."""
 _GUARD = regex(r"^if __name__\b", re.MULTILINE)
 _PLAIN_BASES = (
     *("torch.", "builtins.", "abc.", "typing.", "enum.", "collections.", "argparse.", "json."),
@@ -387,7 +389,11 @@ class Used:
         has the name of a program."""
         return not any(
             self._does_something(path)
-            and (not self._package(path) or _TRAINS.search(stem_of(path)) is not None)
+            or (
+                self._package(path) != ""
+                and _TRAINS.search(stem_of(path)) is not None
+                and _GUARD.search(self._read(path) or "") is not None
+            )
             for path in self._every
         )
 
@@ -402,11 +408,13 @@ class Used:
         return own if inside else ""
 
     def _does_something(self, path: str) -> bool:
-        """Say whether a file is there to be run: it does something, and in a package it says that
-        it is run itself."""
-        starts = _GUARD if self._package(path) else _PROGRAM
+        """Say whether a file is there to be run: it does something, and in a package, one of
+        scripts by its name, it says that it is run itself."""
+        package = self._package(path)
+        starts = _GUARD if package else _PROGRAM
         return (
             path.endswith(".py")
+            and package in _SCRIPTS
             and stem_of(path) not in _OF_TOOLS
             and speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
             and starts.search(self._read(path) or "") is not None
