@@ -96,6 +96,13 @@ def test_a_project_with_a_program_is_no_library(
     assert ("TL409" not in said("--no-cache", "kit/layer.py")) is library
 
 
+def test_what_is_installed_is_a_library(kit: Path, said: Said) -> None:
+    (kit / "kit" / "train.py").write_text(GUARDED)
+    assert "TL409" in said("--no-cache", "kit/layer.py")
+    (kit / "kit-1.0.dist-info").mkdir()
+    assert "TL409" not in said("--no-cache", "kit/layer.py")
+
+
 def test_a_part_of_a_package_is_no_library(kit: Path, said: Said) -> None:
     (kit / "pyproject.toml").unlink()
     assert "TL409" in said("--no-cache", "kit/layer.py")

@@ -438,9 +438,10 @@ class Settings:
         words="Whether infos are listed in a library as well.",
         sample="library-infos = true",
         place=67,
-        more="A library is a package in a project that holds no program: no file outside of "
-        "packages that does something, tests, benchmarks and examples apart, and none in the "
-        "package with a `__main__` guard and the name of one. Who trains with it, and how often "
+        more="A library is a package that lies beside the metadata of its wheel, or in a project "
+        "that holds no program: no file outside of packages that does something, tests, benchmarks "
+        "and examples apart, and none in a package with a `__main__` guard and the name of one. "
+        "Who trains with it, and how often "
         "its functions run, is not in view: of 110 infos that readers met in libraries 24 were "
         "right, of 128 warnings 65.",
         option=Option({"common": "List infos in libraries too."}, 65),

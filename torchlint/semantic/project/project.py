@@ -422,9 +422,9 @@ class Project:
         return use.used(path, name) if use is not None else None
 
     def of_library(self, path: str) -> bool:
-        """Say whether a file lies in a package of a project that holds no program: those who train
-        with it are elsewhere; False for a project of too many files, and where only a part of the
-        package is in view."""
+        """Say whether a file lies in a package that was installed, or whose project holds no
+        program: those who train with it are elsewhere; False for a project of too many files, and
+        where only a part of the package is in view."""
         top = f"{self.search.top(path)}{os.sep}"
         whole = self.search.in_package(path) and top.startswith(self.search.root + os.sep)
         found: bool = whole and self.ask(("library", ""))
@@ -432,7 +432,7 @@ class Project:
 
     def _is_library(self, _: str) -> bool:
         use = self._use()
-        return use is not None and use.no_program()
+        return use is not None and (self.search.installed() or use.no_program())
 
     def _use(self) -> Used | None:
         """Return what says what the project uses; None where it has too many files."""

@@ -80,6 +80,12 @@ class Search:
         self.trail.listed.update(self.listings)
         return self._every[0]
 
+    def installed(self) -> bool:
+        """Say whether the project lies where it was installed, beside the metadata of its wheel."""
+        folders, _, self.listings[self.root] = listing(self.root)
+        self.trail.listed.add(self.root)
+        return any(name.endswith(".dist-info") for name in folders)
+
     def _listed(self) -> tuple[str, ...] | None:
         out: list[str] = []
         size = 0
