@@ -393,9 +393,11 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 
 def _graded(module: Module, hit: Hit, severity: Severity) -> Severity:
     """Return the severity of a hit: what costs only where somebody turns on an option that is off
-    by default is a hint."""
+    by default, or uses what nothing uses here, is a hint."""
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
-    optional = severity is Severity.WARNING and heat_of(module, node).optional
+    optional = severity is Severity.WARNING and (
+        heat_of(module, node).optional or unused(module, node) is not None
+    )
     return Severity.INFO if optional else severity
 
 
@@ -411,8 +413,6 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
     if not benchmarks and any(is_benchmark(module, each) for each in around):
         return None
     if on_error_path(module, node) or (runs != "anywhere" and uncalled(module, node)):
-        return None
-    if runs in ("anywhere", "once") and unused(module, node) is not None:  # else `heat` says so
         return None
     return heat
 

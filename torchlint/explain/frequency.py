@@ -23,7 +23,7 @@ from torchlint.semantic.code.guards import (
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.entry_points import uncalled, unused
+from torchlint.semantic.time.entry_points import uncalled
 from torchlint.semantic.time.heat import Heat, function_heat, heat_of, may_be_hot
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
@@ -111,8 +111,6 @@ class Paces:
         """Say why a line is not hot: a condition, no loop over batches, or nobody who calls its
         function often."""
         module, at = self.module, self._inner(node)
-        if (name := unused(module, at)) is not None:
-            return f"is in `{name}`, which nothing that runs in this program uses"
         rare = self._throttle(at)
         if rare is not None:
             return f"runs only now and then, behind {self._test(rare)}"

@@ -253,7 +253,7 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
     role = loader_role(module, node)
     if role in ("train", "eval"):
         loops = loader_loops(module, node)
-        return any(moves_batches(module, loop, as_loaded=True) is not None for loop in loops)
+        return any(moves_batches(module, loop) is not None for loop in loops)
     return (
         role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
     )

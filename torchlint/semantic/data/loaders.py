@@ -15,7 +15,7 @@ from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.data.loader_flow import consumers_of
-from torchlint.semantic.device.transfers import cast_before, transfer_of
+from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
@@ -161,28 +161,22 @@ def feeding_loaders(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> l
 @question(
     yes="the batches go to {answer}", no="the batches of the loader are not moved to a device there"
 )
-def moves_batches(
-    module: Module, node: cst.CSTNode, depth: int = 2, *, as_loaded: bool = False
-) -> str | None:
+def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
     """Return the device to which code inside `node`, or a local function it calls, brings batches;
-    None for none. With `as_loaded`, only out of the memory that the loader has put them in."""
+    None for none."""
     own = _batch_names(module, node)
     for call in module.within(node, cst.Call, nested=True):
         transfer = transfer_of(module, call)
-        if (
-            transfer is not None
-            and not (as_loaded and cast_before(module, transfer.source))
-            and (
-                inferred(module, transfer.source).origin == "batch"
-                or inferred(module, transfer.source).kind in ("?", "batch")
-                or _root(transfer.source) in own
-            )
+        if transfer is not None and (
+            inferred(module, transfer.source).origin == "batch"
+            or inferred(module, transfer.source).kind in ("?", "batch")
+            or _root(transfer.source) in own
         ):
             return transfer.device
         if _fills_device(module, call, own):
             return ACCEL
         for callee in callees_of(module, call) if depth else ():
-            found = moves_batches(module, callee, depth - 1, as_loaded=as_loaded)
+            found = moves_batches(module, callee, depth - 1)
             if found is not None:
                 return found
     return None
@@ -454,9 +448,7 @@ def feeds_device(module: Module, loader: cst.Call) -> str | None:
     the batches of the loader that a call makes, out of the memory that it has put them in."""
     for where, loop in consumers_of(module, loader):
         if loop_kind(where, loop).name in ("TRAIN", "EVAL"):
-            found = moves_batches(where, loop, as_loaded=True) or _moved_elsewhere(
-                module, where, loop
-            )
+            found = moves_batches(where, loop) or _moved_elsewhere(module, where, loop)
             if found is not None:
                 return found
     return None
@@ -469,7 +461,7 @@ def _moved_elsewhere(module: Module, where: Module, loop: cst.For | cst.While) -
         home = module.outside.module_of(definition) if definition is not None else None
         function = top_level(home, definition.name) if home is not None and definition else None
         if home is not None and isinstance(function, cst.FunctionDef):
-            found = moves_batches(home, function, 1, as_loaded=True)
+            found = moves_batches(home, function, 1)
             if found is not None:
                 return found
     return None

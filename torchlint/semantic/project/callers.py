@@ -74,7 +74,7 @@ class CallSite:
         why: the evidence.
         no_grad: whether autograd is off there, as far as its file shows.
         once: whether the call runs once, as far as its file shows.
-        optional: whether it takes what is off by default to run that often.
+        optional: whether it takes what is off by default, or what nothing uses, to run that often.
         entrances: the functions of the file that, once called, come to the call unthrottled, by
             name, each with the calls on the way.
     """

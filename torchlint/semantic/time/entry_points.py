@@ -42,6 +42,7 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
 @question(
     yes="it stands in `{answer}`, which nothing that runs in this program uses",
     no="the program may use the function",
+    ground=True,
 )
 def unused(module: Module, node: cst.CSTNode) -> str | None:
     """Return the name of the outermost function or class around a node where nothing that runs in

@@ -120,7 +120,8 @@ class Heat:
         loop: the hot loop in its own function, if the heat comes from one.
         untrained: whether it is an evaluation's only because ``self.training`` is false there, or
             a mode says so.
-        optional: whether it takes an option that is off by default to run that often.
+        optional: whether it takes an option that is off by default to run that often, or somebody
+            who uses what nothing uses here.
     """
 
     grade: Grade
@@ -272,7 +273,10 @@ class HeatMap:
             if option is not None:
                 why = Why("only where an option that is off by default is on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
-        return COLD if found.grade > Grade.COLD and self.unused(node) is not None else found
+        if found.hot and not found.optional and (name := self.unused(node)) is not None:
+            why = Why(f"only where somebody uses `{name}`, which nothing does here", node)
+            found = replace(found, why=(why, *found.why), optional=True)
+        return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:
         function = self.scopes.tree.function(node)
