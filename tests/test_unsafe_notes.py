@@ -128,6 +128,7 @@ NOTES = [
     ("TL702", "until Python's next collection"),
     ("TL801", "no longer raises a RuntimeError"),
     ("TL803", "Errors of kernels are reported later"),
+    ("TL803", "is compiled again"),
     ("TL901", "an integer is converted with a warning"),
     ("TL902", "lies on the module's device"),
     ("TL903", "batch size is then per process"),

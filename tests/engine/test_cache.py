@@ -1127,7 +1127,7 @@ def test_what_says_how_to_install_a_project_concerns_what_nothing_uses(project: 
         return {each["severity"] for each in found if each["code"] == "TL105"}
 
     assert graded() == {"info"}
-    project.write("setup.cfg", "[options]\npackages = find:\n")
+    project.write("setup.cfg", "[metadata]\ndescription = nets\n[options]\npackages = find:\n")
     assert graded() == {"warning"}
     project.write("setup.cfg", "[flake8]\n")
     assert graded() == {"info"}

@@ -57,7 +57,8 @@ os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
 
 ## Fix safety
 Unsafe: errors of kernels are reported later and at another line, and a machine that needs the
-work-around fails again. An import of `os` that nothing uses any more goes too.
+work-around fails again; code that was not compiled is compiled again. No fix where the file names
+the variable elsewhere: it may look at it. An import of `os` that nothing uses any more goes too.
 
 ## Measure
 Not timed: the variables are read when CUDA or a library starts, not once more in a running process.
@@ -93,6 +94,7 @@ _SWITCHES = {
 _NOTE = (
     "Errors of kernels are reported later, and a machine that needs the work-around fails again."
 )
+_COMPILED = "Code that was run as it is written is compiled again."
 
 rule = Rule(
     __name__,
@@ -167,9 +169,10 @@ def _switched(
         or _restored(module, node, var)
     ):
         return
+    note = _COMPILED if "COMPILE" in var or "DYNAMO" in var or "JIT" in var else _NOTE
     fix = (
-        Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", _NOTE)
-        if home is not None
+        Fix((Remove(home),), Safety.UNSAFE, "Delete the assignment", note)
+        if home is not None and module.text.count(var) == 1
         else None
     )
     severity = Severity.INFO if _explained(module, node) else None

@@ -249,7 +249,7 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     target = statement.targets[0].target
     if len(statement.targets) != 1 or not isinstance(target, cst.Name):
         return None
-    name = f"_{target.value.strip('_').lower()}"
+    name = _buffer_name(target.value)
     own = [each for each in cls.body.body if each is function]
     first = function.params.params[0].name.value if function.params.params else ""
     if not own or first != "self" or function.decorators or not is_network(module, cls):
@@ -257,6 +257,8 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     taken = module.tree.named(name) or f'"{name}"' in module.text or f"'{name}'" in module.text
     if taken or keyword_argument(module, maker, "device") is not None:
         return None
+    if _made_again(module, cls, statement, name):
+        return None  # One buffer holds one of them, and ``register_buffer`` overwrites it.
     steps = _steps(module, _wrapped(module, maker))
     made, whys = steps[-1], ["buffer"]
     moved = _step_of(module, made)
@@ -279,6 +281,26 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     if (behind := _moved_behind(module, statement, target.value)) is not None:
         edits.append(Remove(behind))
     return _fix(whys, edits, "Keep it as a buffer")
+
+
+def _buffer_name(name: str) -> str:
+    return f"_{name.strip('_').lower()}"
+
+
+def _made_again(module: Module, cls: cst.ClassDef, made: cst.Assign, name: str) -> bool:
+    """Say whether a class makes another tensor in a variable that would give the same buffer."""
+    return any(
+        each is not made
+        and any(
+            isinstance(target.target, cst.Name) and _buffer_name(target.target.value) == name
+            for target in each.targets
+        )
+        and any(
+            (module.name(call.func) or "").startswith("torch.")
+            for call in module.within(each.value, cst.Call)
+        )
+        for each in module.within(cls, cst.Assign, nested=True)
+    )
 
 
 def _steps(module: Module, maker: cst.BaseExpression) -> list[cst.BaseExpression]:
