@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.checking import fixed
 from torchlint.base.finding import Finding, NoteKind, Severity
 from torchlint.base.span import Position
 from torchlint.engine.checked import Changed, Checked
@@ -41,3 +44,52 @@ def test_where_python_cannot_read_the_text_nothing_is_known() -> None:
     made = made_of("x = 1 2\n", (FOUND,), ())
     assert made.checked.text == "x = 1 2\n"
     assert [note.kind for note in made.notes] == [NoteKind.FAILED]
+
+
+MOVES = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def train(model, dataset, optimizer):
+    loader = DataLoader(dataset, batch_size=8, num_workers=2, pin_memory=True)
+    model.cuda()
+    for x, y in loader:
+        x = x.cuda(){comment}
+        y = y.cuda()
+        loss = model(x, y).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+READS = """\
+import torch
+
+
+def train(model, loader, optimizer, shown):
+    for x, y in loader:
+        out = model(x.cuda())
+        loss = torch.nn.functional.cross_entropy(out, y.cuda())
+        right = (out.argmax(1) == y.cuda()).float().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        shown.losses.append(loss.item())
+        shown.right.append(right.item()){comment}
+"""
+
+
+@pytest.mark.parametrize("comment", ["# torchlint: ignore[{}] here", "# noqa: {}"])
+@pytest.mark.parametrize(
+    ("program", "code"), [(MOVES, "TL103"), (READS, "TL101")], ids=["copies", "reads"]
+)
+def test_a_fix_of_one_statement_leaves_a_silenced_one_alone(
+    program: str, code: str, comment: str
+) -> None:
+    """Copies of one batch, and reads of one step, are repaired together."""
+    given = program.format(comment="  " + comment.format(code))
+    for fix in ("safe", "unsafe"):
+        after = fixed(given, fix, codes=frozenset({code, "TL001"})).after
+        line = next(line for line in given.split("\n") if "#" in line)
+        assert not after or line in after.split("\n")
+    assert fixed(program.format(comment=""), "unsafe", codes=frozenset({code})).after

@@ -120,3 +120,11 @@ def test_torch_without_that_function(seen: Seen) -> None:
         "types.SimpleNamespace()\nwatch.watch_saves(types.SimpleNamespace(serialization=empty))"
     )
     assert seen(f"{code}\nassert not vars(empty)") == []
+
+
+def test_what_a_process_opens_as_it_ends_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes the names of a module away first, and hooks are asked still."""
+    watch = writes.Writes([], os.devnull)
+    monkeypatch.setattr(writes, "_HEARD", None)
+    watch._hear("open", ("there", "w", os.O_WRONLY))
+    assert watch.seen == set()

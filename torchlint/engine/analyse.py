@@ -51,6 +51,7 @@ IMPORT_BYTES = (
     b"fastai",
 )
 """Without one of these a file cannot hold anything for any rule (design §4)."""
+_SPARED = "it would change a statement on line {} that a comment silences"
 _HALF = "another cell is not Python yet"
 """Why nothing is fixed in a notebook with a syntax error: what that cell does with a name is not
 known."""
@@ -225,6 +226,7 @@ def checked(
         findings, silenced = _suppressed(
             job, read.text, findings, whole=not read.faults and not notes
         )
+        findings = [_spared(finding, silenced) for finding in findings]
     if outside is not None and not job.library_infos:
         findings = _promised(findings, outside(job))
     refusal = fixable(job.document) or (_HALF if read.faults else "")
@@ -357,6 +359,26 @@ def _suppressed(
     # Where not all rules ran on all of the text, nothing can be said about a comment's use.
     unknown = UNUSED_SUPPRESSION not in job.codes or catalog.problems or not whole
     return found.kept if unknown else [*found.kept, *found.unused], silenced
+
+
+def _spared(finding: Finding, silenced: list[tuple[Finding, str]]) -> Finding:
+    """Return a finding whose fix leaves the statements alone that comments silence for its rule; it
+    is withheld where it would change one, as repairs of several findings together may."""
+    fix = finding.fix
+    if fix is None or fix.withheld:
+        return finding
+    rows = [
+        range(one.statement, one.statement_end + 1)
+        for one, _ in silenced
+        if one.code == finding.code
+    ]
+    changed = [
+        row
+        for edit in fix.edits
+        for row in range(edit.start.row, edit.end.row + 1)
+        if any(row in each for each in rows)
+    ]
+    return _refused(finding, _SPARED.format(changed[0])) if changed else finding
 
 
 def _promised(findings: list[Finding], outside: Outside) -> list[Finding]:

@@ -55,13 +55,15 @@ class Writes:
         torch.serialization._open_zipfile_writer = watched
 
     def _hear(self, event: str, arguments: Any) -> None:
-        if event not in _HEARD:  # an import of torch has some 100,000 of others
-            return
         try:
+            if event not in _HEARD:  # an import of torch has some 100,000 of others
+                return
             for path in _written(event, arguments):
                 self._see(path, follow=event in ("open", "torch.save", "os.truncate"))
         except Exception:
-            pass  # an error here would end what the program does
+            # An error here would end what the program does, or be printed below what it failed
+            # with: a process that ends takes this module's names away first.
+            pass
 
     def _see(self, path: Any, follow: bool) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)) or len(self.seen) >= LIMIT:
