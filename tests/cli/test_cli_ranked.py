@@ -30,6 +30,15 @@ def test_many_findings_are_listed_and_followed_by_what_to_do(crowded: Cli) -> No
     assert "Next:" not in crowded("check", "-q", code=1).stdout
 
 
+def test_what_to_do_next_is_about_the_paths_that_were_named(crowded: Cli) -> None:
+    crowded.write("b c.py", "import torch\ntorch.slow()\n")
+    shown = crowded("check", "a.py", code=1).stdout
+    assert "  torchlint fix a.py  " in shown
+    assert "  torchlint check --statistics a.py  " in shown
+    assert "torchlint fix a.py 'b c.py'" in crowded("check", "a.py", "b c.py", code=1).stdout
+    assert "  torchlint fix  " in crowded("check", "a.py", *["a.py"] * 20, code=1).stdout
+
+
 def test_what_fails_a_run_is_listed(crowded: Cli) -> None:
     assert "    8:1  torch.hint()\n" in crowded("check", "--fail-on", "info", code=1).stdout
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from torchlint.cli.cached_run import Outcome
     from torchlint.run.cache import Cache
 
+_NAMED = 60
+"""Columns of named paths that a command of the next steps repeats at most."""
+
 
 @click.command("check", cls=Checking)
 @common_options
@@ -199,7 +202,18 @@ def _for_reports(run: RunReport, filters: Filters, given: Given) -> RunReport:
         show_source=given["show_source"],
         show_infos=given["show_infos"] or filters.scope.settings.fail_on is Severity.INFO,
         shard=filters.shard,
+        named=_named(given["paths"]),
     )
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    """Return the paths as a command that is shown repeats them."""
+    if tuple(paths) == (".",) or STDIN in paths:
+        return ""
+    import shlex  # Few runs need it.
+
+    words = shlex.join(paths)
+    return visible(words) if len(words) <= _NAMED else ""
 
 
 def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:

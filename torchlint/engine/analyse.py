@@ -228,7 +228,7 @@ def checked(
         )
         findings = [_spared(finding, silenced) for finding in findings]
     if outside is not None and not job.library_infos:
-        findings = _promised(findings, outside(job))
+        findings = _promised(findings, job, outside)
     refusal = fixable(job.document) or (_HALF if read.faults else "")
     if refusal:
         findings = [_refused(finding, refusal) for finding in findings]
@@ -381,10 +381,10 @@ def _spared(finding: Finding, silenced: list[tuple[Finding, str]]) -> Finding:
     return _refused(finding, _SPARED.format(changed[0])) if changed else finding
 
 
-def _promised(findings: list[Finding], outside: Outside) -> list[Finding]:
+def _promised(findings: list[Finding], job: Job, outside: OutsideOf) -> list[Finding]:
     """Return the findings without the infos of a library, whose callers are not in view."""
     some = any(each.severity is Severity.INFO for each in findings)
-    if not (some and outside.of_library()):
+    if not (some and outside(job).of_library()):
         return findings
     return [each for each in findings if each.severity is not Severity.INFO]
 

@@ -91,6 +91,8 @@ class RunReport:
             decide.
         show_infos: whether `ranked` lists what is an info.
         shard: the part of a run that this is; None for a whole one.
+        named: the paths that the user named, as a shell takes them; empty where they are none, or
+            too many for a line.
     """
 
     files: tuple[FileReport, ...]
@@ -106,6 +108,7 @@ class RunReport:
     show_source: bool | None = None
     show_infos: bool = False
     shard: ShardOf | None = None
+    named: str = ""
 
     def findings(self) -> list[Finding]:
         """Return all findings in report order: file, notebook cell, row, column, code."""

@@ -40,10 +40,12 @@ def next_steps(run: RunReport) -> str:
     steps = [
         *_fixes(run),
         ("torchlint check --show-source", "the code, why it runs so often, the repair"),
+        ("torchlint check --statistics", "how often each rule was broken"),
     ]
-    steps.append(("torchlint check --statistics", "how often each rule was broken"))
     if folded(run):
         steps.append(("torchlint check --show-infos", "the infos, too"))
+    if run.named:
+        steps = [(f"{command} {run.named}", words) for command, words in steps]
     if first:
         steps.append((f"torchlint rule {first}", "why it costs, and when it is left alone"))
     column = max(len(command) for command, _ in steps)
