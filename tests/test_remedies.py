@@ -33,6 +33,21 @@ def train(loader, log, penalty):
         {behind}
     return kept, total
 """
+TWO_LOSSES = """\
+def gan(net_d, net_g, crit, loader, adam, reg):
+    history = []
+    for i, (x, y) in enumerate(loader):
+        loss = crit(net_d(x.cuda()), y.cuda())
+        history.append({"step": i, "real": loss.item()})  # here
+        loss.backward()
+        adam.step()
+        loss = crit(net_d(net_g(x.cuda())), y.cuda())
+        loss += reg(net_g)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return history
+"""
 AFTER = "read it once after the loop"
 HOST = "other code than torch's takes the number"
 SIZE = "as the size of a tensor or a loop is set by it"
@@ -196,6 +211,7 @@ SAID = {
         CLONE,
         in_training("STATE.values = float(loss)  # here\n        loss.div_(4)"),
     ),
+    "another tensor of the name is changed": ("TL101", "keep it on the device", TWO_LOSSES),
     "a penalty is added to what is logged now and then": (
         "TL105",
         CLONE,

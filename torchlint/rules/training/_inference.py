@@ -200,10 +200,10 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     no="no other file that calls a method of its name switches autograd off",
 )
 def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bool:
-    """Say whether a place is in a method of which no call is known but those that try it out where
-    the file is run itself, as objects of several classes have it, and another file that calls it by
-    name switches autograd off, or, where a network's is tried out, calls it at all; or in what only
-    such methods call."""
+    """Say whether a place is in a network's own method, or one that acts or samples, of which no
+    call is known but those that try it out where the file is run itself, as objects of several
+    classes have it, and another file that calls it by name switches autograd off, or, where a
+    network's is tried out, calls it at all; or in what only such methods call."""
     home = module.function(node)
     if home is None:
         return False
@@ -216,9 +216,9 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
             for where, site in sites
         )
     cls = module.class_of(home)
-    if cls is None:
-        return False
     name = home.name.value
+    if cls is None or not (is_network(module, cls) or called(name, ACTING)):
+        return False
     tried = is_network(module, cls) and bool(own) and not _evaluates_itself(module, home)
     if tried and module.outside.others_say(partial(calls_method, name), near=False) is True:
         return True

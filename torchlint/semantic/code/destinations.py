@@ -85,19 +85,10 @@ def _destinations(
 
 
 def _asks_no_value(node: cst.CSTNode) -> bool:
-    """Say whether a node asks which object there is, for a key, or for a size, not what it holds:
-    ``x is None``, ``"loss" in x``, ``len(x)``, ``x.shape``."""
+    """Say whether a node asks which object there is, or for a size, not what it holds:
+    ``x is None``, ``len(x)``, ``x.shape``."""
     match node:
         case cst.Call(func=cst.Name("len")) | cst.Attribute(attr=cst.Name("shape" | "size")):
-            return True
-        case cst.Comparison(
-            left=cst.SimpleString(),
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.In() | cst.NotIn(), comparator=cst.Name() | cst.Attribute()
-                )
-            ],
-        ):
             return True
     operators = (each.operator for each in getattr(node, "comparisons", ()))
     return any(isinstance(operator, (cst.Is, cst.IsNot)) for operator in operators)

@@ -59,7 +59,9 @@ _EXCEPTION = regex(
     re.IGNORECASE,
 )
 """What is marked in a few steps alone."""
-_OUT_OF_MEMORY = regex(r"(^|_)(oom|out_of_memory)(_|$)", re.IGNORECASE)
+_OUT_OF_MEMORY = regex(
+    r"^_*((is|was|had|has|hit|got|found|saw)_)?((cuda|gpu)_)?(oom|out_of_memory)$", re.IGNORECASE
+)
 """Names of what says that memory ran out."""
 _ELAPSED = frozenset(("time.time", "time.perf_counter", "time.monotonic", "datetime.datetime.now"))
 _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
@@ -648,7 +650,7 @@ class Guards:
             and isinstance(line.body[0].value, cst.Call)
         ]
         builders = [callee for call in calls for callee in self.flow.callees(call)]
-        if None in kept or not builders:
+        if None in kept or not builders or any(map(self._counts_on, kept)):
             return False
         sets = {
             (self.tree.function(each), text)
@@ -660,6 +662,24 @@ class Guards:
             home in builders
             or (isinstance(home, cst.FunctionDef) and home.name.value == "__init__")
             for home, _ in sets
+        )
+
+    def _counts_on(self, place: str | None) -> bool:
+        """Say whether a place is changed from what it held: a counter, which no test finds
+        missing."""
+        return any(
+            dotted_text(each.target) == place
+            for each in self.tree.nodes(cst.AugAssign)
+            if isinstance(each, cst.AugAssign)
+        ) or any(
+            dotted_text(target.target) == place
+            and any(
+                dotted_text(part) == place
+                for part in self.tree.within(each.value, cst.Attribute, cst.Name)
+            )
+            for each in self.tree.nodes(cst.Assign)
+            if isinstance(each, cst.Assign)
+            for target in each.targets
         )
 
     def _special(self, condition: Condition) -> bool:

@@ -16,7 +16,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.unavoidable_syncs import goes_on_elsewhere, nearest, turn_places
 
-_COLLECTS = frozenset("append appendleft extend insert put".split())
+_COLLECTS = frozenset("add append appendleft extend insert put setdefault update".split())
 _ARRAYS = ops.having("reduce") | ops.having("join") | {"append", "array", "asarray"}
 """Functions of NumPy that torch has as well: they leave a number, or join what is collected."""
 

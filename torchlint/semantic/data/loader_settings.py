@@ -33,7 +33,7 @@ from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
-_WINDOWS = regex(r"""['"][A-Za-z]:(\\\\?|/)\w""")
+_WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
 """A path of Windows in quotes."""
 _AVAILABLE = "torch.cuda.is_available"
 _HOOKS = ("train_dataloader", "val_dataloader")
@@ -412,4 +412,6 @@ def _makes_unguarded(name: str, text: str) -> bool:
     """Say whether a file calls a function in a line that is not indented."""
     if name not in text or "__main__" in text:
         return False
-    return re.search(rf"^(?!def |class )\w[^\n#]*\b{name}\(", text, re.MULTILINE) is not None
+    return (
+        re.search(rf"^(?!def |class )\w[^\n#]*(?<![.\w]){name}\(", text, re.MULTILINE) is not None
+    )

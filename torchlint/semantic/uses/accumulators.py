@@ -204,17 +204,19 @@ def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | N
     if not isinstance(tensor, cst.Name):
         return None
     turn = next(iter(module.loops(tensor)), None) or module.function(tensor) or module.root
+    made = set(definitions_of(module, tensor))
     for each in module.within(turn, cst.AugAssign, cst.Call):
         match each:
-            case cst.AugAssign(target=cst.Name(value=name)):
+            case cst.AugAssign(target=cst.Name() as name):
                 pass
             case cst.Call(
-                func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=method))
+                func=cst.Attribute(value=cst.Name() as name, attr=cst.Name(value=method))
             ) if method in _IN_PLACE:
                 pass
             case _:
                 continue
-        if name == tensor.value and module.before(tensor, each):
+        same = name.value == tensor.value and made == set(definitions_of(module, name))
+        if same and module.before(tensor, each):
             return each
     return None
 

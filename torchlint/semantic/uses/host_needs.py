@@ -133,6 +133,12 @@ def asks_value(module: Module, place: cst.CSTNode) -> bool:
 
 
 def _holds(module: Module, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Comparison(
+            left=cst.SimpleString(),
+            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=table)],
+        ):
+            return inferred(module, table).kind == "dict"
     return inferred(module, node).kind in ("dict", "list", "tuple")
 
 
