@@ -142,6 +142,28 @@ LOOPED = STILL.replace(
 TEACHER = STILL.replace("features = Features(net)", "teacher = net.cuda()").replace(
     "features = nn.DataParallel(features)", "teacher = nn.DataParallel(teacher)"
 )
+TRANSFER = LOOPED.replace("    features = nn", "    net.fc = nn.Linear(8, 2)\n    features = nn")
+THAWED = LOOPED.replace(
+    "    features = nn",
+    "    for weight in net.head.parameters():\n        weight.requires_grad_(True)\n"
+    "    features = nn",
+)
+DISTILS = """\
+import torch
+from torch import nn
+
+
+def fit(net, model, loader, optimizer):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        (net(x) - model(x)).sum().backward()
+        optimizer.step()
+
+
+def main(teacher, model, loader):
+    teacher = nn.DataParallel(teacher)
+    fit(teacher, model, loader, None)
+"""
 
 
 @pytest.mark.parametrize(
@@ -158,6 +180,14 @@ TEACHER = STILL.replace("features = Features(net)", "teacher = net.cuda()").repl
         (LOOPED.replace("for weight in net.", "for weight in net.layer1."), True),
         (TEACHER.replace("SGD(model", "SGD(teacher"), True),
         (STILL.replace("DataParallel(features)", "DataParallel(model)"), True),
+        (TRANSFER, True),
+        (TRANSFER.replace("net.fc", "net.fc[2]"), True),
+        (TRANSFER.replace("nn.Linear(8, 2)", "nn.Identity()"), False),
+        (THAWED, True),
+        (THAWED.replace("(True)", "(False)"), False),
+        (LOOPED.replace("for weight in", "for () in"), True),
+        (DISTILS, False),
+        (DISTILS.replace("model.parameters()", "net.parameters()"), True),
     ],
 )
 def test_a_network_that_nothing_trains_needs_no_ddp(source: str, trained: bool) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -20,6 +21,8 @@ from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 
 _THAWS = regex(r"requires_grad_?\s*(=|\()\s*(True|\))")
+_LATER = regex(r"requires_grad_?\s*(=(?!=)|\()(?!\s*False)")
+"""What may give gradients back to a part of what was frozen."""
 _GIVES = frozenset(("parameters", "named_parameters"))
 _WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
 _REGISTERS = regex(r"\bself\.(add_module|register_module|register_parameter)\(|\bsetattr\(self\b")
@@ -34,9 +37,15 @@ _FUNCTION = regex(r"(^|_)(func|fn|function|callback|transform)s?$")
 def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the code that makes a model switches off the gradients of all its parameters: the
     constructor of its class, also by an argument that is False by default, or the function that
-    returns it."""
+    returns it, and the code that gets it changes nothing about that."""
+    text = dotted_text(model)
+    home: cst.CSTNode = module.function(model) or module.root
+    if text is not None and text.startswith("self."):
+        home = module.class_of(model) or home
+    if text is not None and _changed(module, home, text):
+        return False
     classes = list(model_classes(module, model))
-    if classes and all(_made_frozen(where, cls) for where, cls in classes):
+    if classes and all(_made_frozen(where, cls, module) for where, cls in classes):
         return True
     made = list(_made_by(module, model))
     return bool(made) and all(_returns_frozen(module, call) for call in made)
@@ -59,37 +68,150 @@ def frozen_names(module: Module, function: cst.CSTNode) -> dict[str, cst.CSTNode
                 args=[cst.Arg(value=given)],
             ) if _is_off(module, call, given):
                 found |= dict.fromkeys(_named(module, call, chain), call)
-    return {name: node for name, node in found.items() if _always(module, node, function)}
+    return {
+        name: node
+        for name, node in found.items()
+        if _always(module, node, function)
+        and not _changed(module, body, name, node)
+        and all(_keeps(module, [node], function, call) for call in call_sites(module, function))
+    }
 
 
-def _made_frozen(module: Module, cls: cst.ClassDef) -> bool:
+def _changed(
+    module: Module, home: cst.CSTNode, name: str, frozen: cst.CSTNode | None = None
+) -> bool:
+    """Say whether code gives a network new parts, or gradients back to some of its parameters,
+    after the statement that freezes it."""
+    nested = isinstance(home, cst.ClassDef)
+    for line in module.within(home, cst.For, cst.SimpleStatementLine, nested=nested):
+        if frozen is not None and line is not frozen and not module.before(frozen, line):
+            continue
+        where = line.iter if isinstance(line, cst.For) else line
+        if line is frozen and isinstance(line, cst.For):
+            rest = [each for each in line.body.body if not _switches(module, each, line)]
+        else:
+            rest = [line] if _names_network(module, where, name) else []
+        if any(_LATER.search(module.source_of(each)) for each in rest):
+            return True
+    return any(
+        (frozen is None or module.before(frozen, assign))
+        and any(_is_part(target, name) for target in _targets(assign))
+        and assign.value is not None
+        and _may_learn(module, assign.value)
+        for assign in _assignments(module, home, nested=nested)
+    )
+
+
+def _names_network(module: Module, node: cst.CSTNode, name: str) -> bool:
+    """Say whether code names a network or a part of it."""
+    return any(
+        f"{dotted_text(each)}.".startswith(f"{name}.")
+        for each in module.within(node, cst.Name, cst.Attribute)
+    )
+
+
+def _is_part(target: cst.BaseExpression, name: str) -> bool:
+    """Say whether a target lies in a network: ``net.fc``, ``net.classifier[6]``, of ``self`` a part
+    of a part, as who asks looks at the parts themselves."""
+    while isinstance(target, cst.Subscript):
+        target = target.value
+    text = dotted_text(target) or ""
+    return text.startswith(f"{name}.") and (name != "self" or text.count(".") > 1)
+
+
+def _may_learn(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a value may be a network or a parameter that is trained."""
+    parameter = _parameter(module, node)
+    if parameter is not None:
+        return not _without_gradient(module, parameter)
+    value = inferred(module, node)
+    return value.kind in ("module", "object", "?") and value.name not in _WITHOUT_PARAMETERS
+
+
+def _keeps(
+    module: Module, frozen: Iterable[cst.CSTNode], function: cst.CSTNode, call: cst.Call
+) -> bool:
+    """Say whether a call leaves those parameters of a function at their defaults on which it rests
+    that something is frozen."""
+    if not isinstance(function, cst.FunctionDef):
+        return True
+    needed = {
+        name.value: default
+        for node in frozen
+        for part in (node, *(test for test, _ in conditions_around(module, node, function)))
+        for name in (*module.within(part, cst.Name), part)
+        if isinstance(name, cst.Name)
+        if (default := _default(module, node, name.value)) is not None
+    }
+    params = [
+        each.name.value for each in (*function.params.posonly_params, *function.params.params)
+    ]
+    if params[:1] == ["self"]:
+        del params[0]
+    for place, arg in enumerate(call.args):
+        if needed and arg.star:
+            return False
+        name = arg.keyword.value if arg.keyword is not None else "".join(params[place : place + 1])
+        if name in needed and dotted_text(arg.value) != needed[name]:
+            return False
+    return True
+
+
+def _last_names(module: Module, node: cst.BaseExpression) -> set[str]:
+    """Return how what a call names is called here, and where it was imported from."""
+    return {(name or "").rpartition(".")[2] for name in (module.name(node), dotted_text(node))}
+
+
+def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
     init, family = method_of(module, cls, "__init__"), scopes(module).lineage(cls)
     if init is None or any(_THAWS.search(module.source_of(each)) for each in family):
         return False
-    frozen = frozen_names(module, init)
+    frozen = dict(frozen_names(module, init))
     for call in module.within(init.body, cst.Call):
         name = dotted_text(call.func) or ""
         helper = method_of(module, cls, name.removeprefix("self.")) if "self." in name else None
-        if helper is not None:
-            frozen |= dict.fromkeys(frozen_names(module, helper), call)
+        if helper is not None and _always(module, call, init):
+            names = frozen_names(module, helper)
+            frozen |= {each: call for each in names if not _changed(module, init.body, each, call)}
+    if frozen and not all(
+        _keeps(module, frozen.values(), init, call)
+        for where in (module, used)
+        for call in where.nodes(cst.Call)
+        if cls.name.value in _last_names(where, call.func)
+    ):
+        return False
     if "self" not in frozen:
         ours = all(base == "torch.nn.Module" for base in base_names(module, cls))
         if not ours or any(_REGISTERS.search(module.source_of(each)) for each in family):
             return False
+    if any(_unpacks(module, each) for each in family):
+        return False
     parts = [(each, assign) for each in family for assign in _parts(module, each)]
     return bool(frozen or parts) and all(
         _is_frozen_part(module, each, assign, frozen) for each, assign in parts
     )
 
 
-def _parts(module: Module, cls: cst.ClassDef) -> Iterator[cst.Assign]:
+def _unpacks(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class gives several attributes their values at once."""
+    return any(
+        isinstance(target, (cst.Tuple, cst.List))
+        and any((dotted_text(part.value) or "").startswith("self.") for part in target.elements)
+        for assign in module.within(cls.body, cst.Assign, nested=True)
+        for target in _targets(assign)
+    )
+
+
+def _parts(module: Module, cls: cst.ClassDef) -> Iterator[cst.Assign | cst.AnnAssign]:
     """Yield the statements of a class that give an attribute what may have parameters."""
     run = {
         call.func.attr.value
         for call in module.within(cls.body, cst.Call, nested=True)
         if isinstance(call.func, cst.Attribute) and dotted_text(call.func.value) == "self"
     }
-    for assign in module.within(cls.body, cst.Assign, nested=True):
+    for assign in _assignments(module, cls.body, nested=True):
+        if assign.value is None:
+            continue
         for name in _attributes(assign):
             value = inferred(module, assign.value)
             called = name in run and value.kind == "?" and _FUNCTION.search(name) is None
@@ -98,16 +220,35 @@ def _parts(module: Module, cls: cst.ClassDef) -> Iterator[cst.Assign]:
                 yield assign
 
 
-def _attributes(assign: cst.Assign) -> Iterator[str]:
+def _assignments(
+    module: Module, home: cst.CSTNode, *, nested: bool
+) -> Iterator[cst.Assign | cst.AnnAssign]:
+    """Yield the plain and the annotated assignments of some code."""
+    for each in module.within(home, cst.Assign, cst.AnnAssign, nested=nested):
+        if isinstance(each, (cst.Assign, cst.AnnAssign)):
+            yield each
+
+
+def _targets(assign: cst.Assign | cst.AnnAssign) -> list[cst.BaseExpression]:
+    """Return what a statement assigns to."""
+    if isinstance(assign, cst.AnnAssign):
+        return [assign.target]
+    return [each.target for each in assign.targets]
+
+
+def _attributes(assign: cst.Assign | cst.AnnAssign) -> Iterator[str]:
     """Yield the attributes of ``self`` to which a statement assigns."""
-    for target in assign.targets:
-        owner, _, name = (dotted_text(target.target) or "").partition(".")
+    for target in _targets(assign):
+        owner, _, name = (dotted_text(target) or "").partition(".")
         if owner == "self" and "." not in name:
             yield name
 
 
 def _is_frozen_part(
-    module: Module, cls: cst.ClassDef, assign: cst.Assign, frozen: dict[str, cst.CSTNode]
+    module: Module,
+    cls: cst.ClassDef,
+    assign: cst.Assign | cst.AnnAssign,
+    frozen: dict[str, cst.CSTNode],
 ) -> bool:
     """Say whether what an attribute gets is among what is frozen, or a weight without gradients."""
     parameter = _parameter(module, assign.value)
@@ -115,7 +256,7 @@ def _is_frozen_part(
         return True
     if "self" in frozen and module.before(assign, frozen["self"]):
         return True
-    root: cst.BaseExpression = assign.value
+    root = assign.value
     while isinstance(root, (cst.Attribute, cst.Call, cst.Subscript)):
         root = root.func if isinstance(root, cst.Call) else root.value
     names = {f"self.{name}" for name in _attributes(assign)} | {dotted_text(root) or ""}
@@ -124,7 +265,7 @@ def _is_frozen_part(
     )
 
 
-def _weight_alone(module: Module, cls: cst.ClassDef, assign: cst.Assign) -> bool:
+def _weight_alone(module: Module, cls: cst.ClassDef, assign: cst.Assign | cst.AnnAssign) -> bool:
     """Say whether a layer has a weight alone, for which the class puts one without gradients."""
     value = assign.value
     bias = keyword_argument(module, value, "bias") if isinstance(value, cst.Call) else None
@@ -139,7 +280,7 @@ def _weight_alone(module: Module, cls: cst.ClassDef, assign: cst.Assign) -> bool
     )
 
 
-def _parameter(module: Module, node: cst.BaseExpression) -> cst.Call | None:
+def _parameter(module: Module, node: cst.BaseExpression | None) -> cst.Call | None:
     """Return an expression that makes a parameter."""
     made = isinstance(node, cst.Call) and module.name(node.func) == "torch.nn.Parameter"
     return node if made and isinstance(node, cst.Call) else None
@@ -182,7 +323,7 @@ def _switches(module: Module, line: cst.CSTNode, loop: cst.For) -> bool:
                 )
             ]
         ):
-            return each == names[-1] and _is_off(module, loop, given)
+            return each in names[-1:] and _is_off(module, loop, given)
     return False
 
 
@@ -261,6 +402,7 @@ def _returns_frozen(module: Module, call: cst.Call) -> bool:
     return bool(found) and all(
         isinstance(function, cst.FunctionDef)
         and bool(given := returned(where, function))
-        and all(dotted_text(each) in frozen_names(where, function) for each in given)
+        and (frozen := frozen_names(where, function)).keys() >= set(map(dotted_text, given))
+        and _keeps(where, frozen.values(), function, call)
         for where, function in found
     )
