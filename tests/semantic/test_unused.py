@@ -141,6 +141,7 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (NET, {"tools/__init__.py": "", "tools/run.py": f"{IMPORTING}{MAIN}"}, False),
         (NET, {"lib/run.py": f"{IMPORTING}{MAIN}"}, True),
         (NET, {"run.py": IMPORTING, "__init__.py": ""}, False),
+        (NET, {"run.py": IMPORTING, "1) intro/__init__.py": ""}, False),
         ("from x import B\nclass Net(B):\n    pass\n", {"run.py": IMPORTING}, True),
         ("from torch import nn\nclass Net(nn.Module):\n    pass\n", {"run.py": IMPORTING}, False),
         (NET, {"run.py": IMPORTING, "look.ipynb": '{"x": "lib.nets.Net()"}'}, True),
@@ -213,3 +214,20 @@ def test_what_uses_a_definition_is_looked_for_once(
     answers = [project.uses(str(tmp_path.resolve() / "nets.py"), name) for name in names]
     assert answers == [False] * 7
     assert sorted(looked) == names
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ("f'{a}{b}{c}{d}{e}_x'", False),
+        ("f'{a}_{b}_{c}_{d}_{e}_x'", False),
+        ("a + b + c + d + '_x'", False),
+        ("f'{a}{b}{c}ts'", True),
+        ("n + n + n + n + n + n + n", False),
+    ],
+)
+def test_many_gaps_take_no_time(asked: str, used: bool, tmp_path: Path) -> None:
+    names = "".join(f"n = 'nets{at}'\n" for at in range(12))
+    run = f"{LOADED}{names}m = import_module({asked})\nprint(vars(m))\n"
+    deep = "/".join(["a_a_a_a_a_a_a_a_a_a"] * 5)
+    assert uses(tmp_path, {"nets.py": NET, "run.py": run, f"{deep}/b.py": ""}) is used

@@ -64,6 +64,8 @@ _TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
 _SCRIPTS = ("", "scripts", "tools", "experiments", "bin")
 """Names of packages that hold programs for others; no package has an empty one."""
 _GUARD = regex(r"^if __name__\b", re.MULTILINE)
+_STEPS = regex(r"\.(backward|step)\(")
+"""What a file says that trains itself."""
 _PLAIN_BASES = (
     *("torch.", "builtins.", "abc.", "typing.", "enum.", "collections.", "argparse.", "json."),
     *("pytorch_lightning.", "lightning.", "gym.", "gymnasium."),
@@ -77,6 +79,8 @@ _COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")
+_MOST_GAPS = 2
+"""Gaps of a pattern; one with more keeps its ends, as many gaps take too long to be matched."""
 _MOST_NAMES = 16
 """Names of modules that one text may stand for; behind that it is any."""
 _MOST = 100
@@ -149,7 +153,7 @@ class Said:
         )
         self.finding = self.finding or not _KEEPING.isdisjoint(spoken)
         for asked, around in modules:
-            self.loose |= self._patterns(asked, around, 2)
+            self.loose |= set(map(_short, self._patterns(asked, around, 2)))
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for local, dotted in bound(node):
@@ -194,7 +198,8 @@ class Said:
                 return {_ANYTHING.join(map(re.escape, re.split(r"\{.*?\}", text)))}
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 before, after = (self._patterns(each, around, depth) for each in (left, right))
-                return {first + last for first in before for last in after}
+                few = len(before) * len(after) <= _MOST_NAMES
+                return {first + last for first in before for last in after} if few else {_ANYTHING}
             case ast.JoinedStr(values=values):
                 parts = [
                     re.escape(str(each.value)) if isinstance(each, ast.Constant) else _ANYTHING
@@ -221,6 +226,13 @@ class Said:
             self.attributes[str(last[0].value)].add((_dotted(receiver), around))
         elif name in _ALL_OF and node.args:
             self.taken.add(_dotted(node.args[0]))
+
+
+def _short(pattern: str) -> str:
+    """Return a pattern that fits what another one fits, and maybe more, in a short time."""
+    first, *rest = re.sub(r"(\.\*){2,}", _ANYTHING, pattern).split(_ANYTHING)
+    parts = [first, *rest] if len(rest) <= _MOST_GAPS else [first, rest[-1]]
+    return _ANYTHING.join(parts)
 
 
 def _module_asked(node: ast.Call) -> Iterator[ast.expr | None]:
@@ -379,26 +391,34 @@ class Used:
             and self._top(path) == top
         }
         return any(
-            self._imports(path, packages - {self._package(path)} if packages else {r"\w+"})
+            self._imports(path, packages - {self._package(path)} if packages else None)
             for path in self._every
             if self._does_something(path)
         )
 
     def no_program(self) -> bool:
-        """Say whether neither a file outside of packages does something, nor one in a package that
-        has the name of a program."""
-        return not any(
-            self._does_something(path)
-            or (
-                self._package(path) != ""
-                and _TRAINS.search(stem_of(path)) is not None
-                and _GUARD.search(self._read(path) or "") is not None
-            )
-            for path in self._every
-        )
+        """Say whether the project holds nothing to be run: no notebook, no file outside of packages
+        that does something, and none of a package that Python runs by its name, or that is guarded
+        and trains, by its name or by what it says."""
+        return not any(self._does_something(path) or self._starts(path) for path in self._every)
 
-    def _imports(self, path: str, packages: set[str]) -> bool:
-        names = "|".join(sorted(packages)) or "(?!)"
+    def _starts(self, path: str) -> bool:
+        """Say whether a file is there to be run wherever it lies."""
+        if not self._is_of_program(path):
+            return False
+        if path.endswith(".ipynb") or stem_of(path) == "__main__":
+            return True
+        text = self._read(path) or "" if self._package(path) else ""
+        trains = _TRAINS.search(stem_of(path)) is not None or _STEPS.search(text) is not None
+        return trains and _GUARD.search(text) is not None
+
+    def _is_of_program(self, path: str) -> bool:
+        """Say whether a file is no test, benchmark or example."""
+        return speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
+
+    def _imports(self, path: str, packages: set[str] | None) -> bool:
+        """Say whether a file imports one of some packages, or any module where they are None."""
+        names = r"\w+" if packages is None else "|".join(map(re.escape, sorted(packages))) or "(?!)"
         said = rf"^[ \t]*(from|import)[ \t]+({names})\b|[\"']({names})\."
         return re.search(said, self._read(path) or "", re.MULTILINE) is not None
 
@@ -416,7 +436,7 @@ class Used:
             path.endswith(".py")
             and package in _SCRIPTS
             and stem_of(path) not in _OF_TOOLS
-            and speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
+            and self._is_of_program(path)
             and starts.search(self._read(path) or "") is not None
         )
 
