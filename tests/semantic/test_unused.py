@@ -22,6 +22,7 @@ BASE = "class Base:\n    pass\nclass Net(Base):\n    pass\n"
 HEIRS = "class Base:\n    def __init_subclass__(cls):\n        pass\n"
 MAIN = "if __name__ == '__main__':\n    print(2)\n"
 LOADED = "import sys\nfrom importlib import import_module\n"
+ALIASED = "import sys\nfrom importlib import import_module as load\n"
 BY_PATH = "import sys\nspec = spec_from_file_location"
 NO_WORDS = "'Add your description here'"
 BUILT = "[build-system]\n[project]\ndescription = "
@@ -78,6 +79,18 @@ def uses(
         f"{BY_PATH}('x', spec.path)\nprint(getattr(spec, spec.name))\n",
         "from hydra.utils import instantiate as make\nimport nets\nprint(make)\n",
         "import hydra\nimport nets\nprint(hydra.utils.instantiate({}))\n",
+        "import hydra\nimport nets\nprint(hydra.utils.get_class('ne' + 'ts'))\n",
+        "from hydra.utils import get_method as find\nimport nets\nprint(find(nets.PATH))\n",
+        "import nets, sys\nprint(getattr(sys.modules['nets'], sys.argv[1]))\n",
+        "import nets, sys\nprint(getattr(sys.modules[nets.PATH], sys.argv[1]))\n",
+        "import imp, sys\nm = imp.load_source('x', '/in/nets.py')\nprint(getattr(m, sys.argv[1]))\n",
+        f"{ALIASED}m = load('nets')\nprint(getattr(m, sys.argv[1]))\n",
+        f"{LOADED}n = 'ne'\nn += 'ts'\nprint(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nn, m = sys.argv\nprint(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nfor n in sys.argv:\n    print(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nprint((n := sys.argv[1]), vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nwith sys.x() as n:\n    print(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\ndef f():\n    global n\n    n = 2\nprint(vars(import_module(n)))\n",
     ],
 )
 def test_a_use(run: str, tmp_path: Path) -> None:
@@ -102,6 +115,10 @@ def test_a_use(run: str, tmp_path: Path) -> None:
         f"{LOADED}m = import_module('models.' + sys.argv[1])\nprint(getattr(m, sys.argv[1]))\n",
         f"{LOADED}n = 'other'\nm = import_module(n)\nprint(vars(m))\n",
         f"{BY_PATH}('x', '/in/other.py')\nprint(getattr(spec, spec.name))\n",
+        "import nets, sys\nprint(getattr(sys.modules['other'], sys.argv[1]))\n",
+        "import nets, sys\nprint(getattr(sys.modules[__name__], sys.argv[1]))\n",
+        "from other import get_class\nimport nets\nprint(get_class(nets.PATH))\n",
+        f"{ALIASED}m = load('other')\nprint(getattr(m, sys.argv[1]))\n",
         "import nets\ndef go(instantiate, run_path):\n    return run_path\nprint(go(nets, 2))\n",
     ],
 )

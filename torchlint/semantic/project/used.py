@@ -25,7 +25,11 @@ _FREE_IMPORTED = frozenset(
     "locate resolve_name import_string instantiate run_path run_module".split()
 )
 """Names of such that are words for something else as well: they count where they are imported."""
-_MODULES = frozenset("import_module __import__ spec_from_file_location SourceFileLoader".split())
+_OF_HYDRA = frozenset("get_method get_class get_object".split())
+"""Names of such that hydra alone gives."""
+_MODULES = frozenset(
+    "import_module __import__ spec_from_file_location SourceFileLoader load_source".split()
+)
 """Functions that give modules."""
 _NAMED_FIRST = frozenset(("import_module", "__import__"))
 """Those whose first argument is the name of the module."""
@@ -45,7 +49,10 @@ _ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
 """Functions that may take any name of a module that they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
-_SAID = (*sorted(_FREE | _FREE_IMPORTED | _MODULES | _KEEPING), "__dict__", "sys.modules")
+_SAID = (
+    *sorted(_FREE | _FREE_IMPORTED | _OF_HYDRA | _MODULES | _KEEPING),
+    *("__dict__", "sys.modules"),
+)
 _BY_TEXT = Wording(
     regex(
         rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
@@ -120,7 +127,9 @@ class Said:
         self.taken: set[str] = set()
         """Dotted names of what may be a module of which any name is taken; a dot for the file."""
         self._by_key: set[ast.AST] = set()
+        self._assigned: set[ast.AST] = set()
         self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
+        calls: list[tuple[ast.Call, str]] = []
         modules: list[tuple[ast.expr | None, str]] = []
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
         while todo:
@@ -134,12 +143,17 @@ class Said:
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
             elif isinstance(node, ast.Call):
-                self._call(node, around)
-                modules += [(each, around) for each in _module_asked(node)]
+                calls.append((node, around))
+            elif module := _of_loaded(node):
+                modules.append((module, around))
             else:
                 self._note(node, around)
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 todo += [(each, around) for each in children(node)]
+        for call, around in calls:
+            name = self._called(call)
+            self._call(call, name, around)
+            modules += [(each, around) for each in _module_asked(call, name)]
         imported = {each.rpartition(".")[2] for whole in self.imports.values() for each in whole}
         imported |= {
             name
@@ -151,6 +165,7 @@ class Said:
         self.free = not (_FREE.isdisjoint(spoken) and _FREE_IMPORTED.isdisjoint(imported)) or (
             self.free
         )
+        self.free = self.free or any(map(self._is_of_hydra, _OF_HYDRA & spoken))
         self.finding = self.finding or not _KEEPING.isdisjoint(spoken)
         for asked, around in modules:
             self.loose |= set(map(_short, self._patterns(asked, around, 2)))
@@ -182,10 +197,16 @@ class Said:
             case ast.Constant(value=str(text)):
                 if end := _NAME_AT_END.search(text):
                     self.texts[end[1]].add(text)
-            case ast.Assign(targets=[ast.Name(name)], value=value):
+            case ast.Assign(targets=[ast.Name(name) as target], value=value):
                 self._given[around, name].append(value)
+                self._assigned.add(target)
+            case ast.Name(id=name) if node not in self._assigned:
+                self._given[around, name].append(None)
             case ast.arg(arg=name):
                 self._given[around, name].append(None)
+            case ast.Global(names=names):
+                for name in names:
+                    self._given["", name].append(None)
 
     def _patterns(self, node: ast.expr | None, around: str, depth: int) -> set[str]:
         """Return patterns of the texts that an expression may be."""
@@ -214,9 +235,24 @@ class Said:
                 )
         return {_ANYTHING}
 
-    def _call(self, node: ast.Call, around: str) -> None:
-        func, plain = node.func, isinstance(node.func, ast.Name)
-        name = func.attr if isinstance(func, ast.Attribute) else _dotted(func)
+    def _called(self, node: ast.Call) -> str:
+        """Return the last name of what a call calls, as the module that has it says it."""
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr
+        name = _dotted(node.func)
+        whole = {each.rpartition(".")[2] for each in self.imports.get(name, ())}
+        return next(iter(sorted(whole & (_MODULES | _OWN | _ALL_OF))), name)
+
+    def _is_of_hydra(self, name: str) -> bool:
+        receivers = {receiver.partition(".")[0] for receiver, _ in self.attributes.get(name, ())}
+        return any(
+            each.partition(".")[0] == "hydra" and (local in receivers or each.endswith(f".{name}"))
+            for local, whole in self.imports.items()
+            for each in whole
+        )
+
+    def _call(self, node: ast.Call, name: str, around: str) -> None:
+        plain = isinstance(node.func, ast.Name)
         if name in _OWN and (plain or name == "Fire"):
             own = not (node.args and (name == "vars" or isinstance(node.args[0], ast.Constant)))
             self.taken |= {"."} if own and (name != "locals" or not around) else set()
@@ -235,9 +271,17 @@ def _short(pattern: str) -> str:
     return _ANYTHING.join(parts)
 
 
-def _module_asked(node: ast.Call) -> Iterator[ast.expr | None]:
-    """Yield what names the module that a call gives, None for any, where it gives one."""
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else _dotted(node.func)
+def _of_loaded(node: ast.AST) -> ast.expr | None:
+    """Return what names the module that a node takes of those that are loaded, but for its own."""
+    match node:
+        case ast.Subscript(value=ast.Attribute(value=ast.Name("sys"), attr="modules"), slice=named):
+            own = isinstance(named, ast.Name) and named.id == "__name__"
+            return named if isinstance(node.ctx, ast.Load) and not own else None
+    return None
+
+
+def _module_asked(node: ast.Call, name: str) -> Iterator[ast.expr | None]:
+    """Yield what names the module that a call of a name gives, None for any, where it gives one."""
     if name in _NAMED_FIRST and node.args:
         yield node.args[0]
     elif name in _MODULES:
