@@ -26,6 +26,8 @@ ALIASED = "import sys\nfrom importlib import import_module as load\n"
 BY_PATH = "import sys\nspec = spec_from_file_location"
 NO_WORDS = "'Add your description here'"
 BUILT = "[build-system]\n[project]\ndescription = "
+INDEX = "[build-system]\n[project]\nname = 'lib'\n[[tool.uv.index]]\nurl = "
+MAKER = "def script(x):\n    return x()\n"
 SETUP = "from setuptools import setup\nsetup"
 
 
@@ -82,8 +84,9 @@ def uses(
         "import hydra\nimport nets\nprint(hydra.utils.get_class('ne' + 'ts'))\n",
         "from hydra.utils import get_method as find\nimport nets\nprint(find(nets.PATH))\n",
         "import nets, sys\nprint(getattr(sys.modules['nets'], sys.argv[1]))\n",
+        "import nets, sys\nprint(getattr(sys.modules.get('nets'), sys.argv[1]))\n",
         "import nets, sys\nprint(getattr(sys.modules[nets.PATH], sys.argv[1]))\n",
-        "import imp, sys\nm = imp.load_source('x', '/in/nets.py')\nprint(getattr(m, sys.argv[1]))\n",
+        "import imp, sys\nm = imp.load_source('x', 'nets.py')\nprint(getattr(m, sys.argv[1]))\n",
         f"{ALIASED}m = load('nets')\nprint(getattr(m, sys.argv[1]))\n",
         f"{LOADED}n = 'ne'\nn += 'ts'\nprint(vars(import_module(n)))\n",
         f"{LOADED}n = 'x'\nn, m = sys.argv\nprint(vars(import_module(n)))\n",
@@ -141,6 +144,11 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (NET, {"run.py": IMPORTING, "pyproject.toml": "[project.scripts]\nx = 'lib:y'\n"}, True),
         (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(name='lib', url='')\n"}, False),
         (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(name='lib', url=URL)\n"}, True),
+        (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(\n  scripts=['bin/x'])\n"}, True),
+        (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(scripts=[])\n"}, False),
+        (NET, {"run.py": IMPORTING, "setup.py": f"url = 'a.b'\n{SETUP}(name='lib')\n"}, False),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": "[tool.poetry.scripts]\nx = 'a:b'\n"}, True),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": f"{INDEX}'a.b'\n"}, False),
         (NET, {"run.py": IMPORTING, "setup.cfg": "[metadata]\nurl = a.b\n[options]\n"}, True),
         (NET, {"run.py": IMPORTING, "lib/__init__.py": "from .nets import Net"}, False),
         (NET, {"run.py": USING, "lib/__init__.py": "from .nets import Net as It"}, True),
@@ -149,6 +157,12 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (f"__all__ = ['Net']\n{NET}", {"run.py": IMPORTING}, False),
         (f"@add\n{NET}", {"run.py": IMPORTING}, True),
         (f"@torch.jit.script\n{NET}", {"run.py": IMPORTING}, False),
+        (f"from torch.jit import script\n@script\n{NET}", {"run.py": IMPORTING}, False),
+        (f"def script(x):\n    x()\n@script\n{NET}", {"run.py": IMPORTING}, True),
+        (f"script = Names()\n@script\n{NET}", {"run.py": IMPORTING}, True),
+        (f"from .a import script\n@script\n{NET}", {"run.py": IMPORTING, "lib/a.py": MAKER}, True),
+        (f"import lib.a\n@lib.a.script\n{NET}", {"run.py": IMPORTING, "lib/a.py": MAKER}, True),
+        (f"from .a import *\n@script\n{NET}", {"run.py": IMPORTING, "lib/a.py": MAKER}, True),
         ("class Net(metaclass=Registry):\n    pass\n", {"run.py": IMPORTING}, True),
         (f"{HEIRS}class Net(Base):\n    pass\n", {"run.py": IMPORTING}, True),
         (f"{HEIRS}{NET}", {"run.py": IMPORTING}, False),

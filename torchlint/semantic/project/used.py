@@ -39,10 +39,11 @@ _TELLING = frozenset(
     (
         "no_grad inference_mode enable_grad autocast compile script ignore custom_fwd custom_bwd"
         " staticmethod classmethod property cached_property lru_cache cache dataclass wraps"
-        " total_ordering contextmanager deprecated overload typechecked jaxtyped beartype"
+        " total_ordering contextmanager deprecated overload typechecked jaxtyped beartype ABCMeta"
     ).split()
 )
-"""Decorators that hand what they decorate to nobody."""
+"""Decorators and metaclasses that hand what they are given to nobody."""
+_BUILT_IN = frozenset(("staticmethod", "classmethod", "property"))
 _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 """Functions that may take any name of the file that calls them."""
 _ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
@@ -117,6 +118,9 @@ class Said:
         self.kept: set[str] = set()
         """Outermost definitions that other than Python code may call, and those that are handed to
         something where they stand."""
+        self.makers: dict[str, set[str]] = {}
+        """By outermost definition what it is handed to, dotted, that hands it to nobody where it is
+        what its name says."""
         self.free = False
         """Whether definitions of any file may be found by a text."""
         self.finding = False
@@ -129,31 +133,49 @@ class Said:
         self._by_key: set[ast.AST] = set()
         self._assigned: set[ast.AST] = set()
         self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
-        calls: list[tuple[ast.Call, str]] = []
-        modules: list[tuple[ast.expr | None, str]] = []
+        self._handed: defaultdict[str, set[str]] = defaultdict(set)
+        self._calls: list[tuple[ast.Call, str]] = []
+        self._modules: list[tuple[ast.expr | None, str]] = []
+        self._walk(tree)
+        self._keep()
+        for call, around in self._calls:
+            name = self._called(call)
+            self._call(call, name, around)
+            self._modules += [(each, around) for each in _module_asked(call, name)]
+        self._find_freely()
+        for asked, around in self._modules:
+            self.loose |= set(map(_short, self._patterns(asked, around, 2)))
+
+    def _walk(self, tree: ast.Module) -> None:
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
         while todo:
             node, around = todo.pop()
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                if not around and (node.name in _KEPT or _handed_on(node)):
-                    self.kept.add(node.name)
+                if not around:
+                    self._handed[node.name] |= _makers(node)
                 around = around or node.name
                 self.free = self.free or node.name in _FREE | _FREE_IMPORTED
                 self.finding = self.finding or node.name in _KEEPING
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
             elif isinstance(node, ast.Call):
-                calls.append((node, around))
+                self._calls.append((node, around))
             elif module := _of_loaded(node):
-                modules.append((module, around))
+                self._modules.append((module, around))
             else:
                 self._note(node, around)
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 todo += [(each, around) for each in children(node)]
-        for call, around in calls:
-            name = self._called(call)
-            self._call(call, name, around)
-            modules += [(each, around) for each in _module_asked(call, name)]
+
+    def _keep(self) -> None:
+        here = {name for around, name in self._given if not around} | {*self._handed}
+        for name, makers in self._handed.items():
+            if name in _KEPT or any(self._keeps(maker, here) for maker in makers):
+                self.kept.add(name)
+            elif makers := {each for maker in makers for each in self._stands_for(maker)}:
+                self.makers[name] = makers
+
+    def _find_freely(self) -> None:
         imported = {each.rpartition(".")[2] for whole in self.imports.values() for each in whole}
         imported |= {
             name
@@ -167,8 +189,18 @@ class Said:
         )
         self.free = self.free or any(map(self._is_of_hydra, _OF_HYDRA & spoken))
         self.finding = self.finding or not _KEEPING.isdisjoint(spoken)
-        for asked, around in modules:
-            self.loose |= set(map(_short, self._patterns(asked, around, 2)))
+
+    def _keeps(self, maker: str, here: set[str]) -> bool:
+        """Say whether what is handed to something of a dotted name may be called by it."""
+        first, _, _ = maker.partition(".")
+        ours = first in here or (
+            bool(self.stars) and first not in self.imports and first not in _BUILT_IN
+        )
+        return ours or maker.rpartition(".")[2] not in _TELLING
+
+    def _stands_for(self, dotted: str) -> set[str]:
+        first, dot, rest = dotted.partition(".")
+        return {f"{each}{dot}{rest}" for each in self.imports.get(first, ())}
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for local, dotted in bound(node):
@@ -197,6 +229,12 @@ class Said:
             case ast.Constant(value=str(text)):
                 if end := _NAME_AT_END.search(text):
                     self.texts[end[1]].add(text)
+            case _:
+                self._give(node, around)
+
+    def _give(self, node: ast.AST, around: str) -> None:
+        """Note what a name is given, None for unknown."""
+        match node:
             case ast.Assign(targets=[ast.Name(name) as target], value=value):
                 self._given[around, name].append(value)
                 self._assigned.add(target)
@@ -282,7 +320,8 @@ def _of_loaded(node: ast.AST) -> ast.expr | None:
 
 def _module_asked(node: ast.Call, name: str) -> Iterator[ast.expr | None]:
     """Yield what names the module that a call of a name gives, None for any, where it gives one."""
-    if name in _NAMED_FIRST and node.args:
+    loaded = isinstance(node.func, ast.Attribute) and _dotted(node.func) == "sys.modules.get"
+    if (name in _NAMED_FIRST or loaded) and node.args:
         yield node.args[0]
     elif name in _MODULES:
         # The file's path, or the end of it: what stands for it is the text in it that ends so.
@@ -295,15 +334,12 @@ def _module_asked(node: ast.Call, name: str) -> Iterator[ast.expr | None]:
         yield ast.Constant(stem_of(str(texts[-1].value))) if texts else None
 
 
-def _handed_on(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Say whether something is handed a definition where it stands: a decorator, or a metaclass."""
+def _makers(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
+    """Return what is handed a definition where it stands: decorators, and a metaclass."""
     makers = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-    if any(_dotted(each).rpartition(".")[2] not in _TELLING for each in makers):
-        return True
-    return isinstance(node, ast.ClassDef) and any(
-        each.arg == "metaclass" and _dotted(each.value).rpartition(".")[2] != "ABCMeta"
-        for each in node.keywords
-    )
+    if isinstance(node, ast.ClassDef):
+        makers += [each.value for each in node.keywords if each.arg == "metaclass"]
+    return set(map(_dotted, makers))
 
 
 def _below(folder: str, path: str) -> str:
@@ -392,13 +428,27 @@ class Used:
     def _is_kept(self, path: str, name: str) -> bool:
         """Say whether a definition may be used though no code of the program says its name."""
         said = self._says(path)
-        if said is None or name in said.kept or not self._runs(path) or self._chosen(path, name):
+        if (
+            said is None
+            or self._is_handed_on(path, said, name)
+            or not self._runs(path)
+            or self._chosen(path, name)
+        ):
             return True
         lineage = self._find.lineage(Definition(path, name, CLASS))
         heirs = self._program(path) in self._finding
         return not all(base.startswith(_PLAIN_BASES) for base in lineage.outside) or any(
-            heirs or (above := self._says(each.path)) is None or each.name in above.kept
+            heirs
+            or (above := self._says(each.path)) is None
+            or self._is_handed_on(each.path, above, each.name)
             for each in lineage.classes[1:]
+        )
+
+    def _is_handed_on(self, path: str, said: Said, name: str) -> bool:
+        """Say whether something may call a definition that it is handed where that stands, or that
+        no Python code calls: one of the project's own decorators may do anything."""
+        return name in said.kept or any(
+            not isinstance(self._find.find(path, maker), str) for maker in said.makers.get(name, ())
         )
 
     def _chosen(self, path: str, name: str) -> bool:
