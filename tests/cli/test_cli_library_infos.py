@@ -39,6 +39,7 @@ def main():
 if __name__ == "__main__":
     main()
 """
+NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 
 
 @pytest.fixture
@@ -80,6 +81,13 @@ def test_a_library_gets_warnings(kit: Path, said: Said) -> None:
         ("kit/train.py", GUARDED, False),
         ("kit/run_epochs.py", GUARDED, False),
         ("kit/demo.py", GUARDED, True),
+        ("kit/ppo.py", f"def fit(loss):\n    loss.backward()\n{GUARDED}", False),
+        ("kit/ppo.py", "def fit(loss):\n    loss.backward()\n", True),
+        ("kit/tests/test_kit.py", f"def test(loss):\n    loss.backward()\n{GUARDED}", True),
+        ("kit/__main__.py", "from kit.layer import main\nmain()\n", False),
+        ("notebooks/fit.ipynb", NOTEBOOK, False),
+        ("kit/fit.ipynb", NOTEBOOK, False),
+        ("docs/fit.ipynb", NOTEBOOK, True),
         ("kit/train.py", "def train():\n    pass\n", True),
         ("tests/test_kit.py", TRAINS, True),
         ("examples/train.py", TRAINS, True),
@@ -99,6 +107,8 @@ def test_a_project_with_a_program_is_no_library(
 def test_what_is_installed_is_a_library(kit: Path, said: Said) -> None:
     (kit / "kit" / "train.py").write_text(GUARDED)
     assert "TL409" in said("--no-cache", "kit/layer.py")
+    (kit / "kit" / "__main__.py").write_text("import kit\n")
+    (kit / "kit" / "fit.ipynb").write_text(NOTEBOOK)
     (kit / "kit-1.0.dist-info").mkdir()
     assert "TL409" not in said("--no-cache", "kit/layer.py")
 

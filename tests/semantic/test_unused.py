@@ -22,9 +22,12 @@ BASE = "class Base:\n    pass\nclass Net(Base):\n    pass\n"
 HEIRS = "class Base:\n    def __init_subclass__(cls):\n        pass\n"
 MAIN = "if __name__ == '__main__':\n    print(2)\n"
 LOADED = "import sys\nfrom importlib import import_module\n"
+ALIASED = "import sys\nfrom importlib import import_module as load\n"
 BY_PATH = "import sys\nspec = spec_from_file_location"
 NO_WORDS = "'Add your description here'"
 BUILT = "[build-system]\n[project]\ndescription = "
+INDEX = "[build-system]\n[project]\nname = 'lib'\n[[tool.uv.index]]\nurl = "
+MAKER = "def script(x):\n    return x()\n"
 SETUP = "from setuptools import setup\nsetup"
 
 
@@ -78,6 +81,19 @@ def uses(
         f"{BY_PATH}('x', spec.path)\nprint(getattr(spec, spec.name))\n",
         "from hydra.utils import instantiate as make\nimport nets\nprint(make)\n",
         "import hydra\nimport nets\nprint(hydra.utils.instantiate({}))\n",
+        "import hydra\nimport nets\nprint(hydra.utils.get_class('ne' + 'ts'))\n",
+        "from hydra.utils import get_method as find\nimport nets\nprint(find(nets.PATH))\n",
+        "import nets, sys\nprint(getattr(sys.modules['nets'], sys.argv[1]))\n",
+        "import nets, sys\nprint(getattr(sys.modules.get('nets'), sys.argv[1]))\n",
+        "import nets, sys\nprint(getattr(sys.modules[nets.PATH], sys.argv[1]))\n",
+        "import imp, sys\nm = imp.load_source('x', 'nets.py')\nprint(getattr(m, sys.argv[1]))\n",
+        f"{ALIASED}m = load('nets')\nprint(getattr(m, sys.argv[1]))\n",
+        f"{LOADED}n = 'ne'\nn += 'ts'\nprint(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nn, m = sys.argv\nprint(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nfor n in sys.argv:\n    print(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nprint((n := sys.argv[1]), vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\nwith sys.x() as n:\n    print(vars(import_module(n)))\n",
+        f"{LOADED}n = 'x'\ndef f():\n    global n\n    n = 2\nprint(vars(import_module(n)))\n",
     ],
 )
 def test_a_use(run: str, tmp_path: Path) -> None:
@@ -102,6 +118,10 @@ def test_a_use(run: str, tmp_path: Path) -> None:
         f"{LOADED}m = import_module('models.' + sys.argv[1])\nprint(getattr(m, sys.argv[1]))\n",
         f"{LOADED}n = 'other'\nm = import_module(n)\nprint(vars(m))\n",
         f"{BY_PATH}('x', '/in/other.py')\nprint(getattr(spec, spec.name))\n",
+        "import nets, sys\nprint(getattr(sys.modules['other'], sys.argv[1]))\n",
+        "import nets, sys\nprint(getattr(sys.modules[__name__], sys.argv[1]))\n",
+        "from other import get_class\nimport nets\nprint(get_class(nets.PATH))\n",
+        f"{ALIASED}m = load('other')\nprint(getattr(m, sys.argv[1]))\n",
         "import nets\ndef go(instantiate, run_path):\n    return run_path\nprint(go(nets, 2))\n",
     ],
 )
@@ -124,6 +144,11 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (NET, {"run.py": IMPORTING, "pyproject.toml": "[project.scripts]\nx = 'lib:y'\n"}, True),
         (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(name='lib', url='')\n"}, False),
         (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(name='lib', url=URL)\n"}, True),
+        (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(\n  scripts=['bin/x'])\n"}, True),
+        (NET, {"run.py": IMPORTING, "setup.py": f"{SETUP}(scripts=[])\n"}, False),
+        (NET, {"run.py": IMPORTING, "setup.py": f"url = 'a.b'\n{SETUP}(name='lib')\n"}, False),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": "[tool.poetry.scripts]\nx = 'a:b'\n"}, True),
+        (NET, {"run.py": IMPORTING, "pyproject.toml": f"{INDEX}'a.b'\n"}, False),
         (NET, {"run.py": IMPORTING, "setup.cfg": "[metadata]\nurl = a.b\n[options]\n"}, True),
         (NET, {"run.py": IMPORTING, "lib/__init__.py": "from .nets import Net"}, False),
         (NET, {"run.py": USING, "lib/__init__.py": "from .nets import Net as It"}, True),
@@ -132,6 +157,12 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (f"__all__ = ['Net']\n{NET}", {"run.py": IMPORTING}, False),
         (f"@add\n{NET}", {"run.py": IMPORTING}, True),
         (f"@torch.jit.script\n{NET}", {"run.py": IMPORTING}, False),
+        (f"from torch.jit import script\n@script\n{NET}", {"run.py": IMPORTING}, False),
+        (f"def script(x):\n    x()\n@script\n{NET}", {"run.py": IMPORTING}, True),
+        (f"script = Names()\n@script\n{NET}", {"run.py": IMPORTING}, True),
+        (f"from .a import script\n@script\n{NET}", {"run.py": IMPORTING, "lib/a.py": MAKER}, True),
+        (f"import lib.a\n@lib.a.script\n{NET}", {"run.py": IMPORTING, "lib/a.py": MAKER}, True),
+        (f"from .a import *\n@script\n{NET}", {"run.py": IMPORTING, "lib/a.py": MAKER}, True),
         ("class Net(metaclass=Registry):\n    pass\n", {"run.py": IMPORTING}, True),
         (f"{HEIRS}class Net(Base):\n    pass\n", {"run.py": IMPORTING}, True),
         (f"{HEIRS}{NET}", {"run.py": IMPORTING}, False),
@@ -141,6 +172,7 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (NET, {"tools/__init__.py": "", "tools/run.py": f"{IMPORTING}{MAIN}"}, False),
         (NET, {"lib/run.py": f"{IMPORTING}{MAIN}"}, True),
         (NET, {"run.py": IMPORTING, "__init__.py": ""}, False),
+        (NET, {"run.py": IMPORTING, "1) intro/__init__.py": ""}, False),
         ("from x import B\nclass Net(B):\n    pass\n", {"run.py": IMPORTING}, True),
         ("from torch import nn\nclass Net(nn.Module):\n    pass\n", {"run.py": IMPORTING}, False),
         (NET, {"run.py": IMPORTING, "look.ipynb": '{"x": "lib.nets.Net()"}'}, True),
@@ -213,3 +245,20 @@ def test_what_uses_a_definition_is_looked_for_once(
     answers = [project.uses(str(tmp_path.resolve() / "nets.py"), name) for name in names]
     assert answers == [False] * 7
     assert sorted(looked) == names
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ("f'{a}{b}{c}{d}{e}_x'", False),
+        ("f'{a}_{b}_{c}_{d}_{e}_x'", False),
+        ("a + b + c + d + '_x'", False),
+        ("f'{a}{b}{c}ts'", True),
+        ("n + n + n + n + n + n + n", False),
+    ],
+)
+def test_many_gaps_take_no_time(asked: str, used: bool, tmp_path: Path) -> None:
+    names = "".join(f"n = 'nets{at}'\n" for at in range(12))
+    run = f"{LOADED}{names}m = import_module({asked})\nprint(vars(m))\n"
+    deep = "/".join(["a_a_a_a_a_a_a_a_a_a"] * 5)
+    assert uses(tmp_path, {"nets.py": NET, "run.py": run, f"{deep}/b.py": ""}) is used

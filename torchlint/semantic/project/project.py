@@ -994,15 +994,19 @@ class Project:
 
 
 _INSTALLS = {
-    "pyproject.toml": r"^\[(build-system|project\.scripts|project\.entry-points.*)\]",
+    "pyproject.toml": r"^\[(build-system|(project|tool\.poetry)\.(scripts|entry-points.*))\]",
     "setup.cfg": r"^\[options",
     "setup.py": r"\bsetup\(",
 }
 """What says how to install a project, by the file that says it."""
+_SAID_WITH = r"""["']?\s*[=:]\s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S"""
 _SAYS_WHAT = regex(
-    r"""^\[project\.(scripts|gui-scripts|entry-points.*)\]|\[options\.entry_points\]|\bentry_points\b
-    |\b(?:description|long_description|readme|url|download_url|classifiers|keywords)["']?\s*[=:]
-    \s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S""",
+    rf"""^\[project\.(scripts|gui-scripts|entry-points.*)\]|^\[tool\.poetry\.(scripts|plugins.*)\]
+    |\[options\.entry_points\]|\bentry_points\b|\bsetup\([\s\S]*?\bscripts\s*=\s*(?!\[\s*\])\S
+    |\b(?:description|long_description|readme|classifiers|keywords){_SAID_WITH}
+    |(?:^\[(?:project|metadata)\].*(?:\n(?!\[).*)*?\n|\bsetup\([\s\S]*?\b)
+    (?:download_)?url{_SAID_WITH}
+    """,
     re.MULTILINE | re.VERBOSE,
 )
 """What tells others what is installed; a project that says nothing installs its own imports."""

@@ -25,7 +25,11 @@ _FREE_IMPORTED = frozenset(
     "locate resolve_name import_string instantiate run_path run_module".split()
 )
 """Names of such that are words for something else as well: they count where they are imported."""
-_MODULES = frozenset("import_module __import__ spec_from_file_location SourceFileLoader".split())
+_OF_HYDRA = frozenset("get_method get_class get_object".split())
+"""Names of such that hydra alone gives."""
+_MODULES = frozenset(
+    "import_module __import__ spec_from_file_location SourceFileLoader load_source".split()
+)
 """Functions that give modules."""
 _NAMED_FIRST = frozenset(("import_module", "__import__"))
 """Those whose first argument is the name of the module."""
@@ -35,17 +39,21 @@ _TELLING = frozenset(
     (
         "no_grad inference_mode enable_grad autocast compile script ignore custom_fwd custom_bwd"
         " staticmethod classmethod property cached_property lru_cache cache dataclass wraps"
-        " total_ordering contextmanager deprecated overload typechecked jaxtyped beartype"
+        " total_ordering contextmanager deprecated overload typechecked jaxtyped beartype ABCMeta"
     ).split()
 )
-"""Decorators that hand what they decorate to nobody."""
+"""Decorators and metaclasses that hand what they are given to nobody."""
+_BUILT_IN = frozenset(("staticmethod", "classmethod", "property"))
 _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 """Functions that may take any name of the file that calls them."""
 _ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
 """Functions that may take any name of a module that they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
-_SAID = (*sorted(_FREE | _FREE_IMPORTED | _MODULES | _KEEPING), "__dict__", "sys.modules")
+_SAID = (
+    *sorted(_FREE | _FREE_IMPORTED | _OF_HYDRA | _MODULES | _KEEPING),
+    *("__dict__", "sys.modules"),
+)
 _BY_TEXT = Wording(
     regex(
         rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
@@ -64,6 +72,8 @@ _TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
 _SCRIPTS = ("", "scripts", "tools", "experiments", "bin")
 """Names of packages that hold programs for others; no package has an empty one."""
 _GUARD = regex(r"^if __name__\b", re.MULTILINE)
+_STEPS = regex(r"\.(backward|step)\(")
+"""What a file says that trains itself."""
 _PLAIN_BASES = (
     *("torch.", "builtins.", "abc.", "typing.", "enum.", "collections.", "argparse.", "json."),
     *("pytorch_lightning.", "lightning.", "gym.", "gymnasium."),
@@ -77,6 +87,8 @@ _COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")
+_MOST_GAPS = 2
+"""Gaps of a pattern; one with more keeps its ends, as many gaps take too long to be matched."""
 _MOST_NAMES = 16
 """Names of modules that one text may stand for; behind that it is any."""
 _MOST = 100
@@ -106,6 +118,9 @@ class Said:
         self.kept: set[str] = set()
         """Outermost definitions that other than Python code may call, and those that are handed to
         something where they stand."""
+        self.makers: dict[str, set[str]] = {}
+        """By outermost definition what it is handed to, dotted, that hands it to nobody where it is
+        what its name says."""
         self.free = False
         """Whether definitions of any file may be found by a text."""
         self.finding = False
@@ -116,26 +131,51 @@ class Said:
         self.taken: set[str] = set()
         """Dotted names of what may be a module of which any name is taken; a dot for the file."""
         self._by_key: set[ast.AST] = set()
+        self._assigned: set[ast.AST] = set()
         self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
-        modules: list[tuple[ast.expr | None, str]] = []
+        self._handed: defaultdict[str, set[str]] = defaultdict(set)
+        self._calls: list[tuple[ast.Call, str]] = []
+        self._modules: list[tuple[ast.expr | None, str]] = []
+        self._walk(tree)
+        self._keep()
+        for call, around in self._calls:
+            name = self._called(call)
+            self._call(call, name, around)
+            self._modules += [(each, around) for each in _module_asked(call, name)]
+        self._find_freely()
+        for asked, around in self._modules:
+            self.loose |= set(map(_short, self._patterns(asked, around, 2)))
+
+    def _walk(self, tree: ast.Module) -> None:
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
         while todo:
             node, around = todo.pop()
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                if not around and (node.name in _KEPT or _handed_on(node)):
-                    self.kept.add(node.name)
+                if not around:
+                    self._handed[node.name] |= _makers(node)
                 around = around or node.name
                 self.free = self.free or node.name in _FREE | _FREE_IMPORTED
                 self.finding = self.finding or node.name in _KEEPING
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
             elif isinstance(node, ast.Call):
-                self._call(node, around)
-                modules += [(each, around) for each in _module_asked(node)]
+                self._calls.append((node, around))
+            elif module := _of_loaded(node):
+                self._modules.append((module, around))
             else:
                 self._note(node, around)
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 todo += [(each, around) for each in children(node)]
+
+    def _keep(self) -> None:
+        here = {name for around, name in self._given if not around} | {*self._handed}
+        for name, makers in self._handed.items():
+            if name in _KEPT or any(self._keeps(maker, here) for maker in makers):
+                self.kept.add(name)
+            elif makers := {each for maker in makers for each in self._stands_for(maker)}:
+                self.makers[name] = makers
+
+    def _find_freely(self) -> None:
         imported = {each.rpartition(".")[2] for whole in self.imports.values() for each in whole}
         imported |= {
             name
@@ -147,9 +187,20 @@ class Said:
         self.free = not (_FREE.isdisjoint(spoken) and _FREE_IMPORTED.isdisjoint(imported)) or (
             self.free
         )
+        self.free = self.free or any(map(self._is_of_hydra, _OF_HYDRA & spoken))
         self.finding = self.finding or not _KEEPING.isdisjoint(spoken)
-        for asked, around in modules:
-            self.loose |= self._patterns(asked, around, 2)
+
+    def _keeps(self, maker: str, here: set[str]) -> bool:
+        """Say whether what is handed to something of a dotted name may be called by it."""
+        first, _, _ = maker.partition(".")
+        ours = first in here or (
+            bool(self.stars) and first not in self.imports and first not in _BUILT_IN
+        )
+        return ours or maker.rpartition(".")[2] not in _TELLING
+
+    def _stands_for(self, dotted: str) -> set[str]:
+        first, dot, rest = dotted.partition(".")
+        return {f"{each}{dot}{rest}" for each in self.imports.get(first, ())}
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for local, dotted in bound(node):
@@ -178,10 +229,22 @@ class Said:
             case ast.Constant(value=str(text)):
                 if end := _NAME_AT_END.search(text):
                     self.texts[end[1]].add(text)
-            case ast.Assign(targets=[ast.Name(name)], value=value):
+            case _:
+                self._give(node, around)
+
+    def _give(self, node: ast.AST, around: str) -> None:
+        """Note what a name is given, None for unknown."""
+        match node:
+            case ast.Assign(targets=[ast.Name(name) as target], value=value):
                 self._given[around, name].append(value)
+                self._assigned.add(target)
+            case ast.Name(id=name) if node not in self._assigned:
+                self._given[around, name].append(None)
             case ast.arg(arg=name):
                 self._given[around, name].append(None)
+            case ast.Global(names=names):
+                for name in names:
+                    self._given["", name].append(None)
 
     def _patterns(self, node: ast.expr | None, around: str, depth: int) -> set[str]:
         """Return patterns of the texts that an expression may be."""
@@ -194,7 +257,8 @@ class Said:
                 return {_ANYTHING.join(map(re.escape, re.split(r"\{.*?\}", text)))}
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 before, after = (self._patterns(each, around, depth) for each in (left, right))
-                return {first + last for first in before for last in after}
+                few = len(before) * len(after) <= _MOST_NAMES
+                return {first + last for first in before for last in after} if few else {_ANYTHING}
             case ast.JoinedStr(values=values):
                 parts = [
                     re.escape(str(each.value)) if isinstance(each, ast.Constant) else _ANYTHING
@@ -209,9 +273,24 @@ class Said:
                 )
         return {_ANYTHING}
 
-    def _call(self, node: ast.Call, around: str) -> None:
-        func, plain = node.func, isinstance(node.func, ast.Name)
-        name = func.attr if isinstance(func, ast.Attribute) else _dotted(func)
+    def _called(self, node: ast.Call) -> str:
+        """Return the last name of what a call calls, as the module that has it says it."""
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr
+        name = _dotted(node.func)
+        whole = {each.rpartition(".")[2] for each in self.imports.get(name, ())}
+        return next(iter(sorted(whole & (_MODULES | _OWN | _ALL_OF))), name)
+
+    def _is_of_hydra(self, name: str) -> bool:
+        receivers = {receiver.partition(".")[0] for receiver, _ in self.attributes.get(name, ())}
+        return any(
+            each.partition(".")[0] == "hydra" and (local in receivers or each.endswith(f".{name}"))
+            for local, whole in self.imports.items()
+            for each in whole
+        )
+
+    def _call(self, node: ast.Call, name: str, around: str) -> None:
+        plain = isinstance(node.func, ast.Name)
         if name in _OWN and (plain or name == "Fire"):
             own = not (node.args and (name == "vars" or isinstance(node.args[0], ast.Constant)))
             self.taken |= {"."} if own and (name != "locals" or not around) else set()
@@ -223,10 +302,26 @@ class Said:
             self.taken.add(_dotted(node.args[0]))
 
 
-def _module_asked(node: ast.Call) -> Iterator[ast.expr | None]:
-    """Yield what names the module that a call gives, None for any, where it gives one."""
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else _dotted(node.func)
-    if name in _NAMED_FIRST and node.args:
+def _short(pattern: str) -> str:
+    """Return a pattern that fits what another one fits, and maybe more, in a short time."""
+    first, *rest = re.sub(r"(\.\*){2,}", _ANYTHING, pattern).split(_ANYTHING)
+    parts = [first, *rest] if len(rest) <= _MOST_GAPS else [first, rest[-1]]
+    return _ANYTHING.join(parts)
+
+
+def _of_loaded(node: ast.AST) -> ast.expr | None:
+    """Return what names the module that a node takes of those that are loaded, but for its own."""
+    match node:
+        case ast.Subscript(value=ast.Attribute(value=ast.Name("sys"), attr="modules"), slice=named):
+            own = isinstance(named, ast.Name) and named.id == "__name__"
+            return named if isinstance(node.ctx, ast.Load) and not own else None
+    return None
+
+
+def _module_asked(node: ast.Call, name: str) -> Iterator[ast.expr | None]:
+    """Yield what names the module that a call of a name gives, None for any, where it gives one."""
+    loaded = isinstance(node.func, ast.Attribute) and _dotted(node.func) == "sys.modules.get"
+    if (name in _NAMED_FIRST or loaded) and node.args:
         yield node.args[0]
     elif name in _MODULES:
         # The file's path, or the end of it: what stands for it is the text in it that ends so.
@@ -239,15 +334,12 @@ def _module_asked(node: ast.Call) -> Iterator[ast.expr | None]:
         yield ast.Constant(stem_of(str(texts[-1].value))) if texts else None
 
 
-def _handed_on(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Say whether something is handed a definition where it stands: a decorator, or a metaclass."""
+def _makers(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
+    """Return what is handed a definition where it stands: decorators, and a metaclass."""
     makers = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-    if any(_dotted(each).rpartition(".")[2] not in _TELLING for each in makers):
-        return True
-    return isinstance(node, ast.ClassDef) and any(
-        each.arg == "metaclass" and _dotted(each.value).rpartition(".")[2] != "ABCMeta"
-        for each in node.keywords
-    )
+    if isinstance(node, ast.ClassDef):
+        makers += [each.value for each in node.keywords if each.arg == "metaclass"]
+    return set(map(_dotted, makers))
 
 
 def _below(folder: str, path: str) -> str:
@@ -336,13 +428,27 @@ class Used:
     def _is_kept(self, path: str, name: str) -> bool:
         """Say whether a definition may be used though no code of the program says its name."""
         said = self._says(path)
-        if said is None or name in said.kept or not self._runs(path) or self._chosen(path, name):
+        if (
+            said is None
+            or self._is_handed_on(path, said, name)
+            or not self._runs(path)
+            or self._chosen(path, name)
+        ):
             return True
         lineage = self._find.lineage(Definition(path, name, CLASS))
         heirs = self._program(path) in self._finding
         return not all(base.startswith(_PLAIN_BASES) for base in lineage.outside) or any(
-            heirs or (above := self._says(each.path)) is None or each.name in above.kept
+            heirs
+            or (above := self._says(each.path)) is None
+            or self._is_handed_on(each.path, above, each.name)
             for each in lineage.classes[1:]
+        )
+
+    def _is_handed_on(self, path: str, said: Said, name: str) -> bool:
+        """Say whether something may call a definition that it is handed where that stands, or that
+        no Python code calls: one of the project's own decorators may do anything."""
+        return name in said.kept or any(
+            not isinstance(self._find.find(path, maker), str) for maker in said.makers.get(name, ())
         )
 
     def _chosen(self, path: str, name: str) -> bool:
@@ -379,26 +485,34 @@ class Used:
             and self._top(path) == top
         }
         return any(
-            self._imports(path, packages - {self._package(path)} if packages else {r"\w+"})
+            self._imports(path, packages - {self._package(path)} if packages else None)
             for path in self._every
             if self._does_something(path)
         )
 
     def no_program(self) -> bool:
-        """Say whether neither a file outside of packages does something, nor one in a package that
-        has the name of a program."""
-        return not any(
-            self._does_something(path)
-            or (
-                self._package(path) != ""
-                and _TRAINS.search(stem_of(path)) is not None
-                and _GUARD.search(self._read(path) or "") is not None
-            )
-            for path in self._every
-        )
+        """Say whether the project holds nothing to be run: no notebook, no file outside of packages
+        that does something, and none of a package that Python runs by its name, or that is guarded
+        and trains, by its name or by what it says."""
+        return not any(self._does_something(path) or self._starts(path) for path in self._every)
 
-    def _imports(self, path: str, packages: set[str]) -> bool:
-        names = "|".join(sorted(packages)) or "(?!)"
+    def _starts(self, path: str) -> bool:
+        """Say whether a file is there to be run wherever it lies."""
+        if not self._is_of_program(path):
+            return False
+        if path.endswith(".ipynb") or stem_of(path) == "__main__":
+            return True
+        text = self._read(path) or "" if self._package(path) else ""
+        trains = _TRAINS.search(stem_of(path)) is not None or _STEPS.search(text) is not None
+        return trains and _GUARD.search(text) is not None
+
+    def _is_of_program(self, path: str) -> bool:
+        """Say whether a file is no test, benchmark or example."""
+        return speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
+
+    def _imports(self, path: str, packages: set[str] | None) -> bool:
+        """Say whether a file imports one of some packages, or any module where they are None."""
+        names = r"\w+" if packages is None else "|".join(map(re.escape, sorted(packages))) or "(?!)"
         said = rf"^[ \t]*(from|import)[ \t]+({names})\b|[\"']({names})\."
         return re.search(said, self._read(path) or "", re.MULTILINE) is not None
 
@@ -416,7 +530,7 @@ class Used:
             path.endswith(".py")
             and package in _SCRIPTS
             and stem_of(path) not in _OF_TOOLS
-            and speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
+            and self._is_of_program(path)
             and starts.search(self._read(path) or "") is not None
         )
 
