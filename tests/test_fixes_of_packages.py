@@ -126,8 +126,9 @@ def applied(folder: Path, name: str, text: str, code: str, **beside: str) -> boo
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(each, encoding="utf-8")
     forget()
-    asked = job(text, name=name, root=str(folder), codes=frozenset((code,)), fix="unsafe")
-    assert analyse_job(job(text, name=name, root=str(folder), codes=frozenset((code,)))).findings
+    given = {"name": name, "root": str(folder), "codes": frozenset((code,)), "library_infos": True}
+    asked = job(text, fix="unsafe", **given)
+    assert analyse_job(job(text, **given)).findings
     return (analyse_job(asked).after or text) != text
 
 

@@ -92,21 +92,21 @@ def added(loader: str = LOADER, step: str = COPY, code: str = "TL103", **setting
 
 def test_a_call_that_gets_too_long_goes_on_in_its_brackets() -> None:
     step = (
-        "            loss = criterion(model(images.float().to(device)), labels.long().to(device))"
+        "            loss = criterion(model(images.ravel().to(device)), labels[:, :9].to(device))"
     )
     assert added(step=step).split("\n") == [
         "            loss = criterion(",
-        "                model(images.float().to(device, non_blocking=True)),",
-        "                labels.long().to(device, non_blocking=True),",
+        "                model(images.ravel().to(device, non_blocking=True)),",
+        "                labels[:, :9].to(device, non_blocking=True),",
         "            )",
     ]
 
 
 def test_what_fits_on_one_line_of_its_own_stays_together() -> None:
-    step = "            loss = criterion(model(images.float().to(device)), labels, weights)"
+    step = "            loss = criterion(model(images.ravel().to(device)), labels, weights)"
     assert added(step=step).split("\n") == [
         "            loss = criterion(",
-        "                model(images.float().to(device, non_blocking=True)), labels, weights",
+        "                model(images.ravel().to(device, non_blocking=True)), labels, weights",
         "            )",
     ]
 
@@ -117,7 +117,7 @@ def test_what_is_short_enough_stays_on_its_line() -> None:
 
 @pytest.mark.parametrize("limit", [90, 120])
 def test_the_limit_is_that_of_the_project(limit: int) -> None:
-    step = "            loss = criterion(model(images.float().to(device)), labels.long())  # mean"
+    step = "            loss = criterion(model(images.ravel().to(device)), labels[:, :9])  # mean"
     lines = added(step=step, line_length=limit).split("\n")
     assert len(lines) == (3 if limit == 90 else 1)
     assert all(width(line) <= limit for line in lines)
@@ -138,7 +138,7 @@ def test_without_a_formatter_the_limit_is_the_lowest_usual_one_that_holds_the_co
 
 
 def test_a_line_longer_than_all_code_of_its_file_stays_one_within_the_limit() -> None:
-    step = "            loss = criterion(model(images.float().to(device)), labels, weights)"
+    step = "            loss = criterion(model(images.ravel().to(device)), labels, weights)"
     long = f"            names = [{', '.join(repr(name * 8) for name in 'abcdef')}]\n"
     comment = f"            # {'long ' * 30}\n"
     assert width(step) < 88 < width(long) < width(added(step=long + step)) <= 100
@@ -148,7 +148,7 @@ def test_a_line_longer_than_all_code_of_its_file_stays_one_within_the_limit() ->
 
 
 def test_one_very_long_line_does_not_make_the_limit() -> None:
-    step = "            loss = criterion(model(images.float().to(device)), labels.long(), labels)"
+    step = "            loss = criterion(model(images.ravel().to(device)), labels[:, :9], labels)"
     long = f"            names = [{', '.join(repr(name * 9) for name in 'abcdefghijklmnopq')}]\n"
     words = ", ".join(f"label_{name}" for name in "abc")
     more = step.replace("labels)", f"labels, {words})")
@@ -158,12 +158,12 @@ def test_one_very_long_line_does_not_make_the_limit() -> None:
 
 def test_values_that_are_assigned_side_by_side_get_a_line_each_in_parentheses() -> None:
     step = f"""\
-            images, labels = images.float().to(device), labels.long().to(device)
+            images, labels = images.ravel().to(device), labels[:, :9].to(device)
 {COPY.replace(".to(device)", "")}"""
     assert added(step=step).split("\n") == [
         "            images, labels = (",
-        "                images.float().to(device, non_blocking=True),",
-        "                labels.long().to(device, non_blocking=True),",
+        "                images.ravel().to(device, non_blocking=True),",
+        "                labels[:, :9].to(device, non_blocking=True),",
         "            )",
     ]
 
@@ -266,7 +266,7 @@ def test_strings_and_comments_are_no_code(text: str, longest: int, aligned: bool
 
 
 def test_carriage_returns_and_tabs_stay() -> None:
-    step = "            loss = criterion(model(images.float().to(device)), labels, labels, labels)"
+    step = "            loss = criterion(model(images.ravel().to(device)), labels, labels, labels)"
     text = STEP.format(loader=LOADER, step=step)
     due = fixed(text, "unsafe", codes=frozenset(("TL103",))).after
     for old, new in (("\n", "\r\n"), ("    ", "\t")):
