@@ -227,8 +227,9 @@ def checked(
             job, read.text, findings, whole=not read.faults and not notes
         )
         findings = [_spared(finding, silenced) for finding in findings]
-    if outside is not None and not job.library_infos:
-        findings = _promised(findings, job, outside)
+    asked = [finding for finding in findings if counts_in_library(job, finding)]
+    if outside is not None and len(asked) < len(findings) and outside(job).of_library():
+        findings = asked
     refusal = fixable(job.document) or (_HALF if read.faults else "")
     if refusal:
         findings = [_refused(finding, refusal) for finding in findings]
@@ -381,12 +382,9 @@ def _spared(finding: Finding, silenced: list[tuple[Finding, str]]) -> Finding:
     return _refused(finding, _SPARED.format(changed[0])) if changed else finding
 
 
-def _promised(findings: list[Finding], job: Job, outside: OutsideOf) -> list[Finding]:
-    """Return the findings without the infos of a library, whose callers are not in view."""
-    some = any(each.severity is Severity.INFO for each in findings)
-    if not (some and outside(job).of_library()):
-        return findings
-    return [each for each in findings if each.severity is not Severity.INFO]
+def counts_in_library(job: Job, finding: Finding) -> bool:
+    """Say whether a finding is listed in a library, whose callers are not in view, too."""
+    return job.library_infos or finding.severity is not Severity.INFO
 
 
 def _refused(finding: Finding, reason: str) -> Finding:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.explanation import Asked, Place, State, Verdict
-from torchlint.base.finding import Finding, Severity
+from torchlint.base.finding import Finding
 from torchlint.base.span import Span
 from torchlint.catalog.rules import Catalog
+from torchlint.engine.analyse import counts_in_library
 from torchlint.engine.hits import Placed, Placing, hits, strongest
 from torchlint.engine.job import Job
 from torchlint.explain.beliefs import Beliefs
@@ -114,13 +115,9 @@ class Verdicts:
             because = f"{stronger.rule.code} {'above ' if again else ''}{words}"
         elif words := self._suppressed(finding):
             state, because = State.SUPPRESSED, words
-        elif self._is_left_out(finding):
+        elif not counts_in_library(self.job, finding) and self.module.outside.of_library():
             state, because = State.OFF, _IN_LIBRARY
         return self._verdict(placed.rule, placed.hit, placed.span, state, because, finding.message)
-
-    def _is_left_out(self, finding: Finding) -> bool:
-        infos = self.job.library_infos or finding.severity is not Severity.INFO
-        return not infos and self.module.outside.of_library()
 
     def _suppressed(self, finding: Finding) -> str:
         pragma = self._suppressions.silencer(finding, self._names)

@@ -439,11 +439,11 @@ class Settings:
         sample="library-infos = true",
         place=67,
         more="A library is a package that lies beside the metadata of its wheel, or in a project "
-        "that holds no program: no file outside of packages that does something, tests, benchmarks "
-        "and examples apart, and none in a package with a `__main__` guard and the name of one. "
-        "Who trains with it, and how often "
-        "its functions run, is not in view: of 110 infos that readers met in libraries 24 were "
-        "right, of 128 warnings 65.",
+        "that holds no program. A program is a notebook, a `__main__.py`, a file outside of "
+        "packages that does something, or one in a package that has a `__main__` guard and trains, "
+        "by its name or by what it says; tests, benchmarks and examples are none. Who trains with "
+        "a library, and how often its functions run, is not in view: of 110 infos that readers met "
+        "in libraries 24 were right, of 128 warnings 65.",
         option=Option({"common": "List infos in libraries too."}, 65),
     )
     severity: tuple[tuple[str, Severity], ...] = _key(

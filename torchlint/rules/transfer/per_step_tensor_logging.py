@@ -233,7 +233,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         words["given"] = given
         shows = any(each.kind != "meter" for each in often)
         words["seldom"] = "show the number" if shows else "read the average"
-        fix = _kept(module, read) if given is _PASS else None
+        fix = _kept(module, read) if given == _PASS else None
     else:
         message = None if read.how in ("format", "print") else _READ
         inside = module.is_within(read.node, sink.call)

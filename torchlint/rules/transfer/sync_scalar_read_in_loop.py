@@ -269,6 +269,8 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         fix = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
+        if message is None and worked_on_beside(module, read.node) is not None:
+            continue
         stays = fix is None and message is None and heat_of(module, node).step
         taker = taken_in_turn(module, read.node) if stays else None
         cause = wait_for(module, read.tensor)
@@ -277,8 +279,6 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or waited_before(module, read.tensor) is not None
         spared = spared or message is not None or (taker is not None and taker.kept)
-        if message is None and worked_on_beside(module, read.node) is not None:
-            continue
         spared = spared or _gains_little(module, read.node)
         if taker is not None:
             message = TAKEN

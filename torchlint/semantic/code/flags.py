@@ -530,10 +530,8 @@ class Flags:
                 ):
                     yield call
                 continue
-            func = above if isinstance(above, cst.Attribute) and above.attr is name else name
-            call = self.tree.parents[func]
-            if isinstance(call, cst.Call) and call.func is func:
-                yield call
+            if (called := self.tree.call_of(name)) is not None:
+                yield called
 
     def _defined(self, func: cst.BaseExpression) -> bool:
         """Say whether what is called is a function or class itself, and so no object."""

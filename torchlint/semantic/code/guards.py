@@ -650,7 +650,7 @@ class Guards:
             and isinstance(line.body[0].value, cst.Call)
         ]
         builders = [callee for call in calls for callee in self.flow.callees(call)]
-        if None in kept or not builders or any(map(self._counts_on, kept)):
+        if None in kept or not builders:
             return False
         sets = {
             (self.tree.function(each), text)
@@ -658,10 +658,14 @@ class Guards:
             if isinstance(each, cst.AssignTarget) and (text := dotted_text(each.target)) in kept
         }
         made = {builder for builder in builders if all((builder, text) in sets for text in kept)}
-        return bool(made) and all(
-            home in builders
-            or (isinstance(home, cst.FunctionDef) and home.name.value == "__init__")
-            for home, _ in sets
+        return (
+            bool(made)
+            and all(
+                home in builders
+                or (isinstance(home, cst.FunctionDef) and home.name.value == "__init__")
+                for home, _ in sets
+            )
+            and not any(map(self._counts_on, kept))
         )
 
     def _counts_on(self, place: str | None) -> bool:

@@ -184,28 +184,28 @@ def _place(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef | None) -
 
 def _calls(function: str, position: str, text: str) -> bool:
     """Say whether a file calls a function with something at a place."""
-    called = function in text and re.search(rf"\b{function}\s*\(", text) is not None
-    tree = parsed(text) if called else None
+    tree = parsed(text) if _is_called(function, text) else None
     return tree is not None and _calls_in(function, int(position), tree)
+
+
+def _is_called(function: str, text: str) -> bool:
+    return function in text and re.search(rf"\b{function}\s*\(", text) is not None
 
 
 def passes(function: str, name: str, position: str, text: str) -> bool:
     """Say whether a file calls anything of a function's name with a parameter of it, by keyword, at
     its place or by stars."""
-    if function not in text or re.search(rf"\b{function}\s*\(", text) is None:
+    if not _is_called(function, text):
         return False
     tree = parsed(text)
-    return tree is None or any(
+    return tree is None or _calls_in(function, int(position), tree, name)
+
+
+def _calls_in(function: str, position: int, tree: ast.Module, name: str | None = None) -> bool:
+    return any(
         isinstance(node, ast.Call)
         and last_name(node.func) == function
-        and (_says(node, int(position)) or any(each.arg == name for each in node.keywords))
-        for node in walk(tree)
-    )
-
-
-def _calls_in(function: str, position: int, tree: ast.Module) -> bool:
-    return any(
-        isinstance(node, ast.Call) and last_name(node.func) == function and _says(node, position)
+        and (_says(node, position) or (name and any(each.arg == name for each in node.keywords)))
         for node in walk(tree)
     )
 

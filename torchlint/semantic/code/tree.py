@@ -274,6 +274,13 @@ class Tree:
         out.sort(key=self.order.__getitem__)
         return out
 
+    def call_of(self, name: cst.BaseExpression) -> cst.Call | None:
+        """Return the call of what a name, or an attribute of that name, means."""
+        above = self.parents[name]
+        func = above if isinstance(above, cst.Attribute) and above.attr is name else name
+        call = self.parents[func]
+        return call if isinstance(call, cst.Call) and call.func is func else None
+
     def named(self, name: str, inside: cst.CSTNode | None = None) -> list[cst.Name]:
         """Return the Name nodes spelled `name` in the file, or inside a node, in source order."""
         if self._named is None:

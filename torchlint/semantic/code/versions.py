@@ -40,8 +40,8 @@ def torch_unsaid(module: Module, since: tuple[int, int]) -> str:
 
 
 @question(
-    yes="the project has a torch in which the old name is not deprecated yet, or the new one lacks",
-    no="the project may have a torch in which the old name is deprecated, and each has the new one",
+    yes="in a torch of the project the old name is not deprecated, or the new one is not there yet",
+    no="a torch of the project may have deprecated the old name, and each has the new one",
     ground=True,
     remember=False,
 )

@@ -252,8 +252,7 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
         return True
     role = loader_role(module, node)
     if role in ("train", "eval"):
-        loops = loader_loops(module, node)
-        return any(moves_batches(module, loop) is not None for loop in loops)
+        return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
     return (
         role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
     )

@@ -445,7 +445,7 @@ def loader_loops(module: Module, loader: cst.Call) -> list[cst.For | cst.CompFor
 )
 def feeds_device(module: Module, loader: cst.Call) -> str | None:
     """Return the device to which a model's loop, of this file or another one of the project, brings
-    the batches of the loader that a call makes, out of the memory that it has put them in."""
+    the batches of the loader that a call makes."""
     for where, loop in consumers_of(module, loader):
         if loop_kind(where, loop).name in ("TRAIN", "EVAL"):
             found = moves_batches(where, loop) or _moved_elsewhere(module, where, loop)

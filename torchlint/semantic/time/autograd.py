@@ -110,20 +110,14 @@ class Autograd:
         be of this class."""
         if not self._scopes.is_method(function):
             return []
-        tree, calls = self._scopes.tree, []
-        for name in tree.named(function.name.value):
-            above = tree.parents.get(name)
-            call = (
-                tree.parents.get(above)
-                if isinstance(above, cst.Attribute) and above.attr is name
-                else None
-            )
-            if isinstance(call, cst.Call) and call.func is above:
-                calls.append(call)
+        tree = self._scopes.tree
         return [
-            c
-            for c in calls
-            if not self._flow.callees(c) and self._scopes.tree.function(c) is not function
+            call
+            for name in tree.named(function.name.value)
+            if (call := tree.call_of(name)) is not None
+            and isinstance(call.func, cst.Attribute)
+            and not self._flow.callees(call)
+            and tree.function(call) is not function
         ]
 
 

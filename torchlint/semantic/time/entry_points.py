@@ -92,16 +92,8 @@ def _unseen(module: Module, node: cst.CSTNode, callers: int) -> bool:
         return False
     if module.outside.others_say(functools.partial(_calls, name), near=False) is not False:
         return False
-    sites = [call for each in module.tree.named(name) if (call := _call_by(module, each))]
+    sites = [call for each in module.tree.named(name) if (call := module.tree.call_of(each))]
     return not sites or (callers > 0 and all(_unseen(module, s, callers - 1) for s in sites))
-
-
-def _call_by(module: Module, name: cst.Name) -> cst.Call | None:
-    """Return the call of what a name, or an attribute of that name, means."""
-    above = module.parent(name)
-    func = above if isinstance(above, cst.Attribute) and above.attr is name else name
-    call = module.parent(func)
-    return call if isinstance(call, cst.Call) and call.func is func else None
 
 
 def _calls(name: str, text: str) -> bool:

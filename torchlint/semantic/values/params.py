@@ -216,12 +216,7 @@ class Parameters:
             _asks_truth(tree, read) for read in tree.named(name, self._function.body)
         ):
             return False
-        calls = [
-            call
-            for each in tree.named(function)
-            for call in (_call_of(tree, each),)
-            if call is not None
-        ]
+        calls = [call for each in tree.named(function) if (call := tree.call_of(each))]
         place, say = self._places.get(name, _LAST), self._values.names.outside.others_say
         if any(_may_give(call, place, name) for call in calls):
             return False
@@ -420,14 +415,6 @@ def _argument(call: cst.Call, position: int | None, name: str) -> cst.BaseExpres
 def _may_give(call: cst.Call, position: int, name: str) -> bool:
     """Say whether a call gives a parameter, or may by stars."""
     return any(arg.star for arg in call.args) or _argument(call, position, name) is not None
-
-
-def _call_of(tree: Tree, name: cst.BaseExpression) -> cst.Call | None:
-    """Return the call of which a name, or an attribute of that name, is the function."""
-    above = tree.parents[name]
-    func = above if isinstance(above, cst.Attribute) and above.attr is name else name
-    call = tree.parents[func]
-    return call if isinstance(call, cst.Call) and call.func is func else None
 
 
 def _asks_truth(tree: Tree, read: cst.BaseExpression) -> bool:
