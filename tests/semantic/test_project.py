@@ -148,6 +148,7 @@ def test_index_of_what_is_not_python_is_empty(text: str) -> None:
         ("pkg/sub/a.py", "pkg.core", "pkg/core.py"),
         ("tests/t.py", "pkg.core", "pkg/core.py"),
         ("tests/t.py", "inner.deep", "src/inner/deep.py"),
+        ("tools/t.py", "lower.deep", "lib/lower/deep.py"),
         ("scripts/run.py", "helper", "scripts/helper.py"),
         ("pkg/sub/a.py", "helper", None),
         ("pkg/sub/a.py", "..missing", None),
@@ -162,7 +163,7 @@ def test_index_of_what_is_not_python_is_empty(text: str) -> None:
 def test_search(tmp_path: Path, importer: str, dotted: str, found: str | None) -> None:
     names = (
         "pkg/__init__.py pkg/core.py pkg/sub/__init__.py pkg/sub/a.py pkg/sub/b.py tests/t.py "
-        "src/inner/deep.py "
+        "src/inner/deep.py lib/lower/deep.py "
         "scripts/run.py scripts/helper.py torch.py same.py scripts/same.py "
         "work/models/inner/a.py work/models/parts.py play/other/parts.py"
     )
@@ -1217,16 +1218,24 @@ def test_a_loop_that_nothing_runs_tells_of_others_what_it_is(
     assert (heat.grade, heat.optional) == (grade, optional)
 
 
+HEIR = "from miner import Miner\nclass Soft(Miner):\n    def mine_hard(self, x): return x\n"
+
+
 @pytest.mark.parametrize(
     ("method", "others", "grade"),
     [
         ("mine_hard", "", Grade.TRAIN),
-        # two classes have it, or anything may
+        # heirs of one class have it, wherever they stand
+        ("mine_hard", HEIR, Grade.TRAIN),
+        ("mine_hard", HEIR + HEIR.replace("Soft(Miner)", "Softer(Soft)"), Grade.TRAIN),
+        # another class or function has it, or anything may
         ("mine_hard", "class Other:\n    def mine_hard(self, x): return x\n", Grade.COLD),
+        ("mine_hard", HEIR + "class Other:\n    def mine_hard(self, x): return x\n", Grade.COLD),
+        ("mine_hard", HEIR + "def mine_hard(x): return x\n", Grade.COLD),
         ("update", "", Grade.COLD),
     ],
 )
-def test_a_name_that_one_class_alone_has_tells_the_class(
+def test_a_name_that_one_family_of_classes_has_tells_the_class(
     tmp_path: Path, method: str, others: str, grade: Grade
 ) -> None:
     files = {

@@ -9,7 +9,8 @@ stream is kept by itself). Correct results never need the call on one stream: re
 
 Flagged: a wait for the device (`torch.cuda.synchronize`, the same of `torch.accelerator`,
 `torch.mps` and `torch.xpu`, and `torch.cuda.current_stream().synchronize()`) in a training step, an
-evaluation batch or a forward pass.
+evaluation batch or a forward pass. Beside a clock it is an info, in loops over training steps
+alone: a time without the wait is the time of queueing, but not every step has to be timed.
 
 ## Setup
 ```python
@@ -55,16 +56,17 @@ def train():
     torch.cuda.synchronize()
 ```
 
-Beside a clock: a time without it is the time of queueing.
+Beside a clock that is read every fifty steps, or in an evaluation.
 ```python
 def train():
-    for x in loader:
-        start = time.perf_counter()
+    start = time.perf_counter()
+    for step, x in enumerate(loader):
         model(x.to(device)).sum().backward()
         optimizer.step()
-        if device.type == "cuda":
+        if step % 50 == 0:
             torch.cuda.synchronize()
-        print(time.perf_counter() - start)
+            print((time.perf_counter() - start) / 50)
+            start = time.perf_counter()
 ```
 
 ## Fix safety
@@ -89,6 +91,7 @@ train()
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -99,6 +102,7 @@ from torchlint.rule import Hit, Module, Rule, Safety, deletion
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
@@ -107,9 +111,10 @@ _CURRENT = ops.dotted("stream")
 _CLOCK = regex(
     r"(^|[._])(time|time_ns|perf_counter(_ns)?|monotonic(_ns)?|process_time(_ns)?|default_timer|now|elapsed_time|tic|"
     r"toc)$|"
-    r"(^|[._])timer?(_\w+)?\.\w+$|^torch\.\w+\.(memory\.)?(\w*memory\w*|mem_get_info)$",
+    r"(^|[._])timer?(_\w+)?\.\w+$",
     re.IGNORECASE,
 )
+_MEMORY = regex(r"^torch\.\w+\.(memory\.)?(\w*memory\w*|mem_get_info)$")
 _TIMING = regex(r"(^|_)(timers?|timing|times?)(_|$)", re.IGNORECASE)
 _OWN_ORDER = regex(
     r"^torch\.(cuda|xpu|accelerator)\.(stream|Stream|ExternalStream|CUDAGraph|graph|graphs\.\w+)$|"
@@ -125,6 +130,8 @@ _NOTE = (
     "An error of a kernel is raised at a later line; code that uses streams of its own may "
     "rely on the wait."
 )
+
+_TIMED = "{name}() drains the device in every step for a clock; take the time of every Nth step."
 
 rule = Rule(
     __name__,
@@ -153,17 +160,26 @@ def _name(module: Module, node: cst.Call) -> str | None:
 
 @rule.on(cst.Call, about=_name)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if (
-        any(_clock(module, call) for call in _near(module, node))
-        or _ordered(module, node)
-        or _asked(module, node)
-    ):
+    near = [_spelled(module, call) for call in _near(module, node)]
+    if any(map(_MEMORY.search, near)) or _ordered(module, node) or _asked(module, node):
         return
-    name = _name(module, node) or ""
-    yield Hit(node, {"name": name}, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
+    given = {"name": _name(module, node) or ""}
+    if not any(map(_CLOCK.search, near)):
+        yield Hit(node, given, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
+    elif heat_of(module, node).grade is Grade.TRAIN and _in_loop(module, node):
+        yield Hit(node, given, severity=Severity.INFO, message=_TIMED)
 
 
-def _near(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
+def _in_loop(module: Module, node: cst.Call) -> bool:
+    """Say whether the loop over the steps is seen here: a helper that reads the clock may be asked
+    for the time of an epoch as well."""
+    around = itertools.takewhile(
+        lambda each: not isinstance(each, cst.FunctionDef), module.ancestors(node)
+    )
+    return any(isinstance(each, (cst.For, cst.While)) for each in around)
+
+
+def _near(module: Module, node: cst.Call) -> Iterator[cst.Call]:
     """Yield the calls in the statements beside the wait, and beside the ``if`` that holds it."""
     at = module.statement(node)
     while True:
@@ -177,10 +193,6 @@ def _near(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
         if not isinstance(above, cst.If):
             return
         at = above
-
-
-def _clock(module: Module, call: cst.CSTNode) -> bool:
-    return isinstance(call, cst.Call) and bool(_CLOCK.search(_spelled(module, call)))
 
 
 def _spelled(module: Module, call: cst.Call) -> str:

@@ -12,6 +12,7 @@ from dataclasses import field
 from torchlint.base.records import dataclass
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
+_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,14 @@ class Origin:
         dotted: the name that an import or alias stands for; relative ones start with dots.
         bases: the bases of a class as dotted names; ``""`` for one that is no plain name.
         line: of a definition, so that two of one name are told apart.
+        methods: those that a class itself defines.
     """
 
     kind: str
     dotted: str = ""
     bases: tuple[str, ...] = ()
     line: int = 0
+    methods: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,9 @@ class _Collector:
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.ClassDef):
             bases = tuple(_dotted(base) for base in node.bases)
-            self._bind(node.name, Origin(CLASS, bases=bases, line=node.lineno))
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            methods = frozenset(each.name for each in node.body if isinstance(each, _DEFS))
+            self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods))
+        elif isinstance(node, _DEFS):
             self._bind(node.name, Origin(FUNCTION, line=node.lineno))
         elif isinstance(node, ast.Import):
             for item in node.names:

@@ -81,6 +81,8 @@ _PARSED = 4_000_000
 _HOPS = 20
 _WORD = regex(r"\w+")
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
+_FAMILY = 40
+"""Files of a family of classes that are looked at."""
 _CALLERS = 16
 """Files that are analysed for the calls of one function."""
 
@@ -775,8 +777,8 @@ class Project:
         return last == target.name and _is(self.find(path, dotted), target)
 
     def _alone(self, target: Definition, path: str) -> bool:
-        """Say whether a call of a method of this name in a file means this one, whatever the object
-        is: no other class of the project has it, and the file may run with the class's own."""
+        """Say whether a call of a method of this name in a file may mean this one, whatever the
+        object is: only classes of one family have it, and the file may run with the class's own."""
         cls, _, name = target.name.rpartition(".")
         if not cls or not telling(name):
             return False
@@ -786,7 +788,31 @@ class Project:
     def _is_alone(self, home: str, name: str, path: str) -> bool:
         every = self._every() or ()
         self._words(every)
-        return self._defined.get(name) == {home: 1} and path in self._program(home, every)
+        homes = self._defined.get(name, {})
+        return path in self._program(home, every) and (
+            homes == {home: 1} or self._of_one_family(name, homes)
+        )
+
+    def _of_one_family(self, name: str, homes: Mapping[str, int]) -> bool:
+        """Say whether a name is that of methods alone, of classes that one class of the project is
+        an ancestor of.
+
+        Args:
+            name: the method.
+            homes: how often each file defines it.
+        """
+        if len(homes) > _FAMILY:
+            return False
+        common: set[Definition] | None = None
+        for path, count in homes.items():
+            origins = self.index(path).names.items()
+            classes = [cls for cls, origin in origins if origin and name in origin.methods]
+            if len(classes) != count:
+                return False
+            for cls in classes:
+                ancestors = self.lineage(Definition(path, cls, CLASS)).classes
+                common = set(ancestors) if common is None else common.intersection(ancestors)
+        return bool(common)
 
     def _words(self, every: Iterable[str]) -> Mapping[str, set[str]]:
         """Return by name the files that may call it, of the names that the project defines."""

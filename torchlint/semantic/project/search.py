@@ -2,7 +2,7 @@
 
 Modules are looked for as Python would find them when the project's code runs: from the folder that
 holds the outermost package of the importing file, from a script's own folder, from the root, and
-from ``src`` under it.
+from ``src`` and ``lib`` under it, which programs and installations put on the path.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Search:
 
     def _paths(self, own: str) -> tuple[str, ...]:
         above = self._top(own)
-        folders = [above, self.root, os.path.join(self.root, "src")]
+        folders = [above, self.root, *(os.path.join(self.root, name) for name in ("src", "lib"))]
         # A script is started in one of the folders above, whether these are packages or not.
         while above.startswith(self.root + os.sep):
             above = os.path.dirname(above)
