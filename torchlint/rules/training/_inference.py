@@ -13,7 +13,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.updates import is_step
@@ -144,20 +144,8 @@ def kept_still(module: Module, model: cst.BaseExpression) -> bool:
     if isinstance(model, cst.Name):
         made = definitions_of(module, model)
         return not made or any(not isinstance(each, cst.Assign) for each in made)
-    assigned = _assigned(module, model)
+    assigned = assigned_to(module, model)
     return not assigned or any(isinstance(value, cst.Name) for value in assigned)
-
-
-def _assigned(module: Module, attribute: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return what the class around it, or the file, assigns to ``self.model``."""
-    name = dotted_text(attribute)
-    return [
-        assign.value
-        for assign in module.within(
-            module.class_of(attribute) or module.root, cst.Assign, nested=True
-        )
-        if any(dotted_text(target.target) == name for target in assign.targets)
-    ]
 
 
 @question(
@@ -285,7 +273,7 @@ def foreign(module: Module, model: cst.BaseExpression) -> bool:
     if isinstance(model, cst.Name):
         made = sole_definition(module, model)
     else:
-        assigned = _assigned(module, model)
+        assigned = assigned_to(module, model)
         made = assigned[0] if len(assigned) == 1 else None
     name = module.name(made.func) if isinstance(made, cst.Call) else None
     if name is None or "." not in name:

@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _DEPTH = 3
 _COSTLY_PACKAGES = ("torchvision.datasets.", "torchaudio.datasets.")
-_SPLIT = "torch.utils.data.random_split"
 _WRAPPERS = frozenset(
     "torch.utils.data." + name
     for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
@@ -179,51 +179,6 @@ def _class_cost(module: Module, instance: Value, depth: int) -> bool | None:
         return True
     found = definitions_behind.method(module, instance, "__getitem__")
     return _work(*found, depth) if found is not None else None
-
-
-@question(yes="it is assigned", no="nothing in the function or class assigns it")
-def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
-    scope: cst.CSTNode = module.function(place) or module.root
-    if isinstance(place, cst.Attribute):
-        scope = module.class_of(place) or scope
-    elif not isinstance(place, cst.Name):
-        return []
-    out = []
-    for assign in module.within(scope, cst.Assign, nested=True):
-        if any(target.target.deep_equals(place) for target in assign.targets):
-            out.append(assign.value)
-        elif isinstance(assign.value, cst.Tuple):
-            out += _of_tuple(assign, assign.value, place)
-        elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
-            # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
-            parts = [
-                e.value
-                for t in assign.targets
-                if isinstance(t.target, cst.Tuple)
-                for e in t.target.elements
-            ]
-            whole = assign.value.args[0].value if assign.value.args else place
-            out.extend(
-                assign.value
-                for part in parts
-                if part.deep_equals(place) and not whole.deep_equals(place)
-            )
-    return out
-
-
-def _of_tuple(
-    assign: cst.Assign, values: cst.Tuple, place: cst.BaseExpression
-) -> list[cst.BaseExpression]:
-    """Return what ``a, b = 0.0, 0`` gives one of its targets."""
-    return [
-        value.value
-        for target in assign.targets
-        if isinstance(target.target, cst.Tuple)
-        and len(target.target.elements) == len(values.elements)
-        for part, value in zip(target.target.elements, values.elements, strict=True)
-        if part.value.deep_equals(place)
-    ]
 
 
 def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:

@@ -11,9 +11,9 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition, top_level
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.wording import Wording
-from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, writes_of
-from torchlint.semantic.data.datasets import assigned_to
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER

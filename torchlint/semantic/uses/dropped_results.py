@@ -7,7 +7,7 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import assigned_to, readers_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
@@ -89,15 +89,8 @@ def _off_by_default(module: Module, flag: cst.BaseExpression) -> bool:
         function = module.function(flag)
         return function is not None and _default_false(function, flag.value)
     path = dotted_text(flag) or ""
-    cls = module.class_of(flag)
-    if cls is None or not path.startswith("self."):
-        return False
-    made = [
-        node.value
-        for node in module.within(cls.body, cst.Assign, nested=True)
-        if any(dotted_text(target.target) == path for target in node.targets)
-    ]
-    if len(made) != 1 or not isinstance(made[0], cst.Name):
+    made = assigned_to(module, flag)
+    if not path.startswith("self.") or len(made) != 1 or not isinstance(made[0], cst.Name):
         return False
     maker = module.function(made[0])
     return made[0].value == "False" or (maker is not None and _default_false(maker, made[0].value))

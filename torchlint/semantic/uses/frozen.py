@@ -13,7 +13,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -377,18 +377,7 @@ def _named(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
 def _made_by(module: Module, model: cst.BaseExpression) -> Iterator[cst.Call]:
     """Yield the calls by which a name of a function, or an attribute of a class, is given its
     network."""
-    if isinstance(model, cst.Name):
-        assigned = [each for each in definitions_of(module, model) if isinstance(each, cst.Assign)]
-    else:
-        home, text = module.class_of(model), dotted_text(model)
-        every = module.within(home, cst.Assign, nested=True) if home is not None and text else ()
-        assigned = [
-            each
-            for each in every
-            if any(dotted_text(target.target) == text for target in each.targets)
-        ]
-    for each in assigned:
-        made = each.value
+    for made in assigned_to(module, model):
         while (
             isinstance(made, cst.Call)
             and isinstance(made.func, cst.Attribute)
