@@ -41,7 +41,6 @@ _CHANCE = regex(
 """Signs that a file changes samples at random."""
 _DRAWS = regex(r"\brandom\b|\brand\w*\(|\bchoice\(|\bshuffle\(", re.IGNORECASE)
 _KEPT = ops.having("same") | ops.having("move") | ops.having("cast")
-_BUDGET = 4
 
 
 @question(
@@ -122,15 +121,14 @@ def inputs_of(module: Module, call: cst.Call, loop: cst.For) -> set[str]:
     each), ``sample`` (of the same sample the same in each epoch), ``other``."""
     if any(arg.star for arg in call.args):
         return {"other"}
-    return {_input(module, arg.value, loop, _BUDGET) for arg in call.args}
+    return {_input(module, arg.value, loop) for arg in call.args}
 
 
-def _input(module: Module, node: cst.BaseExpression, loop: cst.For, budget: int) -> str:
-    if budget == 0:
-        return "other"
+@question(circular="other")
+def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
     match node:
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _KEPT:
-            return _input(module, inner, loop, budget)
+            return _input(module, inner, loop)
         case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("True" | "False" | "None"):
             return "constant"
         case cst.Subscript() if (key := _key(node)) is not None and isinstance(
@@ -145,7 +143,7 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For, budget: int)
                 return _part(module, node, "", loop)
             only = made[0] if len(made) == 1 else None
             if isinstance(only, cst.Assign) and module.is_within(only, loop):
-                return _input(module, only.value, loop, budget - 1)
+                return _input(module, only.value, loop)
     return "other"
 
 
