@@ -11,8 +11,7 @@ from torchlint.explain.line import Spots
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import import_of
-from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.data.datasets import assigned_to
+from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_model_call

@@ -101,11 +101,10 @@ from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.data.replicas import accumulation_in, is_replica, runs_replica
+from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import framework_moves_batches
 
 _BACKWARD = frozenset(("backward", "scale", "mean", "sum"))
-_HELPERS = 2
-"""Calls of methods into which one is followed to the forward pass."""
 _ONLY_BACKWARD = (
     "no_sync() without the forward pass inside changes nothing: DDP decides in "
     "forward() whether backward() reduces."
@@ -157,23 +156,23 @@ def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
         return
     scope = next(iter(module.loops(node)), None) or module.function(node) or module.root
     if any(
-        module.before(c, node) and _runs(module, c, model, _HELPERS)
+        module.before(c, node) and _runs_wrapped(module, c, model)
         for c in module.within(scope, cst.Call)
     ):
         yield Hit(item, message=_ONLY_BACKWARD)
 
 
-def _runs(module: Module, call: cst.Call, model: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _runs_wrapped(module: Module, call: cst.Call, model: cst.BaseExpression) -> bool:
     """Say whether a call runs the model, also inside a method of the same object."""
     if call.func.deep_equals(model):
         return True
     of_self = isinstance(model, cst.Attribute) and (dotted_text(model) or "").startswith("self.")
     return (
         of_self
-        and depth > 0
         and (dotted_text(call.func) or "").startswith("self.")
         and any(
-            _runs(module, inner, model, depth - 1)
+            _runs_wrapped(module, inner, model)
             for callee in callees_of(module, call)
             for inner in module.within(callee.body, cst.Call)
         )

@@ -99,8 +99,8 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.replicas import runs_replica
 from torchlint.semantic.time.loops import LoopKind, loop_kind

@@ -17,7 +17,6 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 4
 _MAKERS = regex(
     r"datasets\.(load_dataset|load_from_disk|concatenate_datasets|interleave_datasets|DatasetDict|"
     r"(Dataset|DatasetDict)\.(from_\w+|load_from_disk)|arrow_dataset\.Dataset\.from_\w+)"
@@ -51,25 +50,26 @@ class TokenMap:
     plain: bool
 
 
-def hf_dataset(module: Module, node: cst.CSTNode | None, depth: int = _DEPTH) -> bool:
+@question()
+def hf_dataset(module: Module, node: cst.CSTNode | None) -> bool:
     """Say whether an expression is a dataset, or a dict of datasets, of the datasets library."""
     match node:
         case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
-            method in _SAME and depth
+            method in _SAME
         ):
-            return hf_dataset(module, receiver, depth - 1)
+            return hf_dataset(module, receiver)
         case cst.Call(func=func):
             streams = keyword_argument(module, node, "streaming")
             made = _MAKERS.fullmatch(module.name(func) or "") is not None
             return made and (streams is None or dotted_text(streams) == "False")
-        case cst.Subscript(value=holder) if depth:
-            return hf_dataset(module, holder, depth - 1)
-        case cst.Name() if depth:
-            return _named(module, node, depth)
+        case cst.Subscript(value=holder):
+            return hf_dataset(module, holder)
+        case cst.Name():
+            return _named(module, node)
     return False
 
 
-def _named(module: Module, node: cst.Name, depth: int) -> bool:
+def _named(module: Module, node: cst.Name) -> bool:
     scope = module.function(node)
     for param in scope.params.params if scope is not None else ():
         if param.name.value == node.value and param.annotation is not None:
@@ -86,7 +86,7 @@ def _named(module: Module, node: cst.Name, depth: int) -> bool:
     # ``ds = ds.map(f)`` binds anew what it was.
     return (
         bool(found)
-        and all(hf_dataset(module, value, depth - 1) or _rebinds(value, node) for value in found)
+        and all(hf_dataset(module, value) or _rebinds(value, node) for value in found)
         and any(not _rebinds(value, node) for value in found)
     )
 

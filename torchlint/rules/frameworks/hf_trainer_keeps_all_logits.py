@@ -122,6 +122,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.reaching import readers_of, uses_of
 from torchlint.semantic.code.scopes import local_class, scopes
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
 
 _TRAINERS = frozenset(
@@ -144,7 +145,6 @@ _SAID = regex(
 )
 """What keeps the logits elsewhere, or may come from a command line."""
 _EVALUATES = regex(r"\.evaluate\(|\.predict\(|eval(uation)?_strategy\s*=\s*(?![\"']no[\"'])")
-_BUDGET = 6
 _OVERRIDES = ("prediction_step", "evaluation_loop", "evaluate")
 _NOTE = (
     "What else reads the predictions gets classes in place of logits, and a model that returns "
@@ -218,7 +218,7 @@ def _classes(module: Module, metrics: cst.FunctionDef) -> list[cst.Call]:
             case _:
                 return []
         for read in reads:
-            calls = _argmax(module, read, _BUDGET)
+            calls = _argmax(module, read)
             if calls is None:
                 return []
             found += calls
@@ -235,11 +235,10 @@ def _first(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute)
 
 
-def _argmax(module: Module, read: cst.CSTNode, budget: int) -> list[cst.Call] | None:
+@question()
+def _argmax(module: Module, read: cst.CSTNode) -> list[cst.Call] | None:
     """Return the calls that take the largest logit over the last axis; None where anything else
     reads the logits or a part of them."""
-    if budget == 0:
-        return None
     above = module.parent(read)
     whole: cst.CSTNode | None = None
     match above:
@@ -261,7 +260,7 @@ def _argmax(module: Module, read: cst.CSTNode, budget: int) -> list[cst.Call] | 
                 return []
             whole = call if name in ("torch.tensor", "torch.from_numpy") else None
     uses = uses_of(module, whole) if whole is not None else []
-    found = [_argmax(module, use, budget - 1) for use in uses]
+    found = [_argmax(module, use) for use in uses]
     if not found or any(each is None for each in found):
         return None
     return [call for each in found for call in each or ()]

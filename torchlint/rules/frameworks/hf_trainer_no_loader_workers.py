@@ -208,6 +208,6 @@ def costly_for_trainer(module: Module) -> bool:
         made = inferred(module, collate).node if collate is not None else None
         if isinstance(made, cst.ClassDef):
             made = method_of(module, made, "__call__")
-        if isinstance(made, (cst.FunctionDef, cst.Lambda)) and datasets.work(module, made) is True:
+        if isinstance(made, (cst.FunctionDef, cst.Lambda)) and datasets.does_work(module, made):
             return True
     return False

@@ -21,7 +21,6 @@ from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
 from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 8
 _ALWAYS = frozenset(
     (
         "stack vstack hstack dstack column_stack concatenate arange linspace logspace eye "
@@ -71,33 +70,29 @@ _DTYPES = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8".split
 
 
 @question(yes="`{0}` is an array", no="`{0}` is not known to be an array")
-def is_array(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+def is_array(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression is an ndarray of one or more dimensions; scalars and unknowns are
     not."""
-    if depth == 0:
-        return False
     match node:
         case cst.Call(func=func):
             name = module.name(func) or ""
             if name.startswith("numpy."):
-                return _numpy_call(module, node, name[len("numpy.") :], depth)
-            return name in _READERS or _method(module, node, depth)
+                return _numpy_call(module, node, name[len("numpy.") :])
+            return name in _READERS or _method(module, node)
         case cst.BinaryOperation(left=left, right=right):
-            sides = [is_array(module, left, depth - 1), is_array(module, right, depth - 1)]
+            sides = [is_array(module, left), is_array(module, right)]
             plain = [inferred(module, s).kind in ("number", "bool") for s in (left, right)]
             return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
         case cst.Subscript(value=value, slice=parts):
-            return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(
-                module, value, depth - 1
-            )
+            return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(module, value)
         case cst.IfExp(body=body, orelse=orelse):
-            return is_array(module, body, depth - 1) and is_array(module, orelse, depth - 1)
+            return is_array(module, body) and is_array(module, orelse)
         case cst.Name():
-            return _named(module, node, depth)
+            return _named(module, node)
     return False
 
 
-def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
+def _numpy_call(module: Module, call: cst.Call, name: str) -> bool:
     if _object_dtype(module, call) or keyword_argument(module, call, "retstep") is not None:
         return False
     first = call.args[0].value if call.args and not call.args[0].star else None
@@ -125,7 +120,7 @@ def _numpy_call(module: Module, call: cst.Call, name: str, depth: int) -> bool:
         ) and not _scalar_tensor(module, first)
     if name == "load":
         return isinstance(first, cst.Call) or _npy(module, first)
-    return name in _ELEMENTWISE and is_array(module, first, depth - 1)
+    return name in _ELEMENTWISE and is_array(module, first)
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:
@@ -153,7 +148,7 @@ def _scalar_tensor(module: Module, node: cst.BaseExpression) -> bool:
     return value.tensor and (value.rank == 0 or value.origin == "loss")
 
 
-def _method(module: Module, call: cst.Call, depth: int) -> bool:
+def _method(module: Module, call: cst.Call) -> bool:
     func = call.func
     if not isinstance(func, cst.Attribute):
         return False
@@ -162,19 +157,19 @@ def _method(module: Module, call: cst.Call, depth: int) -> bool:
         return value.tensor and value.rank != 0 and value.origin != "loss"
     if func.attr.value == "to_numpy":
         return True
-    return func.attr.value in _METHODS and is_array(module, func.value, depth - 1)
+    return func.attr.value in _METHODS and is_array(module, func.value)
 
 
-def _named(module: Module, node: cst.Name, depth: int) -> bool:
+def _named(module: Module, node: cst.Name) -> bool:
     found = definitions_of(module, node)
     if found and all(isinstance(each, cst.Assign) for each in found):
         given = [_given(each, node.value) for each in found if isinstance(each, cst.Assign)]
         return all(
             each is not None
             and (
-                is_array(module, each[0], depth - 1)
+                is_array(module, each[0])
                 if each[1] is None
-                else _returns_arrays(module, each[0], each[1], depth)
+                else _returns_arrays(module, each[0], each[1])
             )
             for each in given
         )
@@ -182,7 +177,7 @@ def _named(module: Module, node: cst.Name, depth: int) -> bool:
         for param in module.within(found[0], cst.Param):
             if param.name.value == node.value and param.annotation is not None:
                 return module.name(param.annotation.annotation) == "numpy.ndarray"
-    return _element(module, node, depth)
+    return _element(module, node)
 
 
 def _given(assign: cst.Assign, name: str) -> tuple[cst.BaseExpression, int | None] | None:
@@ -205,7 +200,7 @@ def _given(assign: cst.Assign, name: str) -> tuple[cst.BaseExpression, int | Non
     return value, names.index(name)
 
 
-def _returns_arrays(module: Module, node: cst.BaseExpression, at: int, depth: int) -> bool:
+def _returns_arrays(module: Module, node: cst.BaseExpression, at: int) -> bool:
     """Say whether a call gives an array at a position of what it returns: all functions of the file
     that it may reach end in a tuple with one there."""
     callees = callees_of(module, node) if isinstance(node, cst.Call) else ()
@@ -213,18 +208,18 @@ def _returns_arrays(module: Module, node: cst.BaseExpression, at: int, depth: in
     return bool(ends) and all(
         isinstance(end, cst.Tuple)
         and at < len(end.elements)
-        and is_array(module, end.elements[at].value, depth - 1)
+        and is_array(module, end.elements[at].value)
         for end in ends
     )
 
 
-def _element(module: Module, node: cst.Name, depth: int) -> bool:
+def _element(module: Module, node: cst.Name) -> bool:
     """Say whether a comprehension's target is an element of a list of arrays."""
     for above in module.ancestors(node):
         if isinstance(above, cst.ListComp):
             for goes in goes_over(module, above.for_in):
                 if isinstance(goes.target, cst.Name) and goes.target.value == node.value:
-                    return bool(arrays_in(module, goes.iterated, depth - 1))
+                    return bool(arrays_in(module, goes.iterated))
     return False
 
 
@@ -232,13 +227,12 @@ def _element(module: Module, node: cst.Name, depth: int) -> bool:
 
 
 @question(yes="all elements are arrays", no="not all elements of `{0}` are known to be arrays")
-def arrays_in(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.BaseExpression]:
+def arrays_in(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the expressions that give the elements of a list, where all are arrays; else
     nothing."""
     found = _elements(module, node)
     arrays = all(
-        is_array(module, each, depth - 1)
-        or (isinstance(node, cst.Name) and _observed(module, each))
+        is_array(module, each) or (isinstance(node, cst.Name) and _observed(module, each))
         for each in found
     )
     return found if arrays else []

@@ -115,6 +115,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.data.samples import sample_role
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.classes import is_dataset
@@ -167,7 +168,7 @@ def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
     if isinstance(node.value, (cst.Tuple, cst.List, cst.Dict)):
         parts = [element.value for element in node.value.elements]
     for part in parts:
-        found = _widened(module, part, 6)
+        found = _widened(module, part)
         if found is not None:
             yield Hit(found[0], {"dtype": found[1]})
 
@@ -214,76 +215,69 @@ def _transforms_dataset(module: Module, node: cst.Call) -> bool:
     return False
 
 
-def _widened(
-    module: Module, node: cst.BaseExpression, depth: int
-) -> tuple[cst.BaseExpression, str] | None:
+@question()
+def _widened(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpression, str] | None:
     """Return the operation that makes returned uint8 data wide, with the dtype it gives."""
     match node:
-        case cst.Name() if depth:
+        case cst.Name():
             values = _values(module, node)
-            return _widened(module, values[0], depth - 1) if len(values) == 1 else None
+            return _widened(module, values[0]) if len(values) == 1 else None
         case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
             if module.source_of(right) not in ("255", "255.0", "255."):
                 return None
-            found = _widened(module, left, depth)
+            found = _widened(module, left)
             return (
-                found
-                if found is not None
-                else (node, "float32")
-                if _narrow(module, left, depth)
-                else None
+                found if found is not None else (node, "float32") if _narrow(module, left) else None
             )
         case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value=method))):
             wide = _CASTS.get(method)
             if method in ("to", "type", "astype") and node.args:
                 dtype = _WIDE.search(module.name(node.args[0].value) or "")
                 wide = dtype[1] if dtype is not None else None
-            if wide is not None and _narrow(module, source, depth):
+            if wide is not None and _narrow(module, source):
                 return node, wide
             if method in _SHAPING:
-                return _widened(module, source, depth)
+                return _widened(module, source)
             return (
-                _widened(module, node.args[0].value, depth)
-                if module.name(node.func) in _WRAPS
-                else None
+                _widened(module, node.args[0].value) if module.name(node.func) in _WRAPS else None
             )
     return None
 
 
-def _narrow(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _narrow(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is image data as it was read: uint8."""
     match node:
-        case cst.Name() if depth:
+        case cst.Name():
             values = _values(module, node)
-            return bool(values) and all(_narrow(module, value, depth - 1) for value in values)
+            return bool(values) and all(_narrow(module, value) for value in values)
         case cst.Call(func=func, args=args):
             name = module.name(func) or ""
             dtype = module.name(keyword_argument(module, node, "dtype"))
             if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
                 return True
             if name in _WRAPS and len(args) == 1:
-                return _picture(module, args[0].value, depth) or _narrow(
-                    module, args[0].value, depth
-                )
+                return _picture(module, args[0].value) or _narrow(module, args[0].value)
             if isinstance(func, cst.Attribute) and func.attr.value in _SHAPING - {
                 "to",
                 "type",
                 "astype",
             }:
-                return _narrow(module, func.value, depth)
+                return _narrow(module, func.value)
     return False
 
 
-def _picture(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _picture(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is an image of PIL, as it was opened or converted."""
     match node:
-        case cst.Name() if depth:
+        case cst.Name():
             values = _values(module, node)
-            return bool(values) and all(_picture(module, value, depth - 1) for value in values)
+            return bool(values) and all(_picture(module, value) for value in values)
         case cst.Call(
             func=cst.Attribute(value=source, attr=cst.Name(value="convert" | "resize" | "crop"))
         ):
-            return _picture(module, source, depth)
+            return _picture(module, source)
         case cst.Call(func=func):
             return module.name(func) == "PIL.Image.open"
     return False

@@ -158,6 +158,7 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
 )
 from torchlint.semantic.data.pickling import pickled
+from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import definitions_behind
@@ -319,13 +320,13 @@ def _made_anew(module: Module, node: cst.Call) -> bool:
     )
 
 
-def _runs_on_import(module: Module, node: cst.Call, depth: int = 2) -> bool:
+@question()
+def _runs_on_import(module: Module, node: cst.Call) -> bool:
     """Say whether the file itself makes the loader when it is run or imported, without a guard."""
     function = module.function(node)
     if function is None:
         return module.class_of(node) is None
-    sites = call_sites(module, function) if depth else []
-    return any(_runs_on_import(module, site, depth - 1) for site in sites)
+    return any(_runs_on_import(module, site) for site in call_sites(module, function))
 
 
 def _method(

@@ -8,24 +8,23 @@ import libcst as cst
 
 from torchlint.rule import Module
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.operations import operation_of
 
 _KEEPS = ops.having("keeps-rank") | ops.having("turns") | {"chunk", "split"}
-_DEPTH = 8
 
 
-def written_rank(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> int | None:
+@question()
+def written_rank(module: Module, node: cst.BaseExpression) -> int | None:
     """Return the number of dimensions that sizes, axes or a pattern of ``rearrange`` spell out;
     None where they do not."""
-    if not depth:
-        return None
     match node:
         case cst.Name():
-            found = {_bound(module, node, each, depth) for each in definitions_of(module, node)}
+            found = {_bound(module, node, each) for each in definitions_of(module, node)}
             return found.pop() if len(found) == 1 else None
         case cst.Subscript(value=value):
-            whole = written_rank(module, value, depth - 1)
+            whole = written_rank(module, value)
             numbers = [e for e in node.slice if _is_number(e.slice)]
             return None if whole is None or len(numbers) < len(node.slice) else whole - len(numbers)
         case cst.Call(args=[_, cst.Arg(value=cst.SimpleString() as pattern), *_]):
@@ -38,21 +37,21 @@ def written_rank(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) 
         sizes = [e.value for e in rest[0].elements] if rest and _is_row(rest[0]) else rest
         return len(sizes) if len(sizes) > 1 else None
     if found_here.name == "unbind":
-        whole = written_rank(module, first, depth - 1)
+        whole = written_rank(module, first)
         return None if whole is None else whole - 1
-    return written_rank(module, first, depth - 1) if found_here.name in _KEEPS else None
+    return written_rank(module, first) if found_here.name in _KEEPS else None
 
 
-def _bound(module: Module, name: cst.Name, made: cst.CSTNode, depth: int) -> int | None:
+def _bound(module: Module, name: cst.Name, made: cst.CSTNode) -> int | None:
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
-            return written_rank(module, value, depth - 1)
+            return written_rank(module, value)
         case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if _is_row(target):
             if not _is_row(value):
-                return written_rank(module, value, depth - 1)
+                return written_rank(module, value)
             for place, each in zip(target.elements, value.elements, strict=False):
                 if place.value.deep_equals(name):
-                    return written_rank(module, each.value, depth - 1)
+                    return written_rank(module, each.value)
     return None
 
 

@@ -16,13 +16,13 @@ from torchlint.rule import Module
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.attention import is_scale
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.operations import Operation, operation_of
 
-_DEPTH = 12
 _ROOTS = ("math.sqrt", "numpy.sqrt")
 _FLOAT = "builtins.float"
 _ONE = frozenset(("1", "1.0", "1."))
@@ -43,18 +43,17 @@ def is_default_scale(
     attributes = module.within(home, cst.Attribute, nested=True)
     if any(node.attr.value in _RESHAPES for node in attributes):
         return False
-    number = _inverse_root(module, scale, _DEPTH)
-    width = _number(module, number, _DEPTH) if number is not None else None
-    return width is not None and any(_width(module, each, _DEPTH) == width for each in tensors)
+    number = _inverse_root(module, scale)
+    width = _number(module, number) if number is not None else None
+    return width is not None and any(_width(module, each) == width for each in tensors)
 
 
-def _inverse_root(
-    module: Module, node: cst.BaseExpression, depth: int
-) -> cst.BaseExpression | None:
+@question()
+def _inverse_root(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the number of whose root an expression is the inverse."""
     match node:
         case cst.BinaryOperation(left=one, operator=cst.Divide(), right=root):
-            return _under_root(module, root, depth) if module.source_of(one) in _ONE else None
+            return _under_root(module, root) if module.source_of(one) in _ONE else None
         case cst.BinaryOperation(left=number, operator=cst.Power(), right=power):
             return (
                 number
@@ -62,32 +61,33 @@ def _inverse_root(
                 and (_plain(module, power).startswith("-"))
                 else None
             )
-    meant = _meant(module, node, depth)
-    return _inverse_root(module, meant, depth - 1) if meant is not None else None
+    meant = _meant(module, node)
+    return _inverse_root(module, meant) if meant is not None else None
 
 
-def _under_root(module: Module, node: cst.BaseExpression, depth: int) -> cst.BaseExpression | None:
+@question()
+def _under_root(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     match node:
         case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=number)]):
             return number if module.name(func) in _ROOTS else None
         case cst.BinaryOperation(left=number, operator=cst.Power(), right=power):
             return number if _plain(module, power) in _HALF else None
-    meant = _meant(module, node, depth)
-    return _under_root(module, meant, depth - 1) if meant is not None else None
+    meant = _meant(module, node)
+    return _under_root(module, meant) if meant is not None else None
 
 
 def _plain(module: Module, node: cst.BaseExpression) -> str:
     return module.source_of(node).replace(" ", "").strip("()")
 
 
-def _meant(module: Module, node: cst.BaseExpression, depth: int) -> cst.BaseExpression | None:
+def _meant(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return what gives a name or an attribute of ``self`` its one value."""
     match node:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)) if depth:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             cls = module.class_of(node)
             made = made_once(module, cls, name) if cls is not None else None
             return made.value if made is not None and not module.loops(made) else None
-        case cst.Name(value=name) if depth:
+        case cst.Name(value=name):
             return _value_of(_bound_once(module, node), name)
     return None
 
@@ -131,40 +131,37 @@ def computed_for_nothing(
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-def _number(module: Module, node: cst.BaseExpression, depth: int) -> Hashable:
+@question()
+def _number(module: Module, node: cst.BaseExpression) -> Hashable:
     """Return what tells a number: the same for what is certainly the same number; None where that
     is not known."""
-    if depth == 0:
-        return None
     sized = _sized_tensor(module, node)
     if sized is not None:
-        return _width(module, sized, depth - 1)
+        return _width(module, sized)
     match node:
         case cst.Integer(value=digits):
             return int(digits.replace("_", ""), 0)
         case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=inner)]):
-            return _number(module, inner, depth - 1) if module.name(func) == _FLOAT else None
+            return _number(module, inner) if module.name(func) == _FLOAT else None
         case cst.BinaryOperation(left=left, operator=operator, right=right):
-            sides = [_number(module, each, depth - 1) for each in (left, right)]
+            sides = [_number(module, each) for each in (left, right)]
             return None if None in sides else (type(operator), *sides)
         case cst.Name(value=name):
             made = _bound_once(module, node)
             if made is None:
                 return None
-            return _told(module, _value_of(made, name), depth) or _unpacked(
-                module, made, name, depth
-            )
+            return _told(module, _value_of(made, name)) or _unpacked(module, made, name)
         case cst.Attribute(value=cst.Name("self")):
-            meant = _meant(module, node, depth)
-            return (_told(module, meant, depth) or meant) if meant is not None else None
+            meant = _meant(module, node)
+            return (_told(module, meant) or meant) if meant is not None else None
     return None
 
 
-def _told(module: Module, value: cst.BaseExpression | None, depth: int) -> Hashable:
-    return _number(module, value, depth - 1) if value is not None else None
+def _told(module: Module, value: cst.BaseExpression | None) -> Hashable:
+    return _number(module, value) if value is not None else None
 
 
-def _unpacked(module: Module, made: cst.CSTNode, name: str, depth: int) -> Hashable:
+def _unpacked(module: Module, made: cst.CSTNode, name: str) -> Hashable:
     """Return what tells a number that a parameter or an assignment binds: in ``b, n, d = x.shape``
     the last is the width of `x`."""
     match made:
@@ -174,7 +171,7 @@ def _unpacked(module: Module, made: cst.CSTNode, name: str, depth: int) -> Hasha
         ):
             tensor = _shape_of(value)
             if tensor is not None and isinstance(last, cst.Name) and last.value == name:
-                return _width(module, tensor, depth - 1)
+                return _width(module, tensor)
             return made, name
         case cst.Assign() | cst.AnnAssign() | cst.FunctionDef():
             return made, name
@@ -208,34 +205,33 @@ def _sized_tensor(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
 # -- tensors ---------------------------------------------------------------------------------------
 
 
-def _width(module: Module, node: cst.BaseExpression, depth: int) -> Hashable:
+@question()
+def _width(module: Module, node: cst.BaseExpression) -> Hashable:
     """Return what tells the last size of a tensor: the same for what certainly is as wide; None
     where that is not known."""
-    if depth == 0:
-        return None
     match node:
         case cst.Name(value=name):
             found = definitions_of(module, node)
             value = _value_of(found[0], name) if len(found) == 1 else None
-            told = _width(module, value, depth - 1) if value is not None else None
+            told = _width(module, value) if value is not None else None
             if told is None and len(found) == 1:
-                told = _width_of_part(module, found[0], name, depth)
+                told = _width_of_part(module, found[0], name)
             return told or ((name, frozenset(found)) if found else None)
         case cst.Attribute():
             return dotted_text(node)
         case cst.Subscript(
             value=inner, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer()))]
         ):
-            return _width(module, inner, depth - 1)
+            return _width(module, inner)
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
             method in _SIZED
         ):
-            return _last_given(module, node, depth)
+            return _last_given(module, node)
     found_operation = operation_of(module, node)
-    return _kept(module, found_operation, depth) if found_operation is not None else None
+    return _kept(module, found_operation) if found_operation is not None else None
 
 
-def _width_of_part(module: Module, made: cst.CSTNode, name: str, depth: int) -> Hashable:
+def _width_of_part(module: Module, made: cst.CSTNode, name: str) -> Hashable:
     """Return what tells the width of one of several tensors that are bound at once."""
     match made:
         case cst.Assign(
@@ -249,22 +245,22 @@ def _width_of_part(module: Module, made: cst.CSTNode, name: str, depth: int) -> 
         return None
     match value:
         case cst.Tuple(elements=given) if len(given) == len(targets):
-            return _width(module, given[at[0]].value, depth - 1)
+            return _width(module, given[at[0]].value)
         case cst.ListComp(elt=each) | cst.GeneratorExp(elt=each):
-            return _width(module, each, depth - 1)
+            return _width(module, each)
         case cst.Call(func=func, args=[cst.Arg(value=cst.Lambda(body=each)), *_]) if (
             module.name(func) == "builtins.map"
         ):
-            return _width(module, each, depth - 1)
+            return _width(module, each)
     split = _split(module, made)
     if split is None:
         return None
     inner = split.operands[0]
     axis = split.argument(1 if split.name == "unbind" else 2, "dim")
     code = module.source_of(axis) if axis is not None else "0"
-    rank = _rank(module, inner, depth)
+    rank = _rank(module, inner)
     first = code == "0" or (rank is not None and code.isdigit() and int(code) < rank - 1)
-    return _width(module, inner, depth - 1) if first else None
+    return _width(module, inner) if first else None
 
 
 def _split(module: Module, made: cst.CSTNode) -> Operation | None:
@@ -273,10 +269,10 @@ def _split(module: Module, made: cst.CSTNode) -> Operation | None:
     return found if found is not None and found.name in ("unbind", "chunk") else None
 
 
-def _last_given(module: Module, call: cst.Call, depth: int) -> Hashable:
+def _last_given(module: Module, call: cst.Call) -> Hashable:
     """Return what tells the last of the sizes that ``x.view(b, n, d)`` is given."""
     sizes = _sizes(call)
-    return _number(module, sizes[-1], depth - 1) if sizes else None
+    return _number(module, sizes[-1]) if sizes else None
 
 
 def _sizes(call: cst.Call) -> list[cst.BaseExpression]:
@@ -289,27 +285,25 @@ def _sizes(call: cst.Call) -> list[cst.BaseExpression]:
     return given if plain else []
 
 
-def _kept(module: Module, found: Operation, depth: int) -> Hashable:
+def _kept(module: Module, found: Operation) -> Hashable:
     """Return what tells the width of what an operation gives, where that is the width of its
     tensor, or that of a linear layer."""
     if found.name == "Linear" and found.made is not None:
         size = keyword_argument(module, found.made, "out_features")
         given = [arg.value for arg in found.made.args if arg.keyword is None and not arg.star]
         size = size or (given[1] if len(given) > 1 else None)
-        return _number(module, size, depth - 1) if size is not None else None
+        return _number(module, size) if size is not None else None
     if not found.operands:
         return None
     inner, *others = found.operands
     scaled = found.name in ("mul", "div") and len(others) == 1 and is_scale(module, others[0])
     stays = found.name in _SAME_SHAPE or scaled
     if found.name in _SWAPS and not found.keywords:
-        stays = _keeps_last(module, inner, others, depth)
-    return _width(module, inner, depth - 1) if stays else None
+        stays = _keeps_last(module, inner, others)
+    return _width(module, inner) if stays else None
 
 
-def _keeps_last(
-    module: Module, inner: cst.BaseExpression, axes: list[cst.BaseExpression], depth: int
-) -> bool:
+def _keeps_last(module: Module, inner: cst.BaseExpression, axes: list[cst.BaseExpression]) -> bool:
     """Say whether another order of axes certainly leaves the last one where it is."""
     if len(axes) == 1 and isinstance(axes[0], (cst.Tuple, cst.List)):
         axes = [each.value for each in axes[0].elements]
@@ -319,16 +313,15 @@ def _keeps_last(
     at = [int(each) for each in codes]
     if len(at) > 2:
         return at[-1] in (-1, len(at) - 1)
-    rank = _rank(module, inner, depth)
+    rank = _rank(module, inner)
     if rank is None:
         return all(each < -1 for each in at)
     return all(each % rank != rank - 1 for each in at)
 
 
-def _rank(module: Module, node: cst.BaseExpression, depth: int) -> int | None:
+@question()
+def _rank(module: Module, node: cst.BaseExpression) -> int | None:
     """Return how many axes a tensor certainly has."""
-    if depth == 0:
-        return None
     match node:
         case cst.Name(value=name):
             found = definitions_of(module, node)
@@ -336,14 +329,14 @@ def _rank(module: Module, node: cst.BaseExpression, depth: int) -> int | None:
             value = _value_of(made, name)
             split = _split(module, made) if made is not None and value is None else None
             if split is not None:
-                whole = _rank(module, split.operands[0], depth - 1)
+                whole = _rank(module, split.operands[0])
                 return whole - (split.name == "unbind") if whole is not None else None
-            rank = _rank(module, value, depth - 1) if value is not None else None
+            rank = _rank(module, value) if value is not None else None
             return rank if rank is not None else inferred(module, node).rank
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=method))) if method in _SIZED:
             return len(_sizes(node)) or None
     found_operation = operation_of(module, node)
     if found_operation is not None and found_operation.operands:
         same = found_operation.name in _SWAPS | _SAME_SHAPE
-        return _rank(module, found_operation.operands[0], depth - 1) if same else None
+        return _rank(module, found_operation.operands[0]) if same else None
     return inferred(module, node).rank

@@ -83,6 +83,7 @@ from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.inferred import inferred
@@ -116,7 +117,6 @@ _EXACT = regex(
 )
 _BACK = regex(rf"\.float\(\)|\.(to|type)\((?!(dtype=)?({'|'.join(_DOUBLES)}))|\.type_as\(")
 _LOSS = regex(r"loss|criterion|metric|scaler|normaliz|standardiz|statistic", re.IGNORECASE)
-_DEPTH = 4
 _NOTE = "Values are rounded to float32, and what is computed from them has another dtype."
 _EXPLICIT = (
     "{expr} computes in float64 in forward; on a GPU that costs twice the bytes and most "
@@ -138,13 +138,9 @@ rule = Rule(
 
 @rule.call(*_MAKERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if (
-        not node.args
-        or not _is_float64(module, node.args[0].value, _DEPTH)
-        or mentions(module, _POLICY)
-    ):
+    if not node.args or not _is_float64(module, node.args[0].value) or mentions(module, _POLICY):
         return
-    if keyword_argument(module, node, "dtype") is None and _goes_to_device(module, node, _DEPTH):
+    if keyword_argument(module, node, "dtype") is None and _goes_to_device(module, node):
         fix = Fix(
             (Append(node, ".float()"),), Safety.UNSAFE, "Cast to float32 before the copy", _NOTE
         )
@@ -161,24 +157,19 @@ def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
 # -- from NumPy ------------------------------------------------------------------------------------
 
 
-def _is_float64(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _is_float64(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is a NumPy array of float64 for certain."""
-    if depth == 0:
-        return False
     if isinstance(node, cst.Name):
         made = definitions_of(module, node)
         values = [m.value for m in made if isinstance(m, cst.Assign)]
         return (
-            bool(made)
-            and len(values) == len(made)
-            and all(_is_float64(module, v, depth - 1) for v in values)
+            bool(made) and len(values) == len(made) and all(_is_float64(module, v) for v in values)
         )
     if isinstance(node, cst.BinaryOperation):
         parts = (node.left, node.right)
         numbers = [p for p in parts if inferred(module, p).kind == "number"]
-        return len(numbers) < 2 and all(
-            p in numbers or _is_float64(module, p, depth - 1) for p in parts
-        )
+        return len(numbers) < 2 and all(p in numbers or _is_float64(module, p) for p in parts)
     if (
         not isinstance(node, cst.Call)
         or keyword_argument(module, node, "dtype") is not None
@@ -199,12 +190,13 @@ def _sized(module: Module, node: cst.Call) -> bool:
     return keyword_argument(module, node, "size") is not None or len(node.args) > 2
 
 
-def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
+@question()
+def _goes_to_device(module: Module, node: cst.Call) -> bool:
     """Say whether a tensor is brought to the accelerator, and nothing casts it on the way or right
     after."""
     if named_device(module, keyword_argument(module, node, "device")) in ("cuda", "accel"):
         return not _cast(module, node)
-    use = sole_use(module, node) if depth else None
+    use = sole_use(module, node)
     above = module.parent(use) if use is not None else None
     call = module.parent(above) if isinstance(above, cst.Attribute) else None
     if not isinstance(call, cst.Call) or not isinstance(above, cst.Attribute):
@@ -212,7 +204,7 @@ def _goes_to_device(module: Module, node: cst.Call, depth: int) -> bool:
     moved = transfer_of(module, call)
     if moved is not None:
         return moved.dtype is None and not _on_mps(module, moved.target) and not _cast(module, call)
-    return above.attr.value in ops.SAME_VALUES and _goes_to_device(module, call, depth - 1)
+    return above.attr.value in ops.SAME_VALUES and _goes_to_device(module, call)
 
 
 def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:

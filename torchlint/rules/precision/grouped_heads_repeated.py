@@ -114,6 +114,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.causal_masks import is_causal_mask
 from torchlint.semantic.values.definitions_behind import returned
@@ -127,7 +128,6 @@ _HALF = regex(rf"autocast|{_DTYPES}|\bbf16|\bfp16|\.half\(|mixed.precision", re.
 _REPEATS = "repeat_kv"
 """What transformers calls its function for it, and those who copied it."""
 _HEADS, _HEADS_LAST = ("1", "-3"), ("2", "-2")
-_BUDGET = 6
 _NOTE = (
     "It needs torch 2.5 or newer; results differ by rounding, and in float32 on CUDA the plain "
     "kernel runs, which is slower."
@@ -176,7 +176,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     plain = mask is None or dotted_text(mask) == "None"
     if not plain and mask is not None and not is_causal_mask(module, mask, hides=False):
         return
-    keys, values = _repeated(module, key, _BUDGET), _repeated(module, value, _BUDGET)
+    keys, values = _repeated(module, key), _repeated(module, value)
     if keys is None or values is None or keys.times != values.times:
         return
     # With a mask that is causal the fix of that comes first: the word alone would cost the kernel.
@@ -192,24 +192,23 @@ def _may_be_half(module: Module) -> bool:
     )
 
 
-def _repeated(module: Module, node: cst.BaseExpression, budget: int) -> _Repeat | None:
+@question()
+def _repeated(module: Module, node: cst.BaseExpression) -> _Repeat | None:
     """Return the repetition of heads that an argument is, where nothing else reads it."""
-    if budget == 0:
-        return None
     if isinstance(node, cst.Name):
         made = definitions_of(module, node)
         only = made[0] if len(made) == 1 else None
         if not isinstance(only, cst.Assign) or readers_of(module, only, node.value) != [node]:
             return None
         plain = isinstance(only.targets[0].target, cst.Name) and len(only.targets) == 1
-        return _repeated(module, only.value, budget - 1) if plain else None
+        return _repeated(module, only.value) if plain else None
     found = operation_of(module, node)
     if found is not None and found.name in ("transpose", "contiguous") and found.operands:
         turned = _swaps_heads(module, found)
         inner = found.operands[0]
         if turned:
             return _interleaved(module, inner, operation_of(module, inner), _HEADS_LAST)
-        return _repeated(module, inner, budget - 1) if found.name == "contiguous" else None
+        return _repeated(module, inner) if found.name == "contiguous" else None
     return (
         _interleaved(module, node, found, _HEADS)
         or _expanded(module, node, node)

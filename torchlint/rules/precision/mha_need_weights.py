@@ -98,7 +98,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of, uses_of
+from torchlint.semantic.code.reaching import assigned_to, readers_of, uses_of
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.values.inferred import inferred
 
@@ -169,9 +169,8 @@ def _layers_of(module: Module, held: cst.Attribute) -> list[cst.BaseExpression |
     cls, path = module.class_of(held), dotted_text(held)
     out: list[cst.BaseExpression | None] = []
     body = cls.body if cls is not None else module.root
-    for made in module.within(body, cst.Assign, nested=True):
-        if any(dotted_text(target.target) == path for target in made.targets):
-            out += _listed(module, made.value)
+    for made in assigned_to(module, held):
+        out += _listed(module, made)
     for call in module.within(body, cst.Call, nested=True):
         if isinstance(call.func, cst.Attribute) and dotted_text(call.func.value) == path:
             grows = call.func.attr.value == "append" and len(call.args) == 1

@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, string
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
@@ -23,6 +22,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import DATALOADER
+from torchlint.semantic.uses.frozen import frozen_names
 
 _RUNS = regex(r"^(forward|encode(_\w+)?|get_\w+_features|extract_features|forward_features)$")
 """Methods by which a frozen network is run, beside calling it."""
@@ -30,7 +30,6 @@ _HARMLESS = regex(r"^(eval|config|dtype|device|enable_\w+|disable_\w+|load_state
 """What a program may do with a network before the loop, beside moving and casting it."""
 _TAKEN = regex(r"(prepare|print|unwrap_model|[Pp]ipeline(\.from_pretrained)?)$")
 """Calls that may be given a network, and do not train it."""
-_FREEZES = regex(r"requires_grad(_\(|\s*=)\s*False")
 _TRAINABLE = regex(r"requires_grad|\bParameter\b|\boptim|\bAdam|\bSGD|\bLBFGS")
 _TEXTS = regex(r"(^|_)(ids|tokens?|prompts?|texts?|captions?)(_|$)")
 """What people call tokens, which nobody trains."""
@@ -42,7 +41,6 @@ _CHANCE = regex(
 """Signs that a file changes samples at random."""
 _DRAWS = regex(r"\brandom\b|\brand\w*\(|\bchoice\(|\bshuffle\(", re.IGNORECASE)
 _KEPT = ops.having("same") | ops.having("move") | ops.having("cast")
-_BUDGET = 4
 
 
 @question(
@@ -58,15 +56,12 @@ def never_trained(module: Module, net: cst.Name, loop: Loop) -> bool:
         return False
     if not any(_makes(module, each) for each in writes):
         return False
-    frozen = False
-    for use in module.within(scope, cst.Name, nested=True):
-        if use.value != net.value or use in writes or _is_label(module, use):
-            continue
-        if _freezes(module, use):
-            frozen = True
-        elif not _leaves_alone(module, use, loop):
-            return False
-    return frozen or no_grad(module, net) is True
+    frozen = frozen_names(module, scope).get(net.value)
+    return (frozen is not None or no_grad(module, net) is True) and all(
+        (frozen is not None and module.is_within(use, frozen)) or _leaves_alone(module, use, loop)
+        for use in module.within(scope, cst.Name, nested=True)
+        if use.value == net.value and use not in writes and not _is_label(module, use)
+    )
 
 
 def _makes(module: Module, write: cst.CSTNode) -> bool:
@@ -83,25 +78,6 @@ def _is_label(module: Module, name: cst.Name) -> bool:
     above = module.parent(name)
     return (isinstance(above, cst.Attribute) and above.attr is name) or (
         isinstance(above, cst.Arg) and above.keyword is name
-    )
-
-
-def _freezes(module: Module, use: cst.Name) -> bool:
-    """Say whether a use freezes the network in any case: ``net.requires_grad_(False)``, or a loop
-    over its parameters that does it."""
-    above = module.parent(use)
-    line: cst.CSTNode = module.statement(use)
-    loop = next((a for a in module.ancestors(use) if isinstance(a, cst.For)), None)
-    if loop is not None and module.is_within(use, loop.iter):
-        line = loop
-    text = module.source_of(line)
-    whole = isinstance(above, cst.Attribute) and (
-        above.attr.value == "requires_grad_" or line is loop
-    )
-    if not whole or _FREEZES.search(text) is None or "if " in text:
-        return False
-    return not any(
-        True for _ in conditions_around(module, line, module.function(use) or module.root)
     )
 
 
@@ -145,15 +121,14 @@ def inputs_of(module: Module, call: cst.Call, loop: cst.For) -> set[str]:
     each), ``sample`` (of the same sample the same in each epoch), ``other``."""
     if any(arg.star for arg in call.args):
         return {"other"}
-    return {_input(module, arg.value, loop, _BUDGET) for arg in call.args}
+    return {_input(module, arg.value, loop) for arg in call.args}
 
 
-def _input(module: Module, node: cst.BaseExpression, loop: cst.For, budget: int) -> str:
-    if budget == 0:
-        return "other"
+@question(circular="other")
+def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
     match node:
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _KEPT:
-            return _input(module, inner, loop, budget)
+            return _input(module, inner, loop)
         case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("True" | "False" | "None"):
             return "constant"
         case cst.Subscript() if (key := _key(node)) is not None and isinstance(
@@ -168,7 +143,7 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For, budget: int)
                 return _part(module, node, "", loop)
             only = made[0] if len(made) == 1 else None
             if isinstance(only, cst.Assign) and module.is_within(only, loop):
-                return _input(module, only.value, loop, budget - 1)
+                return _input(module, only.value, loop)
     return "other"
 
 

@@ -13,7 +13,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.updates import is_step
@@ -60,21 +60,20 @@ def calls_eval(module: Module, place: cst.CSTNode) -> bool:
 @question(
     yes="all that calls `{0}` evaluates",
     no="`{0}` may be called by code that trains",
-    remember=False,
 )
-def only_evaluated(module: Module, function: cst.CSTNode, depth: int = 4) -> bool:
+def only_evaluated(module: Module, function: cst.CSTNode) -> bool:
     """Say whether a function evaluates by its own name or code, or else all of its callers do: one
     that nobody here calls, as a ``forward``, may train."""
     if not isinstance(function, cst.FunctionDef) or _evaluates_itself(module, function):
         return True
     sites = [s for s in call_sites(module, function) if module.function(s) is not function]
     others = module.outside.calls(name_outside(module, function))
-    if not depth or not (sites or others):
+    if not (sites or others):
         return not sites and heat_of(module, function.body).grade is Grade.EVAL
     return all(site.grade is not Grade.FORWARD for site in others) and all(
         no_grad(module, site) is True
         or ((heat := heat_of(module, site)).grade is Grade.EVAL and heat.loop is not None)
-        or only_evaluated(module, module.function(site) or module.root, depth - 1)
+        or only_evaluated(module, module.function(site) or module.root)
         for site in sites
     )
 
@@ -144,20 +143,8 @@ def kept_still(module: Module, model: cst.BaseExpression) -> bool:
     if isinstance(model, cst.Name):
         made = definitions_of(module, model)
         return not made or any(not isinstance(each, cst.Assign) for each in made)
-    assigned = _assigned(module, model)
+    assigned = assigned_to(module, model)
     return not assigned or any(isinstance(value, cst.Name) for value in assigned)
-
-
-def _assigned(module: Module, attribute: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return what the class around it, or the file, assigns to ``self.model``."""
-    name = dotted_text(attribute)
-    return [
-        assign.value
-        for assign in module.within(
-            module.class_of(attribute) or module.root, cst.Assign, nested=True
-        )
-        if any(dotted_text(target.target) == name for target in assign.targets)
-    ]
 
 
 @question(
@@ -199,7 +186,7 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     yes="another file that calls a method of its name switches autograd off, or decides about it",
     no="no other file that calls a method of its name switches autograd off",
 )
-def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bool:
+def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
     """Say whether a place is in a network's own method, or one that acts or samples, of which no
     call is known but those that try it out where the file is run itself, as objects of several
     classes have it, and another file that calls it by name switches autograd off, or, where a
@@ -211,8 +198,8 @@ def switched_off_elsewhere(module: Module, node: cst.Call, depth: int = 3) -> bo
     sites = [(module, site) for site in own if not in_main_guard(module, site)]
     sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
     if sites:
-        return depth > 0 and all(
-            no_grad(where, site) is True or switched_off_elsewhere(where, site, depth - 1)
+        return all(
+            no_grad(where, site) is True or switched_off_elsewhere(where, site)
             for where, site in sites
         )
     cls = module.class_of(home)
@@ -285,7 +272,7 @@ def foreign(module: Module, model: cst.BaseExpression) -> bool:
     if isinstance(model, cst.Name):
         made = sole_definition(module, model)
     else:
-        assigned = _assigned(module, model)
+        assigned = assigned_to(module, model)
         made = assigned[0] if len(assigned) == 1 else None
     name = module.name(made.func) if isinstance(made, cst.Call) else None
     if name is None or "." not in name:

@@ -133,11 +133,10 @@ from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.heat import Grade, Heat, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.frozen import made_frozen
+from torchlint.semantic.uses.frozen import is_frozen, made_frozen
 from torchlint.semantic.uses.gradients import (
     detached_for_nothing,
     differentiates,
-    is_frozen,
     proves_no_grad,
 )
 from torchlint.semantic.uses.graph_use import (

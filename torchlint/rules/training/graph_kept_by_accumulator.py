@@ -111,6 +111,7 @@ from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.time.iterations import is_reset, spelled_alike
@@ -119,8 +120,6 @@ from torchlint.semantic.uses.gradients import detaching_unnoticed, runs_without_
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
-_CALLS = 2
-"""Calls up which a value is followed to a loop over a dict."""
 _NOTE = (
     "The collected values no longer require gradients, which code that back-propagates them "
     "would miss."
@@ -205,13 +204,14 @@ def _has_graph(module: Module, value: cst.BaseExpression) -> bool:
     if not known.tensor or known.grad is not None:
         return known.grad is True
     return any(
-        _in_some_turn(module, name, _CALLS)
+        _in_some_turn(module, name)
         for name in module.within(value, cst.Name)
         if inferred(module, name).tensor
     )
 
 
-def _in_some_turn(module: Module, read: cst.Name, depth: int) -> bool:
+@question()
+def _in_some_turn(module: Module, read: cst.Name) -> bool:
     """Say whether a name holds one of a dict's values after the other, some of which have a graph,
     also through a parameter."""
     for made in definitions_of(module, read):
@@ -223,9 +223,9 @@ def _in_some_turn(module: Module, read: cst.Name, depth: int) -> bool:
             ):
                 if _holds_graph(module, inferred(module, table)):
                     return True
-            case cst.FunctionDef() if depth:
+            case cst.FunctionDef():
                 for given in _given(module, made, read.value):
-                    if isinstance(given, cst.Name) and _in_some_turn(module, given, depth - 1):
+                    if isinstance(given, cst.Name) and _in_some_turn(module, given):
                         return True
     return False
 

@@ -31,7 +31,6 @@ tensor.
 
 The last two are integers that stay far below what 64 bits hold, however many of them are added.
 """
-_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +71,26 @@ _HARMLESS = frozenset(
 )
 
 
-@question(remember=False)
-def certain(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> Certain | None:
+@question()
+def certain(module: Module, node: cst.CSTNode) -> Certain | None:
     """Return what is certain of an expression that is a plain tensor, or None where it may be
     something else."""
-    if depth == 0:
-        return None
     match node:
         case cst.Name():
-            return _named(module, node, depth)
+            return _named(module, node)
         case cst.Call():
-            return _called(module, node, depth)
+            return _called(module, node)
         case cst.Comparison(
             left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]
         ):
             if not isinstance(operator, _COMPARED):
                 return None
-            operands = _operands(module, left, right, depth)
+            operands = _operands(module, left, right)
             return Certain(BOOL, all(each.scalar for each in operands)) if operands else None
         case cst.BinaryOperation(
             left=left, operator=cst.Add() | cst.Subtract() | cst.Multiply() | cst.Divide()
         ):
-            operands = _operands(module, left, node.right, depth)
+            operands = _operands(module, left, node.right)
             floating = bool(operands) and all(each.kind == FLOAT for each in operands)
             return (
                 Certain(FLOAT if floating else None, all(each.scalar for each in operands))
@@ -101,15 +98,15 @@ def certain(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> Certain |
                 else None
             )
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            found = certain(module, inner, depth - 1)
+            found = certain(module, inner)
             return found if found is not None and found.kind == FLOAT else None
     return None
 
 
-def _operands(module: Module, left: cst.CSTNode, right: cst.CSTNode, depth: int) -> list[Certain]:
+def _operands(module: Module, left: cst.CSTNode, right: cst.CSTNode) -> list[Certain]:
     """Return the tensors among two operands, at least one; nothing where one is neither a tensor
     nor a number."""
-    found = [certain(module, side, depth - 1) for side in (left, right)]
+    found = [certain(module, side) for side in (left, right)]
     sides = zip((left, right), found, strict=True)
     if not any(found) or any(
         each is None and not is_python_number(module, side) for side, each in sides
@@ -121,7 +118,7 @@ def _operands(module: Module, left: cst.CSTNode, right: cst.CSTNode, depth: int)
 # -- calls -----------------------------------------------------------------------------------------
 
 
-def _called(module: Module, call: cst.Call, depth: int) -> Certain | None:
+def _called(module: Module, call: cst.Call) -> Certain | None:
     if any(arg.star for arg in call.args):
         return None
     if is_loss(module, call):
@@ -130,12 +127,12 @@ def _called(module: Module, call: cst.Call, depth: int) -> Certain | None:
         return Certain()
     func, name = call.func, module.name(call.func)
     if name in _FUNCTIONS and call.args:
-        inner = certain(module, call.args[0].value, depth - 1)
+        inner = certain(module, call.args[0].value)
         rest = call.args[1:]
         return _method(inner, name.rpartition(".")[2], rest) if inner is not None else None
     if name is not None or not isinstance(func, cst.Attribute):
         return None
-    receiver = certain(module, func.value, depth - 1)
+    receiver = certain(module, func.value)
     return _method(receiver, func.attr.value, call.args) if receiver is not None else None
 
 
@@ -234,10 +231,10 @@ def _of_whole(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | 
 # -- names -----------------------------------------------------------------------------------------
 
 
-def _named(module: Module, name: cst.Name, depth: int) -> Certain | None:
+def _named(module: Module, name: cst.Name) -> Certain | None:
     found = definitions_of(module, name)
     made = [each.value for each in found if isinstance(each, cst.Assign) and _binds_alone(each)]
-    kinds = [certain(module, each, depth - 1) for each in made] if len(made) == len(found) else []
+    kinds = [certain(module, each) for each in made] if len(made) == len(found) else []
     if kinds and None not in kinds:
         same = all(each == kinds[0] for each in kinds) and not _altered(module, name)
         return kinds[0] if same else Certain()

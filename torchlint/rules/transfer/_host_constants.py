@@ -16,7 +16,6 @@ from torchlint.semantic.values.kept import made_once, refilled
 from torchlint.semantic.values.value import CPU
 
 _VIEWS = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") - ops.having("move")
-_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     if (
         not isinstance(shown, (cst.List, cst.Tuple))
         or not shown.elements
-        or not _same(module, first.value, _DEPTH)
+        or not _same(module, first.value)
     ):
         return None
     return HostConstant("literal", module.shown(call.func), None)
@@ -175,21 +174,20 @@ def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | 
     return node
 
 
-def _same(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _same(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is made of number literals alone, also through names that hold
     such."""
     match node:
         case cst.Integer() | cst.Float():
             return True
         case cst.UnaryOperation(expression=operand):
-            return _same(module, operand, depth)
+            return _same(module, operand)
         case cst.BinaryOperation(left=left, right=right):
-            return _same(module, left, depth) and _same(module, right, depth)
+            return _same(module, left) and _same(module, right)
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return all(
-                isinstance(e, cst.Element) and _same(module, e.value, depth) for e in elements
-            )
-        case cst.Name() | cst.Attribute() if depth:
+            return all(isinstance(e, cst.Element) and _same(module, e.value) for e in elements)
+        case cst.Name() | cst.Attribute():
             held = _resolved(module, node)
-            return held is not None and _same(module, held, depth - 1)
+            return held is not None and _same(module, held)
     return False

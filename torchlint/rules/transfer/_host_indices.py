@@ -13,8 +13,6 @@ from torchlint.semantic.torch import arrays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
-_DEPTH = 6
-
 
 @question(
     yes="the index `{0}` lies on the host", no="`{0}` is not known to be an index on the host"
@@ -36,7 +34,7 @@ def host_index(module: Module, index: cst.BaseExpression) -> str | None:
         whole = item is not None and item.kind == "number" and item.dtype == "int"
         return "build the index on the device" if whole else None
     if value.kind == "ndarray":
-        return "build the index on the device" if _is_array(module, index, _DEPTH) else None
+        return "build the index on the device" if _is_array(module, index) else None
     return _tensor(module, index)
 
 
@@ -53,11 +51,12 @@ def _tensor(module: Module, index: cst.BaseExpression) -> str | None:
     return None if factories_of(module, index, filled=True) else "build the index on the device"
 
 
-def _is_array(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _is_array(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is certainly an array with dimensions, as a number of NumPy's is no
     upload."""
     match node:
-        case cst.Call(func=func) if (name := module.name(func) or "") and depth:
+        case cst.Call(func=func) if name := module.name(func) or "":
             sized = arrays.DRAWS.get(name)
             told = any(arg.keyword is not None and arg.keyword.value == "size" for arg in node.args)
             plain = [arg for arg in node.args if arg.keyword is None]
@@ -66,14 +65,14 @@ def _is_array(module: Module, node: cst.BaseExpression, depth: int) -> bool:
                 and (told or len(plain) > sized)
                 and not any(a.star for a in plain)
             )
-        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Slice())]) if depth:
-            return _is_array(module, value, depth - 1)
-        case cst.Name() if depth:
+        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Slice())]):
+            return _is_array(module, value)
+        case cst.Name():
             found = definitions_of(module, node)
             return bool(found) and all(
                 isinstance(each, cst.Assign)
                 and isinstance(each.targets[0].target, cst.Name)
-                and _is_array(module, each.value, depth - 1)
+                and _is_array(module, each.value)
                 for each in found
             )
     return False

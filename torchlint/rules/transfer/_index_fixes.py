@@ -250,34 +250,34 @@ def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str
     match elements:
         case [cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1"))]:
             return "-1", ""
-        case [cst.Name(value=name)] if _positive(module, elements[0], 3):
+        case [cst.Name(value=name)] if _positive(module, elements[0]):
             return name, f"{name} + 1"
     return None
 
 
-def _positive(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _positive(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a number counts up from 0 or more: the target of a loop over such a range, or of
     ``enumerate``."""
     match node:
         case cst.Integer():
             return True
         case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Multiply(), right=right):
-            return _positive(module, left, depth) and _positive(module, right, depth)
-        case cst.Name() if depth:
+            return _positive(module, left) and _positive(module, right)
+        case cst.Name():
             found = definitions_of(module, node)
             return bool(found) and all(
-                isinstance(each, cst.For) and _from_zero(module, each, node, depth - 1)
-                for each in found
+                isinstance(each, cst.For) and _from_zero(module, each, node) for each in found
             )
     return False
 
 
-def _from_zero(module: Module, loop: cst.For, name: cst.Name, depth: int) -> bool:
+def _from_zero(module: Module, loop: cst.For, name: cst.Name) -> bool:
     match loop.iter:
         case cst.Call(func=func, args=args) if module.name(func) == "builtins.range":
             plain = not any(arg.star or arg.keyword for arg in args) and len(args) < 3
             named = isinstance(loop.target, cst.Name)
-            return plain and named and (len(args) == 1 or _positive(module, args[0].value, depth))
+            return plain and named and (len(args) == 1 or _positive(module, args[0].value))
         case cst.Call(func=func, args=[_]) if module.name(func) == "builtins.enumerate":
             match loop.target:
                 case cst.Tuple(elements=[cst.Element(value=cst.Name(value=first)), *_]):

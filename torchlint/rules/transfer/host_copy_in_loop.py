@@ -147,8 +147,8 @@ from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, part
 from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.tree import LOOPS
-from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight

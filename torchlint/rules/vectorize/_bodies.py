@@ -66,7 +66,7 @@ _NOT_ELEMENTWISE = (
 
 
 @question(yes="`{0}` is a size of a tensor", no="`{0}` is not a size of a tensor")
-def is_size(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
+def is_size(module: Module, node: cst.CSTNode | None) -> bool:
     """Say whether a number is a size of a tensor: ``x.shape[0]``, ``x.size(1)``, ``len(x)``, or
     computed from one."""
     match node:
@@ -80,11 +80,11 @@ def is_size(module: Module, node: cst.CSTNode | None, depth: int = 3) -> bool:
             value = inferred(module, holder)
             return value.tensor and not value.loose
         case cst.Call(func=cst.Name(value="int" | "min" | "max"), args=args):
-            return any(is_size(module, arg.value, depth) for arg in args)
+            return any(is_size(module, arg.value) for arg in args)
         case cst.BinaryOperation(left=left, right=right):
-            return is_size(module, left, depth) or is_size(module, right, depth)
-        case cst.Name() if depth:
-            return _name_sized(module, node, depth)
+            return is_size(module, left) or is_size(module, right)
+        case cst.Name():
+            return _name_sized(module, node)
     return False
 
 
@@ -190,10 +190,10 @@ def _shape_of_tensor(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-def _name_sized(module: Module, node: cst.Name, depth: int) -> bool:
+def _name_sized(module: Module, node: cst.Name) -> bool:
     definition = sole_definition(module, node)
     if definition is not None:
-        return is_size(module, definition, depth - 1)
+        return is_size(module, definition)
     function = module.function(node) or module.root
     writes = writes_of(module, function, node.value)
     statements = [module.small_statement(write) for write in writes]
@@ -205,11 +205,11 @@ def _name_sized(module: Module, node: cst.Name, depth: int) -> bool:
     return (
         bool(unpacked)
         and len(unpacked) == len(writes)
-        and all(_unpacks_size(module, s, node, depth) for s in unpacked)
+        and all(_unpacks_size(module, s, node) for s in unpacked)
     )
 
 
-def _unpacks_size(module: Module, statement: cst.Assign, name: cst.Name, depth: int) -> bool:
+def _unpacks_size(module: Module, statement: cst.Assign, name: cst.Name) -> bool:
     # ``b, n = x.shape``, and ``b, device = x.size(0), x.device``.
     if _shape_of_tensor(module, statement.value):
         return True
@@ -221,7 +221,7 @@ def _unpacks_size(module: Module, statement: cst.Assign, name: cst.Name, depth: 
     ):
         return False
     pairs = zip(target.elements, value.elements, strict=True)
-    return any(t.value.deep_equals(name) and is_size(module, v.value, depth - 1) for t, v in pairs)
+    return any(t.value.deep_equals(name) and is_size(module, v.value) for t, v in pairs)
 
 
 @question(
@@ -372,7 +372,8 @@ def _indices(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         node = node.value
 
 
-def _element_in(module: Module, loop: cst.For, node: cst.CSTNode, depth: int = 2) -> bool:
+@question()
+def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     """Say whether an expression holds an element of one tensor that the loop comes by."""
     rows = [
         goes.target.value
@@ -386,9 +387,9 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode, depth: int = 2
     for name in module.within(node, cst.Name):
         if name.value in rows:
             return True
-        made = sole_definition(module, name) if depth and name.value not in bound else None
+        made = sole_definition(module, name) if name.value not in bound else None
         inside = made is not None and module.is_within(made, loop.body)
-        if made is not None and inside and _element_in(module, loop, made, depth - 1):
+        if made is not None and inside and _element_in(module, loop, made):
             return True
     return False
 
@@ -415,13 +416,13 @@ def _grown_and_read(module: Module, body: cst.CSTNode, call: cst.Call) -> bool:
 
 
 @question(yes="the loop does tensor work only", no="the loop does more than tensor work")
-def only_tensor_work(module: Module, body: cst.CSTNode, depth: int = 2) -> bool:
+def only_tensor_work(module: Module, body: cst.CSTNode) -> bool:
     """Say whether every call inside `body` is a torch operation, a list's ``append``, or a function
     of only such."""
-    return all(_plain(module, call, depth) for call in _calls(module, body))
+    return all(_plain(module, call) for call in _calls(module, body))
 
 
-def _plain(module: Module, call: cst.Call, depth: int) -> bool:
+def _plain(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func)
     if name is not None and name.startswith("torch."):
         functional = name.startswith("torch.nn.functional.")
@@ -439,9 +440,7 @@ def _plain(module: Module, call: cst.Call, depth: int) -> bool:
         if method in ops.TENSOR_ONLY_METHODS | _FACTS | _COMPUTES:
             return True
     callees = callees_of(module, call)
-    return (
-        bool(callees) and depth > 0 and all(_function_plain(module, f, depth - 1) for f in callees)
-    )
+    return bool(callees) and all(_function_plain(module, f) for f in callees)
 
 
 def _host_maths(module: Module, call: cst.Call, name: str | None) -> bool:
@@ -460,11 +459,11 @@ def _layer(module: Module, call: cst.Call) -> bool:
     return found.name in _ROW_BY_ROW or found.name.endswith("Loss")
 
 
-def _function_plain(module: Module, function: Function, depth: int) -> bool:
+def _function_plain(module: Module, function: Function) -> bool:
     body = function.body
     if any(True for _ in module.within(body, cst.For, cst.While, cst.Yield, cst.Raise)):
         return False
-    return only_tensor_work(module, body, depth)
+    return only_tensor_work(module, body)
 
 
 __all__ = ["counts_elements", "independent_rounds", "is_size", "only_tensor_work"]

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import assigned_to, readers_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
@@ -93,15 +93,8 @@ def _is_joined(module: Module, node: cst.CSTNode) -> bool:
 def _built_alike(module: Module, held: cst.BaseExpression) -> bool:
     """Say whether ``self.heads`` is a list of modules that one expression builds, whatever their
     number in the list."""
-    cls = module.class_of(held)
-    path = dotted_text(held) or ""
-    if cls is None or not path.startswith("self."):
-        return False
-    made = [
-        node.value
-        for node in module.within(cls.body, cst.Assign, nested=True)
-        if any(dotted_text(target.target) == path for target in node.targets)
-    ]
+    own = (dotted_text(held) or "").startswith("self.")
+    made = assigned_to(module, held) if own else []
     return len(made) == 1 and _repeats_one(module, made[0])
 
 

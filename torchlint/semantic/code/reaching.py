@@ -18,6 +18,7 @@ from torchlint.semantic.question import question
 Definitions = dict[cst.CSTNode, None]
 """The binding nodes, in the order in which they were met."""
 
+_SPLIT = "torch.utils.data.random_split"
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 
 
@@ -230,6 +231,51 @@ def assigned_value(module: Module, read: cst.Name) -> cst.BaseExpression | None:
     made = definitions_of(module, read)
     only = made[0] if len(made) == 1 else None
     return only.value if isinstance(only, cst.Assign) else None
+
+
+@question(yes="it is assigned", no="nothing in the function or class assigns it")
+def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
+    scope: cst.CSTNode = module.function(place) or module.root
+    if isinstance(place, cst.Attribute):
+        scope = module.class_of(place) or scope
+    elif not isinstance(place, cst.Name):
+        return []
+    out = []
+    for assign in module.within(scope, cst.Assign, nested=True):
+        if any(target.target.deep_equals(place) for target in assign.targets):
+            out.append(assign.value)
+        elif isinstance(assign.value, cst.Tuple):
+            out += _of_tuple(assign, assign.value, place)
+        elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
+            # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
+            parts = [
+                e.value
+                for t in assign.targets
+                if isinstance(t.target, cst.Tuple)
+                for e in t.target.elements
+            ]
+            whole = assign.value.args[0].value if assign.value.args else place
+            out.extend(
+                assign.value
+                for part in parts
+                if part.deep_equals(place) and not whole.deep_equals(place)
+            )
+    return out
+
+
+def _of_tuple(
+    assign: cst.Assign, values: cst.Tuple, place: cst.BaseExpression
+) -> list[cst.BaseExpression]:
+    """Return what ``a, b = 0.0, 0`` gives one of its targets."""
+    return [
+        value.value
+        for target in assign.targets
+        if isinstance(target.target, cst.Tuple)
+        and len(target.target.elements) == len(values.elements)
+        for part, value in zip(target.target.elements, values.elements, strict=True)
+        if part.value.deep_equals(place)
+    ]
 
 
 @question(yes="the value is used", no="the value is not used")

@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Function
     from torchlint.semantic.values.value import Value
 
-_DEPTH = 3
 _COSTLY_PACKAGES = ("torchvision.datasets.", "torchaudio.datasets.")
-_SPLIT = "torch.utils.data.random_split"
 _WRAPPERS = frozenset(
     "torch.utils.data." + name
     for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
@@ -60,29 +59,22 @@ def sample_cost(module: Module, loader: cst.Call) -> bool | None:
     (False)."""
     bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
-    cost = _dataset_cost(module, dataset, _DEPTH) if dataset is not None else None
+    cost = dataset_cost(module, dataset) if dataset is not None else None
     if collate is None or cost is True:
         return cost
     target = inferred(module, collate).node
-    work = (
-        _work(module, target, _DEPTH) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
-    )
+    work = does_work(module, target) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
     if target is None:
         work = _elsewhere(module, collate)
     return work if work or cost is False else None
 
 
 def _elsewhere(module: Module, collate: cst.BaseExpression) -> bool | None:
-    """Return what `work` says of a function in another file, or of an instance that is called."""
+    """Return what `does_work` says of a function elsewhere, or of an instance that is called."""
     found = definitions_behind.method(
         module, inferred(module, collate), "__call__"
     ) or definitions_behind.named(module, collate)
-    return _work(*found, _DEPTH) if found is not None else None
-
-
-def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
-    """Say whether fetching a sample of a dataset does more than index memory; None for unknown."""
-    return _dataset_cost(module, dataset, _DEPTH)
+    return does_work(*found) if found is not None else None
 
 
 @question(
@@ -130,104 +122,55 @@ def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
     )
 
 
-def work(module: Module, function: cst.CSTNode) -> bool | None:
-    """Say whether a function reads, decodes, tokenises or augments; None where it calls something
-    unknown."""
-    return _work(module, function, _DEPTH)
-
-
-def _dataset_cost(module: Module, dataset: cst.BaseExpression, depth: int) -> bool | None:
+@question()
+def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
+    """Say whether fetching a sample of a dataset does more than index memory; None for unknown."""
     value = inferred(module, dataset)
     if value.kind in ("list", "tuple", "tensor", "ndarray", "dict"):
         return False
     if isinstance(value.node, cst.ClassDef) or classes_behind(module, value):
-        return _class_cost(module, value, depth)
+        return _class_cost(module, value)
     if isinstance(dataset, cst.Call):
-        return _made(module, dataset, depth)
+        return _made(module, dataset)
     if isinstance(dataset, cst.IfExp):
-        found = {_dataset_cost(module, part, depth) for part in (dataset.body, dataset.orelse)}
+        found = {dataset_cost(module, part) for part in (dataset.body, dataset.orelse)}
     else:
-        found = (
-            {_dataset_cost(module, each, depth - 1) for each in assigned_to(module, dataset)}
-            if depth
-            else set()
-        )
+        found = {dataset_cost(module, each) for each in assigned_to(module, dataset)}
     return True if True in found else False if found == {False} else None
 
 
-def _made(module: Module, call: cst.Call, depth: int) -> bool | None:
+def _made(module: Module, call: cst.Call) -> bool | None:
     name = module.name(call.func) or ""
     if name.endswith(".TensorDataset") and name.startswith("torch."):
         return False
     if name.startswith(_COSTLY_PACKAGES):
         return not name.endswith("FakeData")
-    if name in _WRAPPERS and call.args and depth:
-        return _dataset_cost(module, call.args[0].value, depth - 1)
-    made = definitions_behind.functions(module, call) if depth else []
+    if name in _WRAPPERS and call.args:
+        return dataset_cost(module, call.args[0].value)
     outs = [
         (where, out)
-        for where, function in made
+        for where, function in definitions_behind.functions(module, call)
         for out in definitions_behind.returned(where, function)
     ]
-    found = {_dataset_cost(where, out, depth - 1) for where, out in outs}
+    found = {dataset_cost(where, out) for where, out in outs}
     return True if True in found else False if found == {False} else None
 
 
-def _class_cost(module: Module, instance: Value, depth: int) -> bool | None:
+def _class_cost(module: Module, instance: Value) -> bool | None:
     own = base_names(module, instance.node) if isinstance(instance.node, cst.ClassDef) else []
     if any(name.startswith(_COSTLY_PACKAGES) for name in (*own, *module.outside.bases(instance))):
         return True
     found = definitions_behind.method(module, instance, "__getitem__")
-    return _work(*found, depth) if found is not None else None
+    return does_work(*found) if found is not None else None
 
 
-@question(yes="it is assigned", no="nothing in the function or class assigns it")
-def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
-    scope: cst.CSTNode = module.function(place) or module.root
-    if isinstance(place, cst.Attribute):
-        scope = module.class_of(place) or scope
-    elif not isinstance(place, cst.Name):
-        return []
-    out = []
-    for assign in module.within(scope, cst.Assign, nested=True):
-        if any(target.target.deep_equals(place) for target in assign.targets):
-            out.append(assign.value)
-        elif isinstance(assign.value, cst.Tuple):
-            out += _of_tuple(assign, assign.value, place)
-        elif isinstance(assign.value, cst.Call) and module.name(assign.value.func) == _SPLIT:
-            # ``train, rest = random_split(whole, sizes)``: each part is like the whole.
-            parts = [
-                e.value
-                for t in assign.targets
-                if isinstance(t.target, cst.Tuple)
-                for e in t.target.elements
-            ]
-            whole = assign.value.args[0].value if assign.value.args else place
-            out.extend(
-                assign.value
-                for part in parts
-                if part.deep_equals(place) and not whole.deep_equals(place)
-            )
-    return out
-
-
-def _of_tuple(
-    assign: cst.Assign, values: cst.Tuple, place: cst.BaseExpression
-) -> list[cst.BaseExpression]:
-    """Return what ``a, b = 0.0, 0`` gives one of its targets."""
-    return [
-        value.value
-        for target in assign.targets
-        if isinstance(target.target, cst.Tuple)
-        and len(target.target.elements) == len(values.elements)
-        for part, value in zip(target.target.elements, values.elements, strict=True)
-        if part.value.deep_equals(place)
-    ]
-
-
-def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:
-    """Say whether a function does more than index; None where it calls something unknown."""
+@question(
+    yes="the function reads files, decodes or transforms",
+    no="the function does no such work, or it is not known",
+)
+def does_work(module: Module, function: cst.CSTNode) -> bool | None:
+    """Say whether a function reads, decodes, tokenises or augments; None where it calls something
+    unknown."""
     unknown = False
     for call in _calls(module, function):
         name = module.name(call.func) or ""
@@ -238,9 +181,9 @@ def _work(module: Module, function: cst.CSTNode, depth: int) -> bool | None:
             last = call.func.value
         if _IO.match(name) or (_WORK.search(last) and not name.startswith("builtins.")):
             return True
-        callees = definitions_behind.functions(module, call) if depth else []
+        callees = definitions_behind.functions(module, call)
         if callees:
-            found = [_work(where, callee, depth - 1) for where, callee in callees]
+            found = [does_work(where, callee) for where, callee in callees]
             if True in found:
                 return True
             unknown = unknown or None in found
@@ -281,13 +224,3 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
             if transfer_of(where, call) is not None:
                 return True
     return False
-
-
-@question(
-    yes="the function reads files, decodes or transforms",
-    no="the function does no such work, or it is not known",
-)
-def does_work(module: Module, function: cst.FunctionDef) -> bool | None:
-    """Say whether a function reads files, decodes or transforms; None where it calls something
-    unknown."""
-    return work(module, function)

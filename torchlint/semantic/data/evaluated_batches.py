@@ -69,11 +69,11 @@ def _taken_by_host(module: Module, copy: cst.Call) -> bool:
     """Say whether code that is not torch's takes an array in its turn, and does not only collect,
     join or count it: that could be done on the device, or after the loop."""
     return goes_on_elsewhere(module, copy) and any(
-        True for _ in needed_by(module, copy, _works, calls=0)
+        True for _ in needed_by(module, copy, _uses_array, calls=0)
     )
 
 
-def _works(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+def _uses_array(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
         return False
     package, _, last = (module.name(place.func) or "").rpartition(".")

@@ -289,7 +289,7 @@ def _many(module: Module, node: cst.Call) -> bool:
 def _repeated(module: Module, node: cst.Call) -> bool:
     """Say whether the loader is iterated once per epoch: by loops in this file, or by a
     framework."""
-    if any(_again(module, loop, node, 2) for loop in loader_loops(module, node)):
+    if any(_again(module, loop, node) for loop in loader_loops(module, node)):
         return True
     function, cls = module.function(node), module.class_of(node)
     if function is not None and cls is not None and function.name.value in _HOOKS:
@@ -302,7 +302,8 @@ def _repeated(module: Module, node: cst.Call) -> bool:
     return any(_is_fit(module, call, node) for call in module.nodes(cst.Call))
 
 
-def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bool:
+@question()
+def _again(module: Module, place: cst.CSTNode, node: cst.Call) -> bool:
     """Say whether a loop that does not make the loader too repeats a place, here or around a call
     of its function."""
     for above in module.ancestors(place):
@@ -311,7 +312,7 @@ def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bo
         if isinstance(above, LOOPS) and module.is_within(place, above.body):
             return not module.is_within(node, above)
     function = module.function(place)
-    if function is None or depth == 0 or module.is_within(node, function):
+    if function is None or module.is_within(node, function):
         return False
     sites = call_sites(module, function)
     passed = [
@@ -324,7 +325,7 @@ def _again(module: Module, place: cst.CSTNode, node: cst.Call, depth: int) -> bo
         for site in passed
         if any(inferred(module, arg.value).node is node for arg in site.args)
     ]
-    return any(_again(module, site, node, depth - 1) for site in (own or ([] if passed else sites)))
+    return any(_again(module, site, node) for site in (own or ([] if passed else sites)))
 
 
 def _is_fit(module: Module, call: cst.CSTNode, node: cst.Call) -> bool:

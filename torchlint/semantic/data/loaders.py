@@ -11,9 +11,9 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition, top_level
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.wording import Wording
-from torchlint.semantic.data.datasets import assigned_to
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -32,7 +32,6 @@ from torchlint.semantic.values.value import ACCEL
 if TYPE_CHECKING:
     from torchlint.semantic.code.calls import Arguments
 
-_DEPTH = 3
 _BRINGS = Wording(
     regex(
         r"ccelerator\.prepare(?:_data_loader)?\((?:[^()]|\([^()]*\))*?(?:oader|_dl\b|\*\w)"
@@ -43,7 +42,8 @@ _BRINGS = Wording(
 """What makes of a loader one that brings its batches to the device: Accelerate, Fabric, Ray."""
 
 
-def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list[cst.Call]:
+@question(circular=())
+def built(module: Module, node: cst.BaseExpression) -> list[cst.Call]:
     """Return the calls that may have made the loader that an expression holds, also through
     parameters."""
     value = inferred(module, node)
@@ -55,8 +55,8 @@ def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list
         and node.args
         and (module.name(node.func) or "").startswith("tqdm.")
     ):
-        return built(module, node.args[0].value, depth)
-    if not isinstance(node, cst.Name) or function is None or depth == 0:
+        return built(module, node.args[0].value)
+    if not isinstance(node, cst.Name) or function is None:
         return []
     params = {p.name.value for p in (*function.params.params, *function.params.kwonly_params)}
     out: list[cst.Call] = []
@@ -64,12 +64,12 @@ def built(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> list
         # Bound in several places, of which one makes a loader: ``loader = dataset if whole else
         # DataLoader(dataset)``.
         for each in assigned_to(module, node):
-            out.extend(call for call in built(module, each, depth - 1) if call not in out)
+            out.extend(call for call in built(module, each) if call not in out)
         return out
     for site in call_sites(module, function):
         passed = bind(function, site, module.class_of(function) is not None).get(node.value)
         if passed is not None:
-            out.extend(built(module, passed, depth - 1))
+            out.extend(built(module, passed))
     return out
 
 
@@ -139,8 +139,12 @@ def _kind(module: Module, loop: cst.For | cst.CompFor) -> str:
     return {"TRAIN": "train", "EVAL": "eval"}.get(kind, "other")
 
 
-@question(yes="the batch comes from `{answer}`", no="it is not known which loader makes the batch")
-def feeding_loaders(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> list[cst.Call]:
+@question(
+    yes="the batch comes from `{answer}`",
+    no="it is not known which loader makes the batch",
+    circular=(),
+)
+def feeding_loaders(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     """Return the calls that may have made the loader whose batches are at hand at `node`."""
     for loop in module.loops(node):
         if isinstance(loop, cst.For):
@@ -149,19 +153,15 @@ def feeding_loaders(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> l
                 if found or is_loader(module, goes.iterated):
                     return found
     function = module.function(node)
-    if function is None or depth == 0:
+    if function is None:
         return []
-    return [
-        call
-        for site in call_sites(module, function)
-        for call in feeding_loaders(module, site, depth - 1)
-    ]
+    return [call for site in call_sites(module, function) for call in feeding_loaders(module, site)]
 
 
 @question(
     yes="the batches go to {answer}", no="the batches of the loader are not moved to a device there"
 )
-def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | None:
+def moves_batches(module: Module, node: cst.CSTNode) -> str | None:
     """Return the device to which code inside `node`, or a local function it calls, brings batches;
     None for none."""
     own = _batch_names(module, node)
@@ -175,8 +175,8 @@ def moves_batches(module: Module, node: cst.CSTNode, depth: int = 2) -> str | No
             return transfer.device
         if _fills_device(module, call, own):
             return ACCEL
-        for callee in callees_of(module, call) if depth else ():
-            found = moves_batches(module, callee, depth - 1)
+        for callee in callees_of(module, call):
+            found = moves_batches(module, callee)
             if found is not None:
                 return found
     return None
@@ -235,7 +235,8 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
     return bound is not None and set(bound.named.values()) <= set(call.args)
 
 
-def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments | None:
+@question()
+def settings(module: Module, loader: cst.Call) -> Arguments | None:
     """Return what `DataLoader` is given in a call that makes a loader; None where that is not
     known.
 
@@ -254,8 +255,8 @@ def settings(module: Module, loader: cst.Call, depth: int = _DEPTH) -> Arguments
     if family:
         return arguments_of(module, loader, DATALOADER)
     found = [
-        settings(where, call, depth - 1)
-        for where, function in (definitions_behind.functions(module, loader) if depth else ())
+        settings(where, call)
+        for where, function in definitions_behind.functions(module, loader)
         for out in definitions_behind.returned(where, function)
         for call in built(where, out)
     ]
@@ -307,18 +308,19 @@ def works_alone(module: Module, loader: cst.Call) -> bool:
         return bound is not None and not bound.open
     # What a factory gives stands in another file, maybe.
     own = any(arg.value is workers for arg in loader.args)
-    return _is_zero(module, workers, _DEPTH) if own else _is_written_zero(workers)
+    return _is_zero(module, workers) if own else _is_written_zero(workers)
 
 
 def _is_written_zero(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Integer) and int(node.value, 0) == 0
 
 
-def _is_zero(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _is_zero(module: Module, node: cst.BaseExpression) -> bool:
     if number_of(module, node) == 0:
         return True
     function = module.function(node)
-    if not isinstance(node, cst.Name) or function is None or depth == 0:
+    if not isinstance(node, cst.Name) or function is None:
         return False
     _, bindings = module.names.bindings(node.value, node)
     param = bindings[0].node if len(bindings) == 1 else None
@@ -331,7 +333,7 @@ def _is_zero(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     return (
         bool(given)
         and not starred
-        and all(each is not None and _is_zero(module, each, depth - 1) for each in given)
+        and all(each is not None and _is_zero(module, each) for each in given)
     )
 
 
@@ -461,7 +463,7 @@ def _moved_elsewhere(module: Module, where: Module, loop: cst.For | cst.While) -
         home = module.outside.module_of(definition) if definition is not None else None
         function = top_level(home, definition.name) if home is not None and definition else None
         if home is not None and isinstance(function, cst.FunctionDef):
-            found = moves_batches(home, function, 1)
+            found = moves_batches(home, function)
             if found is not None:
                 return found
     return None

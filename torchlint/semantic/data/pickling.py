@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, writes_of
-from torchlint.semantic.data.datasets import assigned_to
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
@@ -23,7 +23,6 @@ _CALLABLE = regex(
     r"transform|augment|collat|preproc|tokeni[sz]e|(^|_)(fns?|func|callback|reader)$", re.IGNORECASE
 )
 """What people call a parameter that is called for each sample."""
-_DEPTH = 3
 
 
 @question(
@@ -41,8 +40,9 @@ def pickled(module: Module, loader: cst.Call) -> bool | None:
 @question(
     yes="`{0}` can be pickled, as far as is known",
     no="`{0}` holds a lambda or a local function, or may hold one that a caller gives",
+    circular=True,
 )
-def sendable(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> bool | None:
+def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
     """Say whether an object can be sent to a process that is spawned: False where it holds a lambda
     or a function that is defined in another one, None where a caller that is not in view chooses
     a function that it calls.
@@ -55,15 +55,14 @@ def sendable(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> b
         return False
     match node:
         case cst.Name() | cst.Attribute(value=cst.Name("self")):
-            return _named(module, node, depth)
+            return _named(module, node)
         case cst.Call(args=args):
             parts = [arg.value for arg in args if _sends(module, arg)]
-            kept = _kept(module, node) if depth else True
-            return _all((kept, *(sendable(module, part, depth - 1) for part in parts if depth)))
+            return _all((_kept(module, node), *(sendable(module, part) for part in parts)))
         case cst.IfExp(body=first, orelse=second):
-            return _all((sendable(module, first, depth), sendable(module, second, depth)))
+            return _all((sendable(module, first), sendable(module, second)))
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return _all(sendable(module, each.value, depth) for each in elements)
+            return _all(sendable(module, each.value) for each in elements)
     return True
 
 
@@ -87,14 +86,12 @@ def _sends(module: Module, arg: cst.Arg) -> bool:
     return False
 
 
-def _named(module: Module, node: cst.BaseExpression, depth: int) -> bool | None:
+def _named(module: Module, node: cst.BaseExpression) -> bool | None:
     made = inferred(module, node).node
     if isinstance(made, cst.Lambda):
         return False
     if isinstance(made, cst.FunctionDef):
         return module.function(made) is None
-    if not depth:
-        return True
     function = module.function(node)
     if (
         isinstance(node, cst.Name)
@@ -102,8 +99,8 @@ def _named(module: Module, node: cst.BaseExpression, depth: int) -> bool | None:
         and any(param.name.value == node.value for param in _params(function))
         and not writes_of(module, function.body, node.value)
     ):
-        return _given(module, function, node.value, depth - 1)
-    return _all(sendable(module, each, depth - 1) for each in assigned_to(module, node))
+        return _given(module, function, node.value)
+    return _all(sendable(module, each) for each in assigned_to(module, node))
 
 
 def _params(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
@@ -111,7 +108,7 @@ def _params(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
     return (*params.posonly_params, *params.params, *params.kwonly_params)
 
 
-def _given(module: Module, function: cst.FunctionDef, name: str, depth: int) -> bool | None:
+def _given(module: Module, function: cst.FunctionDef, name: str) -> bool | None:
     """Return what the calls in view pass for a parameter; where there are none, a caller chooses
     what is called like a function."""
     sites = call_sites(module, function)
@@ -119,7 +116,7 @@ def _given(module: Module, function: cst.FunctionDef, name: str, depth: int) -> 
         return None if _CALLABLE.search(name) else True
     method = module.class_of(function) is not None
     bound = (bind(function, site, method).get(name) for site in sites)
-    return _all(sendable(module, each, depth) for each in bound if each is not None)
+    return _all(sendable(module, each) for each in bound if each is not None)
 
 
 def _kept(module: Module, call: cst.Call) -> bool:

@@ -20,7 +20,6 @@ from torchlint.semantic.values.params import bind
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _ACCUMULATION = regex(r"accum", re.IGNORECASE)
-_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,43 +59,36 @@ def _wrap(module: Module, call: cst.Call) -> bool:
 
 
 @question(yes="`{0}` is a DDP model", no="`{0}` is not known to be a DDP model")
-def is_replica(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+def is_replica(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression holds a model that some way through this file has wrapped in
     DDP."""
     if isinstance(node, cst.Call):
         return _wrap(module, node) or any(
-            is_replica(module, back.value, depth - 1)
-            for callee in (callees_of(module, node) if depth else ())
+            is_replica(module, back.value)
+            for callee in callees_of(module, node)
             for back in module.within(callee, cst.Return)
             if back.value is not None
         )
-    if depth < 0 or not isinstance(node, (cst.Name, cst.Attribute)) or dotted_text(node) is None:
+    if not isinstance(node, (cst.Name, cst.Attribute)) or dotted_text(node) is None:
         return False
     function = module.function(node)
     scopes = [module.class_of(node)] if isinstance(node, cst.Attribute) else [function, module.root]
     for scope in scopes:
-        if scope is not None and _assigned(module, node, scope, depth):
+        if scope is not None and _assigned(module, node, scope):
             return True
-    return (
-        isinstance(node, cst.Name)
-        and function is not None
-        and depth > 0
-        and _passed(module, node, function, depth)
-    )
+    return isinstance(node, cst.Name) and function is not None and _passed(module, node, function)
 
 
-def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode, depth: int) -> bool:
+def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode) -> bool:
     for assign in module.within(scope, cst.Assign, nested=isinstance(scope, cst.ClassDef)):
         if not any(t.target.deep_equals(place) for t in assign.targets):
             continue
-        if is_replica(
-            module, assign.value, depth if isinstance(assign.value, cst.Call) else depth - 1
-        ):
+        if is_replica(module, assign.value):
             return True
     return False
 
 
-def _passed(module: Module, name: cst.Name, function: cst.FunctionDef, depth: int) -> bool:
+def _passed(module: Module, name: cst.Name, function: cst.FunctionDef) -> bool:
     cls = module.class_of(function)
     given = [
         bind(function, site, cls is not None).get(name.value)
@@ -104,7 +96,7 @@ def _passed(module: Module, name: cst.Name, function: cst.FunctionDef, depth: in
     ]
     if cls is not None and function.name.value == "__init__":
         given += _constructed_with(module, cls, function, name.value)
-    return any(each is not None and is_replica(module, each, depth - 1) for each in given)
+    return any(each is not None and is_replica(module, each) for each in given)
 
 
 def _constructed_with(

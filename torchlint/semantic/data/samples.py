@@ -17,7 +17,6 @@ from torchlint.semantic.torch.spelling import COLLATE, called
 from torchlint.semantic.values.classes import is_dataset
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 3
 # Calls that give the same for the same arguments, and read nothing that may change.
 _PURE = regex(
     r"^(os\.path\.\w+|pathlib\.\w*Path|os\.fspath|builtins\.(str|int|float|len|list|tuple|dict|range|min|max|bool)|torch\.device|"
@@ -27,26 +26,6 @@ _PURE = regex(
 _PURE_METHODS = frozenset(
     "joinpath format replace strip lower upper removesuffix with_suffix absolute resolve".split()
 )
-
-
-def _sample_role(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> str | None:
-    """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``,
-    ``batch``, or None.
-
-    A helper has the role of its callers, where all of them have the same.
-    """
-    function = module.function(node)
-    if function is None:
-        return None
-    own = _own_role(module, function)
-    if own is not None or depth == 0:
-        return own
-    found = {
-        _sample_role(module, site, depth - 1)
-        for site in call_sites(module, function)
-        if module.function(site) is not function
-    }
-    return found.pop() if len(found) == 1 else None
 
 
 def _own_role(module: Module, function: cst.FunctionDef) -> str | None:
@@ -95,34 +74,6 @@ def collate_functions(module: Module) -> set[str]:
 # -- what does not change --------------------------------------------------------------------------
 
 
-def _fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode, depth: int = _DEPTH) -> bool:
-    """Say whether an expression gives the same in every run of `scope`, a function or the body of a
-    loop.
-
-    It is made of literals, of names and attributes that `scope` does not bind, and of calls that
-    only compute. Of a method, what the class assigns to ``self`` outside of ``__init__`` counts as
-    changing.
-    """
-    for call in module.within(node, cst.Call, nested=True):
-        name = module.name(call.func) or ""
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        if not _PURE.match(name) and method not in _PURE_METHODS:
-            return False
-    if any(
-        True
-        for _ in module.within(node, cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.ListComp)
-    ):
-        return False
-    for attribute in module.within(node, cst.Attribute):
-        if _changes(module, attribute, scope):
-            return False
-    return all(
-        _fixed_name(module, name, scope, depth)
-        for name in module.within(node, cst.Name)
-        if not _is_label(module, name)
-    )
-
-
 def _is_label(module: Module, name: cst.Name) -> bool:
     above = module.parent(name)
     return (isinstance(above, cst.Attribute) and above.attr is name) or (
@@ -157,18 +108,18 @@ def _changes(module: Module, attribute: cst.CSTNode, scope: cst.CSTNode) -> bool
     return False
 
 
-def _fixed_name(module: Module, name: cst.Name, scope: cst.CSTNode, depth: int) -> bool:
+def _fixed_name(module: Module, name: cst.Name, scope: cst.CSTNode) -> bool:
     if name.value in ("self", "cls", "True", "False", "None"):
         return True
     writes = writes_of(module, scope, name.value)
     if not writes:
         return True
-    if len(writes) > 1 or depth == 0:
+    if len(writes) > 1:
         return False
     statement = module.small_statement(writes[0])
     value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
     plain = isinstance(module.parent(writes[0]), (cst.AssignTarget, cst.AnnAssign))
-    return value is not None and plain and _fixed(module, value, scope, depth - 1)
+    return value is not None and plain and is_fixed(module, value, scope)
 
 
 # -- loaders ---------------------------------------------------------------------------------------
@@ -220,11 +171,48 @@ def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
 )
 def sample_role(module: Module, node: cst.CSTNode) -> str | None:
     """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``,
-    ``batch``, or None."""
-    return _sample_role(module, node)
+    ``batch``, or None.
+
+    A helper has the role of its callers, where all of them have the same.
+    """
+    function = module.function(node)
+    if function is None:
+        return None
+    own = _own_role(module, function)
+    if own is not None:
+        return own
+    found = {
+        sample_role(module, site)
+        for site in call_sites(module, function)
+        if module.function(site) is not function
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 @question(yes="`{0}` is the same every time", no="`{0}` may differ from one time to the next")
 def is_fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
-    """Say whether an expression gives the same in every run of `scope`, a function or a loop."""
-    return _fixed(module, node, scope)
+    """Say whether an expression gives the same in every run of `scope`, a function or the body of a
+    loop.
+
+    It is made of literals, of names and attributes that `scope` does not bind, and of calls that
+    only compute. Of a method, what the class assigns to ``self`` outside of ``__init__`` counts as
+    changing.
+    """
+    for call in module.within(node, cst.Call, nested=True):
+        name = module.name(call.func) or ""
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if not _PURE.match(name) and method not in _PURE_METHODS:
+            return False
+    if any(
+        True
+        for _ in module.within(node, cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.ListComp)
+    ):
+        return False
+    for attribute in module.within(node, cst.Attribute):
+        if _changes(module, attribute, scope):
+            return False
+    return all(
+        _fixed_name(module, name, scope)
+        for name in module.within(node, cst.Name)
+        if not _is_label(module, name)
+    )

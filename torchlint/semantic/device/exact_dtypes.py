@@ -17,7 +17,6 @@ BYTES = {dtype.name: dtype.nbytes for dtype in dtypes.FULL}
 _OTHER_NAMES = {**dtypes.OTHER_NAMES, "bool_": "bool"}
 _SAME = ops.SAME_VALUES | ops.having("repeats") | {"cpu", "cuda", "copy"}
 _ARRAYS = ops.dotted("from-data", "own-dtype")
-_DEPTH = 6
 
 
 @question(yes="`{0}` names the dtype {answer}", no="`{0}` names no dtype")
@@ -54,14 +53,12 @@ def cast_target(module: Module, call: cst.Call) -> str | None:
 
 
 @question(yes="`{0}` is of dtype {answer}", no="the dtype of `{0}` is not spelled in the source")
-def exact_dtype_of(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> str | None:
+def exact_dtype_of(module: Module, node: cst.BaseExpression) -> str | None:
     """Return the dtype of a tensor or array, where its source spells it or its operation fixes it;
     else None."""
-    if depth == 0:
-        return None
     match node:
         case cst.Call(func=func):
-            return _of_call(module, node, func, depth)
+            return _of_call(module, node, func)
         case cst.Name():
             found = definitions_of(module, node)
             made = found[0] if len(found) == 1 else None
@@ -70,15 +67,15 @@ def exact_dtype_of(module: Module, node: cst.BaseExpression, depth: int = _DEPTH
                 and len(made.targets) == 1
                 and isinstance(made.targets[0].target, cst.Name)
             ):
-                return exact_dtype_of(module, made.value, depth - 1)
+                return exact_dtype_of(module, made.value)
             return None
         case cst.Subscript(value=value):
-            return exact_dtype_of(module, value, depth - 1)
+            return exact_dtype_of(module, value)
     found_value = inferred(module, node)
     return "bool" if found_value.tensor and found_value.dtype == "bool" else None
 
 
-def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression, depth: int) -> str | None:
+def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression) -> str | None:
     target = cast_target(module, call)
     if target is not None:
         return target
@@ -87,25 +84,21 @@ def _of_call(module: Module, call: cst.Call, func: cst.BaseExpression, depth: in
         given = keyword_argument(module, call, "dtype")
         if given is not None:
             return named_dtype(module, given)
-        return (
-            exact_dtype_of(module, call.args[0].value, depth - 1)
-            if name in _ARRAYS and call.args
-            else None
-        )
+        return exact_dtype_of(module, call.args[0].value) if name in _ARRAYS and call.args else None
     if name == "cv2.imread":
         return "uint8"
     if name.startswith("numpy."):
         return named_dtype(module, keyword_argument(module, call, "dtype"))
     if isinstance(func, cst.Attribute) and not name:
         if func.attr.value in _SAME:
-            return exact_dtype_of(module, func.value, depth - 1)
+            return exact_dtype_of(module, func.value)
         if func.attr.value == "to" and transfer_of(module, call) is not None:
             moved = transfer_of(module, call)
             given = moved.dtype if moved is not None else None
             return (
                 named_dtype(module, given)
                 if given is not None
-                else exact_dtype_of(module, func.value, depth - 1)
+                else exact_dtype_of(module, func.value)
             )
     value = inferred(module, call)
     return "bool" if value.tensor and value.dtype == "bool" else None

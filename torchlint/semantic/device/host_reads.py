@@ -89,30 +89,29 @@ def number_kind(module: Module, read: HostRead) -> str | None:
     return kind or ("float" if graph or _is_fraction(module, read.tensor) else None)
 
 
-def _is_fraction(module: Module, tensor: cst.BaseExpression, depth: int = 3) -> bool:
+@question()
+def _is_fraction(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether what a tensor holds is the result of a division, a mean or a function that gives
     fractions whatever it is handed."""
     match tensor:
-        case cst.Name() if depth:
+        case cst.Name():
             found = definitions_of(module, tensor)
             bound = [_bound(module, each, tensor.value) for each in found]
             known = [each for each in bound if each is not None]
             whole = len(known) == len(found) > 0
-            return whole and all(_is_fraction(module, each, depth - 1) for each in known)
+            return whole and all(_is_fraction(module, each) for each in known)
         case cst.BinaryOperation(operator=cst.Divide()):
             return True
-        case cst.BinaryOperation(left=left, operator=operator, right=right) if depth:
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
             linear = isinstance(operator, (cst.Add, cst.Subtract, cst.Multiply))
-            return linear and any(_is_fraction(module, each, depth - 1) for each in (left, right))
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner) if depth:
-            return _is_fraction(module, inner, depth - 1)
+            return linear and any(_is_fraction(module, each) for each in (left, right))
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _is_fraction(module, inner)
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(method)) as func):
-            own = method in _FRACTIONS or (
-                method in _KEEPING and _is_fraction(module, inner, depth)
-            )
+            own = method in _FRACTIONS or (method in _KEEPING and _is_fraction(module, inner))
             return own if module.name(func) is None else module.name(func) in _FRACTION_FUNCTIONS
         case cst.Attribute(value=inner, attr=cst.Name("data")):
-            return _is_fraction(module, inner, depth)
+            return _is_fraction(module, inner)
     return False
 
 

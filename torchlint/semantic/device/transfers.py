@@ -246,10 +246,10 @@ def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
     names.update(moved_names(module, source))
     func = module.parent(source)
     call = module.parent(func) if func is not None else None
-    if call is not None and _used_as_tensor(module, call, 2):
+    if call is not None and _used_as_tensor(module, call):
         return True
     return any(
-        _used_as_tensor(module, read, 2) for name in names for read in reads_of(module, scope, name)
+        _used_as_tensor(module, read) for name in names for read in reads_of(module, scope, name)
     )
 
 
@@ -277,18 +277,19 @@ def moved_names(module: Module, source: cst.BaseExpression) -> Iterator[str]:
                 yield left.value
 
 
-def _used_as_tensor(module: Module, read: cst.CSTNode, depth: int) -> bool:
+@question()
+def _used_as_tensor(module: Module, read: cst.CSTNode) -> bool:
     above = module.parent(read)
     match above:
         case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is read:
             return attr in ops.TENSOR_ONLY_METHODS or attr in _WITH_TO
         case cst.Arg(star=""):
             call = module.parent(above)
-            return isinstance(call, cst.Call) and _takes_tensor(module, call, above, depth)
+            return isinstance(call, cst.Call) and _takes_tensor(module, call, above)
     return False
 
 
-def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
+def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
     name = module.name(call.func) or ""
     if (
         name.startswith("torch.")
@@ -299,7 +300,7 @@ def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> b
     callee = inferred(module, call.func)
     if callee.kind == "module" and (callee.name or "").startswith("torch.nn."):
         return True
-    if not depth or callee.kind != "module" or not isinstance(callee.node, cst.ClassDef):
+    if callee.kind != "module" or not isinstance(callee.node, cst.ClassDef):
         return False
     forward = method_of(module, callee.node, "forward")
     if forward is None or arg.keyword is not None:
@@ -309,6 +310,4 @@ def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> b
     if position >= len(params):
         return False
     name = params[position].name.value
-    return any(
-        _used_as_tensor(module, read, depth - 1) for read in reads_of(module, forward.body, name)
-    )
+    return any(_used_as_tensor(module, read) for read in reads_of(module, forward.body, name))

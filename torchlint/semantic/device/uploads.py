@@ -22,7 +22,6 @@ from torchlint.semantic.values.place import named_device, on_device
 from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
-_DEPTH = 10
 _SAME = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") | ops.having("move")
 _DATA = ("list", "tuple", "ndarray", "iterator")
 _HELD = ("ndarray", "list", "tuple", "tensor", "batch", "dict")
@@ -58,7 +57,7 @@ def upload_of(module: Module, call: cst.Call) -> Upload | None:
     made there."""
     transfer = transfer_of(module, call)
     if transfer is not None:
-        maker = _maker(module, transfer.source, _DEPTH)
+        maker = _maker(module, transfer.source)
         if maker is None or inferred(module, transfer.source).device != CPU:
             return None
         inside = module.is_within(maker, call)
@@ -86,30 +85,27 @@ def _makes_there(module: Module, call: cst.Call, first: cst.BaseExpression) -> b
     return False
 
 
-def _maker(module: Module, node: cst.BaseExpression, depth: int) -> cst.Call | None:
+@question()
+def _maker(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     """Return the call that makes a tensor of host data of which an expression is a view, a cast or
     a copy."""
-    if not depth:
-        return None
     match node:
         case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(method))) if (
             method in _SAME and module.name(node.func) is None
         ):
-            return _maker(module, receiver, depth - 1)
+            return _maker(module, receiver)
         case cst.Call(func=func, args=[first, *rest]):
             name = module.name(func) or ""
             if name in ops.DATA_FACTORIES:
                 return None if rest and rest[0].keyword is None else node
-            return (
-                _maker(module, first.value, depth - 1) if name in ops.ALIASING_FUNCTIONS else None
-            )
+            return _maker(module, first.value) if name in ops.ALIASING_FUNCTIONS else None
         case cst.Subscript(value=value):
-            return _maker(module, value, depth - 1)
+            return _maker(module, value)
         case cst.Name():
             found = definitions_of(module, node)
             match found[0] if len(found) == 1 else None:
                 case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
-                    return _maker(module, value, depth - 1)
+                    return _maker(module, value)
     return None
 
 
@@ -123,7 +119,7 @@ def _maker(module: Module, node: cst.BaseExpression, depth: int) -> cst.Call | N
 def host_data(module: Module, node: cst.BaseExpression) -> str | None:
     """Return what host data are: ``random`` numbers, ``sizes`` (computed of shapes and constants as
     torch could on the device), ``constant``, or None for what only the host may have."""
-    words = _words(module, node, _DEPTH)
+    words = _words(module, node)
     if words is None:
         return None
     if RANDOM in words:
@@ -137,24 +133,23 @@ _Words = frozenset[str]
 _NOTHING: _Words = frozenset()
 
 
-def _words(module: Module, node: cst.CSTNode, depth: int) -> _Words | None:
+@question()
+def _words(module: Module, node: cst.CSTNode) -> _Words | None:
     """Return what an expression is computed of: nothing but constants, `SIZE`, `MADE`, `RANDOM`; or
     None where other things enter."""
-    if not depth:
-        return None
     match node:
         case cst.BaseNumber() | cst.BaseString() | cst.Name("None" | "True" | "False"):
             return _NOTHING
         case cst.Call():
-            return _of_call(module, node, depth)
+            return _of_call(module, node)
         case cst.Name():
-            return _of_name(module, node, depth)
+            return _of_name(module, node)
         case cst.Attribute():
-            return _of_attribute(module, node, depth)
+            return _of_attribute(module, node)
         case cst.ListComp(elt=each, for_in=cst.CompFor(iter=iterated, inner_for_in=None)):
-            return _of_comprehension(module, node, each, iterated, depth)
+            return _of_comprehension(module, node, each, iterated)
     parts = _operands(node)
-    return _together(module, parts, depth) if parts is not None else None
+    return _together(module, parts) if parts is not None else None
 
 
 def _operands(node: cst.CSTNode) -> Iterable[cst.CSTNode] | None:
@@ -182,27 +177,27 @@ def _bounds(node: cst.BaseSlice) -> Iterator[cst.BaseExpression]:
         yield from (each for each in (node.lower, node.upper, node.step) if each is not None)
 
 
-def _together(module: Module, nodes: Iterable[cst.CSTNode], depth: int) -> _Words | None:
+def _together(module: Module, nodes: Iterable[cst.CSTNode]) -> _Words | None:
     found: _Words = _NOTHING
     for node in nodes:
-        words = _words(module, node, depth - 1)
+        words = _words(module, node)
         if words is None:
             return None
         found |= words
     return found
 
 
-def _of_name(module: Module, name: cst.Name, depth: int) -> _Words | None:
+def _of_name(module: Module, name: cst.Name) -> _Words | None:
     """Return what a name is computed of: what plain assignments gave it, in the function or once at
     the top of the file."""
     definition = sole_definition(module, name)
     if _is_filled(module, name):
         return None
     if definition is not None:
-        return _words(module, definition, depth - 1)
+        return _words(module, definition)
     found: _Words = _NOTHING
     for each in definitions_of(module, name):
-        words = _words(module, each.value, depth - 1) if isinstance(each, cst.Assign) else None
+        words = _words(module, each.value) if isinstance(each, cst.Assign) else None
         if words is None:
             return None
         found |= words
@@ -225,13 +220,13 @@ def _is_filled(module: Module, name: cst.Name) -> bool:
     return False
 
 
-def _of_attribute(module: Module, node: cst.Attribute, depth: int) -> _Words | None:
+def _of_attribute(module: Module, node: cst.Attribute) -> _Words | None:
     if (module.name(node) or "").startswith(_PACKAGES):
         return _NOTHING  # a dtype, or a number such as pi
     if node.attr.value in _SIZES and inferred(module, node.value).kind in _HELD:
         return frozenset([SIZE])
     if not isinstance(node.value, cst.Name) or node.value.value != "self":
-        return _words(module, node.value, depth - 1)
+        return _words(module, node.value)
     cls = module.class_of(node)
     if cls is None or inferred(module, node).kind in ("module", "loader", "function", "object"):
         return None
@@ -244,15 +239,14 @@ def _of_comprehension(
     node: cst.ListComp,
     each: cst.BaseExpression,
     iterated: cst.BaseExpression,
-    depth: int,
 ) -> _Words | None:
     """Return what a list is computed of, whose element does not depend on what it goes over."""
     if module.names_in(node.for_in.target) & module.names_in(each):
         return None
-    return _together(module, [each, iterated], depth)
+    return _together(module, [each, iterated])
 
 
-def _of_call(module: Module, call: cst.Call, depth: int) -> _Words | None:
+def _of_call(module: Module, call: cst.Call) -> _Words | None:
     if any(arg.star for arg in call.args):
         return None
     name = module.name(call.func) or ""
@@ -264,23 +258,23 @@ def _of_call(module: Module, call: cst.Call, depth: int) -> _Words | None:
         if any(_holds(module, each) for each in given) and not name.endswith("_like"):
             return None
         own = frozenset([MADE])
-        rest = _words(module, given[1], depth - 1) if filled else _NOTHING
+        rest = _words(module, given[1]) if filled else _NOTHING
         return own | rest if rest is not None else None
     if name == "builtins.len":
         return frozenset([SIZE]) if given and inferred(module, given[0]).tensor else None
     if (name.startswith("numpy.") and not name.startswith("numpy.random.")) and (
         name not in arrays.READS
     ):
-        return _together(module, given, depth)
+        return _together(module, given)
     if name in _NUMBERS or name in _LISTS or name in ops.ALIASING_FUNCTIONS:
-        return _together(module, given, depth)
+        return _together(module, given)
     if not isinstance(call.func, cst.Attribute) or name:
         return None
     receiver = call.func.value
     if call.func.attr.value in _SIZES and inferred(module, receiver).kind in _HELD:
         return frozenset([SIZE])
     computes = inferred(module, receiver).kind in ("ndarray", "number", "shape")
-    return _together(module, [receiver, *given], depth) if computes else None
+    return _together(module, [receiver, *given]) if computes else None
 
 
 def _draws(module: Module, call: cst.Call, name: str, given: list[cst.BaseExpression]) -> bool:

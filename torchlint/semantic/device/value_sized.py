@@ -44,7 +44,8 @@ def gathers(module: Module, node: cst.BaseExpression) -> bool:
     return bool(on_device(module, found.operands[0]))
 
 
-def _is_mask(module: Module, index: cst.BaseExpression, depth: int = 2) -> bool:
+@question()
+def _is_mask(module: Module, index: cst.BaseExpression) -> bool:
     """Say whether an index is a tensor of truth values; a comparison is one where what it indexes
     is a tensor."""
     value = inferred(module, index)
@@ -56,12 +57,12 @@ def _is_mask(module: Module, index: cst.BaseExpression, depth: int = 2) -> bool:
         case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
             return not inferred(module, left).host and inferred(module, right).kind not in _NAMES
         case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr(), left=left, right=right):
-            return _is_mask(module, left, depth) or _is_mask(module, right, depth)
+            return _is_mask(module, left) or _is_mask(module, right)
         case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
-            return _is_mask(module, inner, depth)
-        case cst.Name() if depth:
+            return _is_mask(module, inner)
+        case cst.Name():
             definition = sole_definition(module, index)
-            return definition is not None and _is_mask(module, definition, depth - 1)
+            return definition is not None and _is_mask(module, definition)
     return False
 
 

@@ -14,7 +14,6 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
-_DEPTH = 4
 _MANY = 8
 """Calls of a function that are looked at."""
 
@@ -27,10 +26,6 @@ def runs_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a node runs once in a program, for an object that is made, in an epoch or every
     so many steps: it is in no other loop, and neither is any call on the way to it, of which there
     is one at least."""
-    return _once(module, node, _DEPTH)
-
-
-def _once(module: Module, node: cst.CSTNode, depth: int) -> bool:
     function = module.function(node)
     if throttled(module, node, function):
         return True
@@ -38,7 +33,7 @@ def _once(module: Module, node: cst.CSTNode, depth: int) -> bool:
         return False
     if function is None or function.name.value == "__init__":
         return True
-    if depth == 0 or escapes(module, function):
+    if escapes(module, function):
         return False
     outside = module.outside.calls(name_outside(module, function))
     known = bool(call_sites(module, function) or outside)
@@ -47,7 +42,7 @@ def _once(module: Module, node: cst.CSTNode, depth: int) -> bool:
         for site in (*call_sites(module, function), *_of_objects(module, function, known))
         if module.function(site) is not function
     ]
-    if len(sites) > _MANY or not all(_once(module, site, depth - 1) for site in sites):
+    if len(sites) > _MANY or not all(runs_once(module, site) for site in sites):
         return False
     return bool(sites or outside) and all(site.once for site in outside)
 

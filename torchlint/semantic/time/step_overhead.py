@@ -57,36 +57,12 @@ ANOMALY_CONTEXT = frozenset(
 """What lets autograd look for NaN in what each operation of a backward pass gives."""
 _ANOMALY = regex(r"\bdetect_anomaly\b|\bset_detect_anomaly\b")
 _DEPTH = 3
-_INLINED = 2
 _PAIRS = ("named_parameters", "items")
 _THROUGH = ("builtins.filter", "builtins.list", "builtins.tuple", "itertools.chain")
 _TABLES = ("builtins.dict", "collections.OrderedDict")
 
 
 # -- debug switches --------------------------------------------------------------------------------
-
-
-def _on_demand(module: Module, node: cst.CSTNode, depth: int) -> bool:
-    """Say whether `node` runs only when somebody asks for it, or in code written to investigate
-    something."""
-    if is_benchmark(module, node) or on_error_path(module, node):
-        return True
-    if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
-        return True
-    if any(not _always(test) for test, _ in conditions_around(module, node)):
-        return True
-    for above in module.ancestors(node):
-        if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and _INVESTIGATION.search(
-            above.name.value
-        ):
-            return True
-        if isinstance(above, cst.Match):
-            return True
-    function = module.function(node)
-    if function is None or depth == 0:
-        return False
-    sites = [site for site in call_sites(module, function) if not module.is_within(site, function)]
-    return bool(sites) and all(_on_demand(module, site, depth - 1) for site in sites)
 
 
 def _always(test: cst.BaseExpression) -> bool:
@@ -99,33 +75,6 @@ def _always(test: cst.BaseExpression) -> bool:
     left = test.left if isinstance(test, cst.Comparison) else test
     text = dotted_text(left.func if isinstance(left, cst.Call) else left) or ""
     return text == "__name__" or bool(_ALWAYS.search(text))
-
-
-def _runs_training(
-    module: Module, place: cst.CSTNode, depth: int, loops_alone: bool = False
-) -> bool:
-    """Say whether code inside `place`, or a function called from there, does training steps.
-
-    With `loops_alone` only loops count that nothing ends after a few steps, not single steps.
-    """
-    for loop in module.within(place, *LOOPS):
-        kind = loop_kind(module, loop)
-        if kind is LoopKind.TRAIN and not (loops_alone and _bounded(module, loop)):
-            return True
-        if kind is LoopKind.EPOCH and not loops_alone:
-            return True
-    calls = list(module.within(place, cst.Call))
-    if any(
-        (not loops_alone and is_step(module, call)) or _starts_training(module, call)
-        for call in calls
-    ):
-        return True
-    callees = [
-        f for call in calls for f in callees_of(module, call) if isinstance(f, cst.FunctionDef)
-    ]
-    return depth > 0 and any(
-        _runs_training(module, callee.body, depth - 1, loops_alone) for callee in callees
-    )
 
 
 def _bounded(module: Module, loop: cst.CSTNode) -> bool:
@@ -251,14 +200,14 @@ def regions(module: Module) -> dict[cst.FunctionDef, cst.BaseExpression]:
     """Return the functions of this file that go into a graph of ``torch.compile``, with what
     compiles them."""
     found: dict[cst.FunctionDef, cst.BaseExpression] = {}
-    todo = [(function, how, _INLINED) for function, how in _compiled(module)]
+    todo = [*_compiled(module)]
     while todo:
-        function, how, depth = todo.pop(0)
+        function, how = todo.pop(0)
         if function in found or _disabled(module, function):
             continue
         found[function] = how
-        for call in module.within(function.body, cst.Call) if depth else ():
-            todo.extend((callee, how, depth - 1) for callee in _runs(module, call))
+        for call in module.within(function.body, cst.Call):
+            todo.extend((callee, how) for callee in _runs(module, call))
     return found
 
 
@@ -333,7 +282,24 @@ def _disabled(module: Module, function: cst.FunctionDef) -> bool:
 def on_demand(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` runs only when somebody asks for it, or in code written to investigate
     something."""
-    return _on_demand(module, node, _DEPTH)
+    if is_benchmark(module, node) or on_error_path(module, node):
+        return True
+    if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
+        return True
+    if any(not _always(test) for test, _ in conditions_around(module, node)):
+        return True
+    for above in module.ancestors(node):
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and _INVESTIGATION.search(
+            above.name.value
+        ):
+            return True
+        if isinstance(above, cst.Match):
+            return True
+    function = module.function(node)
+    if function is None:
+        return False
+    sites = [site for site in call_sites(module, function) if not module.is_within(site, function)]
+    return bool(sites) and all(on_demand(module, site) for site in sites)
 
 
 @question(
@@ -394,9 +360,27 @@ def _holds_for(module: Module, switch: cst.Call, place: cst.CSTNode) -> bool:
 
 
 @question(yes="training runs in there", no="no training step runs in there")
-def runs_training(module: Module, place: cst.CSTNode) -> bool:
-    """Say whether code inside `place`, or a function called from there, does training steps."""
-    return _runs_training(module, place, _DEPTH)
+def runs_training(module: Module, place: cst.CSTNode, *, loops_alone: bool = False) -> bool:
+    """Say whether code inside `place`, or a function called from there, does training steps.
+
+    With `loops_alone` only loops count that nothing ends after a few steps, not single steps.
+    """
+    for loop in module.within(place, *LOOPS):
+        kind = loop_kind(module, loop)
+        if kind is LoopKind.TRAIN and not (loops_alone and _bounded(module, loop)):
+            return True
+        if kind is LoopKind.EPOCH and not loops_alone:
+            return True
+    calls = list(module.within(place, cst.Call))
+    if any(
+        (not loops_alone and is_step(module, call)) or _starts_training(module, call)
+        for call in calls
+    ):
+        return True
+    callees = [
+        f for call in calls for f in callees_of(module, call) if isinstance(f, cst.FunctionDef)
+    ]
+    return any(runs_training(module, callee.body, loops_alone=loops_alone) for callee in callees)
 
 
 @question(
@@ -406,7 +390,7 @@ def runs_training(module: Module, place: cst.CSTNode) -> bool:
 def has_training_loop(module: Module, place: cst.CSTNode) -> bool:
     """Say whether code inside `place`, or a function called from there, trains for more than a few
     steps."""
-    return _runs_training(module, place, _DEPTH, loops_alone=True)
+    return runs_training(module, place, loops_alone=True)
 
 
 @question(

@@ -27,7 +27,6 @@ from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import Operation, operation_of
 
-_BUDGET = 12
 _NOTHING_LEFT = -1e4
 """From here on, ``exp`` of a score is 0 in float32."""
 _SAME = ops.having("same") | ops.having("move") | ops.having("view")
@@ -62,7 +61,7 @@ def is_causal_mask(module: Module, mask: cst.BaseExpression, hides: bool) -> boo
         mask: the mask.
         hides: whether True leaves a position out, as ``nn.MultiheadAttention`` means it.
     """
-    found = _triangle(module, mask, _BUDGET)
+    found = _triangle(module, mask)
     if found is None:
         return False
     if found.boolean:
@@ -70,29 +69,30 @@ def is_causal_mask(module: Module, mask: cst.BaseExpression, hides: bool) -> boo
     return found.below == found.on == 0 and found.above <= _NOTHING_LEFT
 
 
-def _triangle(module: Module, node: cst.BaseExpression | None, budget: int) -> Triangle | None:
+@question()
+def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | None:
     """Return what a matrix holds, None where that is not known."""
-    if budget == 0 or node is None:
+    if node is None:
         return None
     match node:
         case cst.Name():
-            return _named(module, node, budget)
+            return _named(module, node)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
-            return _kept(module, node, name, budget)
+            return _kept(module, node, name)
         case cst.Attribute(value=inner, attr=cst.Name("T" | "mT")):
-            return _turned(_triangle(module, inner, budget - 1))
+            return _turned(_triangle(module, inner))
         case cst.Subscript(value=inner) if _from_the_start(node):
-            return _triangle(module, inner, budget - 1)
+            return _triangle(module, inner)
         case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
-            found = _triangle(module, inner, budget - 1)
+            found = _triangle(module, inner)
             return found.each(_negated, True) if found is not None and found.boolean else None
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            found = _triangle(module, inner, budget - 1)
+            found = _triangle(module, inner)
             return found.each(float.__neg__) if found is not None and not found.boolean else None
         case cst.Comparison(left=left, comparisons=[comparison]):
-            return _compared(module, left, comparison, budget)
-    found = _operation(module, node, budget)
-    return found if found is not None else _returned(module, node, budget)
+            return _compared(module, left, comparison)
+    found = _operation(module, node)
+    return found if found is not None else _returned(module, node)
 
 
 def _one(found: Sequence[Triangle | None]) -> Triangle | None:
@@ -100,12 +100,12 @@ def _one(found: Sequence[Triangle | None]) -> Triangle | None:
     return found[0] if found and all(each == found[0] for each in found) else None
 
 
-def _named(module: Module, read: cst.Name, budget: int) -> Triangle | None:
+def _named(module: Module, read: cst.Name) -> Triangle | None:
     found: list[Triangle | None] = []
     for made in definitions_of(module, read):
         match made:
             case cst.FunctionDef():
-                found.append(_given_by_callers(module, made, read.value, budget))
+                found.append(_given_by_callers(module, made, read.value))
                 continue
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
                 pass
@@ -114,13 +114,11 @@ def _named(module: Module, read: cst.Name, budget: int) -> Triangle | None:
             case _:
                 return None
         changed = any(_changes(module, each) for each in readers_of(module, made, read.value))
-        found.append(None if changed else _triangle(module, value, budget - 1))
+        found.append(None if changed else _triangle(module, value))
     return _one(found)
 
 
-def _given_by_callers(
-    module: Module, function: cst.FunctionDef, name: str, budget: int
-) -> Triangle | None:
+def _given_by_callers(module: Module, function: cst.FunctionDef, name: str) -> Triangle | None:
     """Return what all calls give a parameter of a network's ``forward``, where no other file names
     the class."""
     cls = module.class_of(function)
@@ -138,7 +136,7 @@ def _given_by_callers(
     for call in _runs_of(module, cls):
         starred = any(arg.star for arg in call.args)
         given = next(iter(given_for(call, at, name)), None)
-        found.append(None if starred else _triangle(module, given, budget - 1))
+        found.append(None if starred else _triangle(module, given))
     return _one(found)
 
 
@@ -184,14 +182,14 @@ def _changes(module: Module, read: cst.Name) -> bool:
     return False
 
 
-def _kept(module: Module, node: cst.Attribute, name: str, budget: int) -> Triangle | None:
+def _kept(module: Module, node: cst.Attribute, name: str) -> Triangle | None:
     """Return what a class keeps under an attribute: what all assignments and buffers of that name
     give, but for a None of the constructor's."""
     cls = module.class_of(node)
     if cls is None:
         return None
     found = [
-        _triangle(module, value, budget - 1)
+        _triangle(module, value)
         for member in family_of(module, cls)
         for value in _given(module, member, name)
     ]
@@ -241,7 +239,7 @@ def _negated(value: float) -> float:
 
 
 def _compared(
-    module: Module, left: cst.BaseExpression, comparison: cst.ComparisonTarget, budget: int
+    module: Module, left: cst.BaseExpression, comparison: cst.ComparisonTarget
 ) -> Triangle | None:
     """Return what a comparison gives: of positions down and across, or of a matrix with a
     number."""
@@ -255,7 +253,7 @@ def _compared(
         corners = ((low, high), (0.0, 0.0), (high, low))
         below, on, above = (float(test(a, b)) for a, b in corners)
         return Triangle(below, on, above, True)
-    found, limit = _triangle(module, left, budget - 1), _number(module, right)
+    found, limit = _triangle(module, left), _number(module, right)
     if found is None or limit is None:
         return None
     return found.each(lambda value: float(test(value, limit)), True)
@@ -310,7 +308,7 @@ def _counted(module: Module, of: cst.BaseExpression, way: str) -> tuple[str, str
 # -- operations ------------------------------------------------------------------------------------
 
 
-def _operation(module: Module, node: cst.BaseExpression, budget: int) -> Triangle | None:
+def _operation(module: Module, node: cst.BaseExpression) -> Triangle | None:
     found = operation_of(module, node)
     if found is None:
         return None
@@ -319,15 +317,15 @@ def _operation(module: Module, node: cst.BaseExpression, budget: int) -> Triangl
             return _filled(module, found)
     if not found.operands:
         return None
-    own = _triangle(module, found.operands[0], budget - 1)
+    own = _triangle(module, found.operands[0])
     if found.name in ("mul", "sub"):
-        return _scaled(module, found, own, budget)
+        return _scaled(module, found, own)
     if own is None:
-        return _chosen(module, found, budget) if found.name == "where" else None
-    return _changed(module, found, own, budget)
+        return _chosen(module, found) if found.name == "where" else None
+    return _changed(module, found, own)
 
 
-def _changed(module: Module, found: Operation, own: Triangle, budget: int) -> Triangle | None:
+def _changed(module: Module, found: Operation, own: Triangle) -> Triangle | None:
     """Return what an operation makes of a matrix."""
     match found.name:
         case "tril" | "triu":
@@ -335,7 +333,7 @@ def _changed(module: Module, found: Operation, own: Triangle, budget: int) -> Tr
         case "transpose" | "t":
             return _turned(own)
         case "where":
-            return _chosen(module, found, budget)
+            return _chosen(module, found)
         case "logical_not":
             return own.each(_negated, True)
         case "eq" | "ne":
@@ -343,7 +341,7 @@ def _changed(module: Module, found: Operation, own: Triangle, budget: int) -> Tr
             same = found.name == "eq"
             return None if limit is None else own.each(lambda x: float((x == limit) is same), True)
         case "masked_fill":
-            mask = _triangle(module, found.argument(1, "mask"), budget - 1)
+            mask = _triangle(module, found.argument(1, "mask"))
             value = _number(module, found.argument(2, "value"))
             if mask is None or not mask.boolean or value is None:
                 return None
@@ -426,16 +424,16 @@ def _cast(module: Module, found: Operation, own: Triangle) -> Triangle | None:
     return own if kinds <= {"device", "str"} else own.each(float) if kinds == {"dtype"} else None
 
 
-def _chosen(module: Module, found: Operation, budget: int) -> Triangle | None:
+def _chosen(module: Module, found: Operation) -> Triangle | None:
     """Return what ``torch.where(mask, a, b)`` gives of two numbers."""
-    mask = _triangle(module, found.argument(0, "condition"), budget - 1)
+    mask = _triangle(module, found.argument(0, "condition"))
     one, other = (_number(module, found.argument(at, word)) for at, word in ((1, "x"), (2, "y")))
     if mask is None or one is None or other is None:
         return None
     return mask.each(lambda hit: one if hit else other)
 
 
-def _scaled(module: Module, found: Operation, own: Triangle | None, budget: int) -> Triangle | None:
+def _scaled(module: Module, found: Operation, own: Triangle | None) -> Triangle | None:
     """Return a matrix times a number, or ``1 - matrix``."""
     if len(found.operands) != _INDEXED:
         return None
@@ -444,7 +442,7 @@ def _scaled(module: Module, found: Operation, own: Triangle | None, budget: int)
         number = _number(module, second)
         times = number is not None and found.name == "mul" and not own.boolean
         return own.each(lambda value: value * (number or 0.0)) if times else None
-    number, matrix = _number(module, first), _triangle(module, second, budget - 1)
+    number, matrix = _number(module, first), _triangle(module, second)
     if number is None or matrix is None or matrix.boolean:
         return None
     factor = number
@@ -453,7 +451,7 @@ def _scaled(module: Module, found: Operation, own: Triangle | None, budget: int)
     return matrix.each(lambda value: factor - value)
 
 
-def _returned(module: Module, node: cst.BaseExpression, budget: int) -> Triangle | None:
+def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:
     """Return what a call of torch's own function for it gives, or of one of this file that has one
     result."""
     if not isinstance(node, cst.Call):
@@ -464,7 +462,7 @@ def _returned(module: Module, node: cst.BaseExpression, budget: int) -> Triangle
     found: list[Triangle | None] = []
     for callee in callees:
         ends = returned(module, callee)
-        found += [_triangle(module, end, budget - 1) for end in ends] if ends else [None]
+        found += [_triangle(module, end) for end in ends] if ends else [None]
     return _one(found)
 
 

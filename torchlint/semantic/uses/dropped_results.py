@@ -7,21 +7,19 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import assigned_to, readers_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 3
-
 
 @question(yes="nobody takes the result", no="somebody may take the result")
-def dropped_result(module: Module, read: cst.CSTNode, depth: int = _DEPTH) -> bool:
+def dropped_result(module: Module, read: cst.CSTNode) -> bool:
     """Say whether a read stands in ``return out, weights`` and no caller in this file takes it, or
     it is only given where a flag says so that is off by default."""
     element = module.parent(read)
     results = module.parent(element) if isinstance(element, cst.Element) else None
-    if not isinstance(results, cst.Tuple) or not depth:
+    if not isinstance(results, cst.Tuple):
         return False
     above = module.parent(results)
     if not isinstance(above, (cst.Return, cst.IfExp)):
@@ -33,7 +31,7 @@ def dropped_result(module: Module, read: cst.CSTNode, depth: int = _DEPTH) -> bo
         return False
     index = results.elements.index(element)
     calls = _calls_of(module, function)
-    return bool(calls) and all(_leaves(module, call, index, depth) for call in calls)
+    return bool(calls) and all(_leaves(module, call, index) for call in calls)
 
 
 def _calls_of(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
@@ -51,7 +49,7 @@ def _may_be_instance(func: cst.BaseExpression) -> bool:
     return kept or isinstance(func, (cst.Name, cst.Subscript))
 
 
-def _leaves(module: Module, call: cst.Call, index: int, depth: int) -> bool:
+def _leaves(module: Module, call: cst.Call, index: int) -> bool:
     """Say whether a caller leaves one of several results unread, or hands it on to callers that
     do."""
     above = module.parent(call)
@@ -66,8 +64,7 @@ def _leaves(module: Module, call: cst.Call, index: int, depth: int) -> bool:
         ):
             target = elements[index].value
             return isinstance(target, cst.Name) and all(
-                dropped_result(module, read, depth - 1)
-                for read in readers_of(module, above, target.value)
+                dropped_result(module, read) for read in readers_of(module, above, target.value)
             )
     return False
 
@@ -89,15 +86,8 @@ def _off_by_default(module: Module, flag: cst.BaseExpression) -> bool:
         function = module.function(flag)
         return function is not None and _default_false(function, flag.value)
     path = dotted_text(flag) or ""
-    cls = module.class_of(flag)
-    if cls is None or not path.startswith("self."):
-        return False
-    made = [
-        node.value
-        for node in module.within(cls.body, cst.Assign, nested=True)
-        if any(dotted_text(target.target) == path for target in node.targets)
-    ]
-    if len(made) != 1 or not isinstance(made[0], cst.Name):
+    made = assigned_to(module, flag)
+    if not path.startswith("self.") or len(made) != 1 or not isinstance(made[0], cst.Name):
         return False
     maker = module.function(made[0])
     return made[0].value == "False" or (maker is not None and _default_false(maker, made[0].value))

@@ -40,7 +40,6 @@ _FLATTENING = ops.having("flattens")
 _SAME_SHAPE = ops.having("method", "same") | ops.having("cast") | ops.having("move") | {"clone"}
 # What may stand between an element and its read.
 _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"item", "data"}
-_DEPTH = 3
 _CONSUMERS = frozenset(
     "builtins." + name for name in "list tuple set frozenset sum max min sorted any all".split()
 )
@@ -115,13 +114,14 @@ def holds_device_tensors(module: Module, node: cst.BaseExpression) -> bool:
     return kept and on_accelerator(module) and item is not None and item.device in (CUDA, ACCEL)
 
 
-def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _flat(module: Module, node: cst.BaseExpression) -> bool:
     if inferred(module, node).rank == 1:
         return True
     match node:
-        case cst.Name() if depth:
+        case cst.Name():
             definition = sole_definition(module, node)
-            return definition is not None and _flat(module, definition, depth - 1)
+            return definition is not None and _flat(module, definition)
         case cst.Call(func=func) if module.name(func) in _FLAT:
             return True
         case cst.Call(func=func) if (module.name(func) or "").removeprefix("torch.") in _FLATTENING:
@@ -132,7 +132,7 @@ def _flat(module: Module, node: cst.BaseExpression, depth: int) -> bool:
             if method in ("view", "reshape"):
                 return len(args) == 1 and _minus_one(args[0].value)
             return (method in _FLATTENING and not args) or (
-                method in _SAME_SHAPE and _flat(module, inner, depth)
+                method in _SAME_SHAPE and _flat(module, inner)
             )
     return False
 
@@ -146,13 +146,12 @@ def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode
     """
     if not all_by_torch(module):
         return False
-    return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until, _DEPTH)
+    return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until)
 
 
-def _keeps_its_shape(
-    module: Module, node: cst.BaseExpression, until: cst.CSTNode, depth: int
-) -> bool:
-    if not isinstance(node, cst.Name) or not depth or sees_variables(module):
+@question()
+def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.Name) or sees_variables(module):
         return False
     definitions = definitions_of(module, node)
     origin = definitions[0] if len(definitions) == 1 else None
@@ -167,7 +166,7 @@ def _keeps_its_shape(
             return False
     made = behind_views(module, origin.value)
     if isinstance(made, cst.Name):  # ``flatten()`` of what is flat already gives the tensor itself.
-        return _keeps_its_shape(module, made, until, depth - 1)
+        return _keeps_its_shape(module, made, until)
     is_new = isinstance(
         made, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
     ) or made_by_torch(module, made)
@@ -475,7 +474,7 @@ def _by_a_name(module: Module, node: cst.BaseExpression) -> bool:
 @question(yes="`{0}` has one dimension", no="`{0}` is not known to have one dimension")
 def one_dimensional(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has exactly one dimension, by the way it was made."""
-    return _flat(module, node, _DEPTH)
+    return _flat(module, node)
 
 
 @question(

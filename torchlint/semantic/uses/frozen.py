@@ -1,7 +1,9 @@
-"""Networks that are frozen where they are made: no parameter of theirs asks for a gradient."""
+"""Networks that are frozen, surely or by all that the file says: no parameter of theirs asks for a
+gradient."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
@@ -11,7 +13,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -26,6 +28,7 @@ _LATER = regex(r"requires_grad_?\s*(=(?!=)|\()(?!\s*False)")
 _GIVES = frozenset(("parameters", "named_parameters"))
 _WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
 _REGISTERS = regex(r"\bself\.(add_module|register_module|register_parameter)\(|\bsetattr\(self\b")
+_FREEZING = regex(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 _FUNCTION = regex(r"(^|_)(func|fn|function|callback|transform)s?$")
 """What people call a function that a class keeps, and no network."""
 
@@ -64,10 +67,10 @@ def frozen_names(module: Module, function: cst.CSTNode) -> dict[str, cst.CSTNode
     for call in module.within(body, cst.Call):
         match call:
             case cst.Call(
-                func=cst.Attribute(value=chain, attr=cst.Name("requires_grad_")),
-                args=[cst.Arg(value=given)],
+                func=cst.Attribute(attr=cst.Name("requires_grad_")), args=[cst.Arg(value=given)]
             ) if _is_off(module, call, given):
-                found |= dict.fromkeys(_named(module, call, chain), call)
+                texts = map(dotted_text, _named(module, call))
+                found |= dict.fromkeys((text for text in texts if text is not None), call)
     return {
         name: node
         for name, node in found.items()
@@ -355,17 +358,17 @@ def _always(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bool:
     return True
 
 
-def _named(module: Module, call: cst.Call, chain: cst.BaseExpression) -> Iterator[str]:
-    """Yield the names of what a chain of methods begins with, and of what gets its result:
+def _named(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield what a chain of methods around a call begins with, and what gets its result:
     ``self.net = net.to(device).requires_grad_(False).eval()``."""
-    start = chain
+    start: cst.BaseExpression = call
     while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
         start = start.func.value
-    end: cst.CSTNode | None = module.parent(call)
+    end: cst.CSTNode | None = call
     while isinstance(end, (cst.Attribute, cst.Call)):
         end = module.parent(end)
-    targets = [each.target for each in end.targets] if isinstance(end, cst.Assign) else []
-    yield from (text for each in (start, *targets) if (text := dotted_text(each)) is not None)
+    yield start
+    yield from (each.target for each in end.targets) if isinstance(end, cst.Assign) else ()
 
 
 # -- functions that make networks ------------------------------------------------------------------
@@ -374,18 +377,7 @@ def _named(module: Module, call: cst.Call, chain: cst.BaseExpression) -> Iterato
 def _made_by(module: Module, model: cst.BaseExpression) -> Iterator[cst.Call]:
     """Yield the calls by which a name of a function, or an attribute of a class, is given its
     network."""
-    if isinstance(model, cst.Name):
-        assigned = [each for each in definitions_of(module, model) if isinstance(each, cst.Assign)]
-    else:
-        home, text = module.class_of(model), dotted_text(model)
-        every = module.within(home, cst.Assign, nested=True) if home is not None and text else ()
-        assigned = [
-            each
-            for each in every
-            if any(dotted_text(target.target) == text for target in each.targets)
-        ]
-    for each in assigned:
-        made = each.value
+    for made in assigned_to(module, model):
         while (
             isinstance(made, cst.Call)
             and isinstance(made.func, cst.Attribute)
@@ -406,3 +398,81 @@ def _returns_frozen(module: Module, call: cst.Call) -> bool:
         and _keeps(where, frozen.values(), function, call)
         for where, function in found
     )
+
+
+# -- by all that the file says ---------------------------------------------------------------------
+
+
+@question(
+    yes="the file switches off the gradients of `{0}`", no="the parameters of `{0}` are trained"
+)
+def is_frozen(module: Module, model: cst.CSTNode) -> bool:
+    """Say whether the file switches off the gradients of a model's parameters, under the name it
+    has at `model`."""
+    names = _names(model)
+    return any(
+        names & _switched_off(module, node) for node in module.nodes(cst.Call, cst.Assign)
+    ) or any(
+        names & _words(module, module.small_statement(site) or site)
+        for function in _freezing(module)
+        for site in call_sites(module, function)
+    )
+
+
+def _switched_off(module: Module, node: cst.CSTNode) -> set[str]:
+    """Return the words of what a statement may switch the gradients off for."""
+    match node:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute(attr=cst.Name("requires_grad"))), *_],
+            value=cst.Name("False"),
+        ):
+            return _looped(module, node)
+        case cst.Call(func=func, args=args) as call:
+            method = func.attr.value if isinstance(func, cst.Attribute) else dotted_text(func) or ""
+            off = method == "requires_grad_" and [dotted_text(a.value) for a in args[:1]] == [
+                "False"
+            ]
+            words = set[str]().union(
+                *(_words(module, each) for each in _named(module, call) if off)
+            )
+            if _FREEZING.search(method):
+                words |= _words(module, node)
+            # ``for p in net.parameters(): p.detach_()``, as mean teachers do
+            return words | _looped(module, node) if off or method == "detach_" else words
+    return set()
+
+
+def _looped(module: Module, node: cst.CSTNode) -> set[str]:
+    """Return the words in what the innermost loop around a node goes over."""
+    loop = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
+    return _words(module, loop.iter) if loop is not None else set()
+
+
+@question()
+def _freezing(module: Module) -> list[cst.FunctionDef]:
+    """Return the functions of a file that switch the gradients off for what they get or make."""
+    found = []
+    for loop in module.nodes(cst.For):
+        function, words = module.function(loop), _words(module, loop.iter)
+        if function is None or "self" in words or not words & _GIVES or function in found:
+            continue
+        if any(
+            (dotted_text(call.func) or "").endswith((".detach_", ".requires_grad_"))
+            for call in module.within(loop.body, cst.Call)
+        ) or any(
+            isinstance(target := assign.targets[0].target, cst.Attribute)
+            and target.attr.value == "requires_grad"
+            for assign in module.within(loop.body, cst.Assign)
+        ):
+            found.append(function)
+    return found
+
+
+def _names(model: cst.CSTNode) -> set[str]:
+    """Return the words by which ``self.net_g.module(x)`` may be frozen elsewhere: net_g."""
+    parts = (dotted_text(model) or "").split(".")
+    return {p for p in parts if p not in ("self", "cls", "module", "forward", "")}
+
+
+def _words(module: Module, node: cst.CSTNode) -> set[str]:
+    return {n.value for n in module.within(node, cst.Name)}

@@ -1,15 +1,12 @@
-"""Who needs gradients, and who cannot have any: differentiating code, frozen networks, proofs that
-autograd is off."""
+"""Who needs gradients, and who cannot have any: differentiating code, proofs of no autograd."""
 
 from __future__ import annotations
-
-import re
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, top_level
-from torchlint.semantic.code.flow import call_sites, writes_of
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, uses_of
 from torchlint.semantic.code.updates import is_step
@@ -32,7 +29,6 @@ _HOST = ops.having("method", "reads") | ops.having("method", "fact")
 _CUTTING = regex(r"detach|no_grad|inference_mode|\.data\b|requires_grad")
 _DEFINITIONS = 40
 """Classes and functions behind a call in which a ``detach()`` is looked for."""
-_FREEZING = regex(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 
 
 @question(yes="the code asks for gradients", no="the code asks for no gradients")
@@ -71,34 +67,6 @@ def _asks(module: Module, place: cst.CSTNode) -> bool:
 
 
 @question(
-    yes="the file switches off the gradients of `{0}`", no="the parameters of `{0}` are trained"
-)
-def is_frozen(module: Module, model: cst.CSTNode) -> bool:
-    """Say whether the file switches off the gradients of a model's parameters, under the name it
-    has at `model`."""
-    names = _names(model)
-    for node in module.nodes(cst.Call, cst.Assign):
-        if isinstance(node, cst.Assign):
-            target = node.targets[0].target
-            named = isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
-            off = named and _assigned_false(module, node.targets[0])
-            if off and names & _looped(module, node):
-                return True
-        elif isinstance(node, cst.Call):
-            func = node.func
-            method = func.attr.value if isinstance(func, cst.Attribute) else dotted_text(func) or ""
-            off = method == "requires_grad_" and _is_false(node.args)
-            if off and names & _chained(module, node):
-                return True
-            if _FREEZING.search(method) and names & _words(module, node):
-                return True
-            # ``for p in net.parameters(): p.detach_()``, as mean teachers do
-            if (off or method == "detach_") and names & _looped(module, node):
-                return True
-    return any(names & _frozen_by(module, function) for function in _freezing(module))
-
-
-@question(
     yes="every model that the loop runs is under no_grad",
     no="a model of the loop may record a graph",
 )
@@ -116,57 +84,6 @@ def runs_without_graph(module: Module, loop: cst.CSTNode) -> bool:
 def switches_off(text: str) -> bool:
     """Say whether a text switches the gradients of something off."""
     return _OFF.search(text) is not None
-
-
-def _chained(module: Module, call: cst.Call) -> set[str]:
-    """Return the words of what a chain of methods around `call` begins with, and of the names that
-    get its result: ``self.net = hub.net.to(device).requires_grad_(False).eval()``."""
-    start: cst.BaseExpression = call
-    while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
-        start = start.func.value
-    end: cst.CSTNode | None = call
-    while isinstance(end, (cst.Call, cst.Attribute)):
-        above = module.parent(end)
-        end = above if not isinstance(above, cst.Arg) else None
-    targets = end.targets if isinstance(end, cst.Assign) else ()
-    return _words(module, start).union(*(_words(module, target) for target in targets))
-
-
-def _looped(module: Module, node: cst.CSTNode) -> set[str]:
-    """Return the words in what the innermost loop around a node goes over."""
-    loop = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
-    return _words(module, loop.iter) if loop is not None else set()
-
-
-@question()
-def _freezing(module: Module) -> list[cst.FunctionDef]:
-    """Return the functions of a file that switch the gradients off for what they get or make."""
-    found = []
-    for loop in module.nodes(cst.For):
-        function = module.function(loop)
-        words = _words(module, loop.iter)
-        if function is None or "self" in words or not words & {"parameters", "named_parameters"}:
-            continue
-        switches = any(
-            (dotted_text(call.func) or "").endswith((".detach_", ".requires_grad_"))
-            for call in module.within(loop.body, cst.Call)
-        ) or any(
-            isinstance(assign.targets[0].target, cst.Attribute)
-            and assign.targets[0].target.attr.value == "requires_grad"
-            for assign in module.within(loop.body, cst.Assign)
-        )
-        if switches and function not in found:
-            found.append(function)
-    return found
-
-
-def _frozen_by(module: Module, function: cst.FunctionDef) -> set[str]:
-    """Return the words of the statements that call a function."""
-    return {
-        word
-        for site in call_sites(module, function)
-        for word in _words(module, module.small_statement(site) or site)
-    }
 
 
 def only_detached(module: Module, call: cst.Call) -> bool:
@@ -218,16 +135,6 @@ def proves_no_grad(module: Module, function: cst.CSTNode) -> bool:
         if value is not None and value.tensor and value.grad is True:
             return True
     return False
-
-
-def _names(model: cst.CSTNode) -> set[str]:
-    """Return the words by which ``self.net_g.module(x)`` may be frozen elsewhere: net_g."""
-    parts = (dotted_text(model) or "").split(".")
-    return {p for p in parts if p not in ("self", "cls", "module", "forward", "")}
-
-
-def _words(module: Module, node: cst.CSTNode) -> set[str]:
-    return {n.value for n in module.within(node, cst.Name)}
 
 
 def _assigned_false(module: Module, target: cst.CSTNode) -> bool:

@@ -19,7 +19,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.code.updates import is_step, updates
@@ -599,12 +599,7 @@ def _instances(module: Module, node: cst.BaseExpression) -> list[Value]:
     known = isinstance(found.node, cst.ClassDef) or found.name is not None
     if known or cls is None or dotted_text(node) is None:
         return [found]
-    text = dotted_text(node)
-    assigned = [
-        inferred(module, assign.value)
-        for assign in module.within(cls, cst.Assign, nested=True)
-        if any(dotted_text(target.target) == text for target in assign.targets)
-    ]
+    assigned = [inferred(module, value) for value in assigned_to(module, node)]
     return [value for value in assigned if value.kind == "module"] or [found]
 
 

@@ -14,7 +14,6 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import says
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 6
 _ON = frozenset(("enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_", "Parameter"))
 _SWITCHED_ON = regex(r"\benable_grad\b|\bset_grad_enabled\b|\binference_mode\(\s*(?:mode\s*=)?F")
 _TENSORS = ("tensor", "batch")
@@ -30,7 +29,7 @@ def graphless(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor, and all that it was last computed by, stands in one block of
     ``no_grad`` or ``inference_mode``, or in a function that is decorated so."""
     region = _region(module, tensor)
-    return region is not None and _computed(module, tensor, region, _DEPTH)
+    return region is not None and _computed(module, tensor, region)
 
 
 def _region(module: Module, node: cst.CSTNode) -> cst.With | cst.FunctionDef | None:
@@ -65,22 +64,19 @@ def _may_switch_on(module: Module, region: cst.CSTNode) -> bool:
     )
 
 
-def _computed(
-    module: Module, node: cst.BaseExpression, region: cst.With | cst.FunctionDef, depth: int
-) -> bool:
+@question()
+def _computed(module: Module, node: cst.BaseExpression, region: cst.With | cst.FunctionDef) -> bool:
     """Say whether an expression gives a tensor that an operation in a block has made."""
-    if depth == 0:
-        return False
     match node:
         case cst.Name(value=name):
             found = definitions_of(module, node)
-            return bool(found) and all(_bound(module, each, name, region, depth) for each in found)
+            return bool(found) and all(_bound(module, each, name, region) for each in found)
         case cst.Call(func=func):
-            return _called(module, node, func, region, depth)
+            return _called(module, node, func, region)
         case cst.BinaryOperation() | cst.UnaryOperation(operator=cst.Minus()):
             return inferred(module, node).kind in _TENSORS
         case cst.Subscript(value=inner):
-            return _computed(module, inner, region, depth - 1)
+            return _computed(module, inner, region)
     return False
 
 
@@ -89,15 +85,14 @@ def _bound(
     made: cst.CSTNode,
     name: str,
     region: cst.With | cst.FunctionDef,
-    depth: int,
 ) -> bool:
     if not module.is_within(made, region.body):
         return False
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value):
-            return bound == name and _computed(module, value, region, depth - 1)
+            return bound == name and _computed(module, value, region)
         case cst.AugAssign(target=cst.Name() as target):
-            return _computed(module, target, region, depth - 1)
+            return _computed(module, target, region)
     return False
 
 
@@ -106,7 +101,6 @@ def _called(
     call: cst.Call,
     func: cst.BaseExpression,
     region: cst.With | cst.FunctionDef,
-    depth: int,
 ) -> bool:
     name = module.name(func) or ""
     if name in ops.COMPUTING_FUNCTIONS:
@@ -116,7 +110,7 @@ def _called(
         if held.kind in _TENSORS and method in ops.COMPUTING_METHODS:
             return True
         if held.kind in _TENSORS and method in ops.ALIASING_METHODS:
-            return _computed(module, func.value, region, depth - 1)
+            return _computed(module, func.value, region)
     # A network may hand a parameter out, and a loss of one's own may take a gradient.
     value, callee = inferred(module, call), inferred(module, func)
     loss = value.kind in _TENSORS and value.origin == "loss" and callee.kind in _CALLABLE

@@ -42,7 +42,6 @@ _WEIGHTED = ops.dotted("layer", "parameters")
 _CHANGES = (Way.WRITTEN, Way.GROWN, Way.ESCAPES)
 _POSITIONS = 2
 """What takes more positions to get at one element is too large to be copied for some of them."""
-_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,31 +420,28 @@ def _is_negative(index: cst.BaseExpression) -> bool:
 def stays_as_it_is(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
     """Say whether nothing can change the values of a tensor while a loop runs: torch made it in
     memory of its own, and all that is done with it, by whatever name, is known."""
-    return _stays(module, node, loop, _DEPTH)
+    return _stays(module, node, loop)
 
 
-def _stays(module: Module, node: cst.BaseExpression, loop: cst.CSTNode, depth: int) -> bool:
+@question()
+def _stays(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
     made = behind_views(module, node)
     if not isinstance(made, cst.Name):
         return _is_fresh(module, made)
-    if not depth or sees_variables(module):
+    if sees_variables(module):
         return False
     found = definitions_of(module, made)
-    return bool(found) and all(
-        _bound_for_good(module, each, made.value, loop, depth) for each in found
-    )
+    return bool(found) and all(_bound_for_good(module, each, made.value, loop) for each in found)
 
 
-def _bound_for_good(
-    module: Module, definition: cst.CSTNode, name: str, loop: cst.CSTNode, depth: int
-) -> bool:
+def _bound_for_good(module: Module, definition: cst.CSTNode, name: str, loop: cst.CSTNode) -> bool:
     if not isinstance(definition, (cst.Assign, cst.AnnAssign)) or definition.value is None:
         return False
     for use in binding_uses(module, definition, name, "device"):
         harmless = use.name == "range" or use.way not in _CHANGES
         if not harmless and not certainly_later(module, use, loop, definition):
             return False
-    return _stays(module, definition.value, loop, depth - 1)
+    return _stays(module, definition.value, loop)
 
 
 def _is_fresh(module: Module, node: cst.BaseExpression) -> bool:

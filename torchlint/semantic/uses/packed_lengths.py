@@ -23,7 +23,7 @@ _PACKERS = (
     yes="`{0}` becomes the lengths of packed sequences, which torch wants on the host",
     no="`{0}` does not become the lengths of packed sequences",
 )
-def becomes_lengths(module: Module, node: cst.CSTNode, depth: int = 2) -> bool:
+def becomes_lengths(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression is given to ``pack_padded_sequence`` as its lengths, here or by a
     function or method of the project."""
     above = module.parent(node)
@@ -32,23 +32,21 @@ def becomes_lengths(module: Module, node: cst.CSTNode, depth: int = 2) -> bool:
     match above:
         case cst.Arg():
             call = module.parent(above)
-            return isinstance(call, cst.Call) and _taken(module, call, above, depth)
+            return isinstance(call, cst.Call) and _taken(module, call, above)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
-            return any(
-                becomes_lengths(module, read, depth) for read in readers_of(module, above, name)
-            )
+            return any(becomes_lengths(module, read) for read in readers_of(module, above, name))
     return False
 
 
-def _taken(module: Module, call: cst.Call, arg: cst.Arg, depth: int) -> bool:
+def _taken(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
     keyword = arg.keyword.value if arg.keyword is not None else None
     position = list(call.args).index(arg)
     if module.name(call.func) in _PACKERS:
         return keyword in ("lengths", "batch_sizes") or (keyword is None and position == 1)
-    if arg.star or not depth:
+    if arg.star:
         return False
     return any(
-        becomes_lengths(where, read, depth - 1)
+        becomes_lengths(where, read)
         for where, function in _reached(module, call)
         if isinstance(function, cst.FunctionDef)
         for name in _parameter(function, keyword, position)

@@ -11,19 +11,18 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 4
 _LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ops.values("class", "loss"))
 _REDUCTIONS = frozenset(("reduction", "reduce", "size_average"))
 
 
-@question(yes="`{0}` is a number of Python", no="`{0}` may be no number of Python", remember=False)
-def is_python_number(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+@question(yes="`{0}` is a number of Python", no="`{0}` may be no number of Python")
+def is_python_number(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression is certainly a real Python number: a literal, or a size."""
     match node:
         case cst.Integer() | cst.Float():
             return True
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            return is_python_number(module, inner, depth)
+            return is_python_number(module, inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name("size")), args=args):
             return bool(args)
         case cst.Call(func=cst.Attribute(attr=cst.Name("numel" | "dim")), args=[]):
@@ -32,10 +31,10 @@ def is_python_number(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> 
             return module.name(func) == "builtins.len"
         case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape")), slice=[part]):
             return isinstance(part.slice, cst.Index)
-        case cst.Name() if depth:
+        case cst.Name():
             values = _bound(module, node)
             return bool(values) and all(
-                each is not None and is_python_number(module, each, depth - 1) for each in values
+                each is not None and is_python_number(module, each) for each in values
             )
     return False
 
@@ -55,27 +54,26 @@ def _bound(module: Module, name: cst.Name) -> list[cst.BaseExpression | None]:
 @question(
     yes="`{0}` has no dimension, by what computes it",
     no="`{0}` may have a dimension",
-    remember=False,
 )
-def has_no_dimension(module: Module, tensor: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+def has_no_dimension(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor has no dimension, so that it can be stacked with others like it; that it
     is called a loss proves nothing."""
     value = inferred(module, tensor)
     if value.rank == 0 and value.origin != "loss":
         return True
     match tensor:
-        case cst.Name() if depth:
+        case cst.Name():
             values = _bound(module, tensor)
             return bool(values) and all(
-                each is not None and has_no_dimension(module, each, depth - 1) for each in values
+                each is not None and has_no_dimension(module, each) for each in values
             )
-        case cst.BinaryOperation(left=left, right=right) if depth:
+        case cst.BinaryOperation(left=left, right=right):
             return all(
-                is_python_number(module, each) or has_no_dimension(module, each, depth - 1)
+                is_python_number(module, each) or has_no_dimension(module, each)
                 for each in (left, right)
             )
         case cst.Attribute(value=inner, attr=cst.Name("data")):
-            return has_no_dimension(module, inner, depth)
+            return has_no_dimension(module, inner)
         case cst.Call(func=func, args=args):
             if module.name(func) in _LOSSES:
                 named = {arg.keyword.value for arg in args if arg.keyword is not None}

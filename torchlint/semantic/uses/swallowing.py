@@ -38,14 +38,14 @@ def may_be_swallowed(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-def passes_on(module: Module, context: cst.BaseExpression, depth: int = 3) -> bool:
+def passes_on(module: Module, context: cst.BaseExpression) -> bool:
     """Say whether a context manager is certainly one that lets exceptions through."""
     if module.name(callee(context)) in _PASS_ON:
         return isinstance(context, cst.Call)
     match context:
-        case cst.IfExp(body=body, orelse=orelse) if depth:
-            return passes_on(module, body, depth - 1) and passes_on(module, orelse, depth - 1)
-        case cst.Name() if depth:
+        case cst.IfExp(body=body, orelse=orelse):
+            return passes_on(module, body) and passes_on(module, orelse)
+        case cst.Name():
             made = sole_definition(module, context)
-            return made is not None and passes_on(module, made, depth - 1)
+            return made is not None and passes_on(module, made)
     return False

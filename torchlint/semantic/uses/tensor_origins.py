@@ -38,7 +38,6 @@ from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
-_DEPTH = 5
 _NUMBERS = ("number", "bool", "tensor", "accumulated")
 _MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
 _OTHER_COLLATE = regex(
@@ -50,29 +49,26 @@ _MOVERS = regex(r"^[ \t]+def (to|cuda)\(", re.MULTILINE)
 _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 
-def made_by_torch(module: Module, node: cst.CSTNode, depth: int = _DEPTH) -> bool:
+@question()
+def made_by_torch(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch
     has computed."""
-    if depth == 0 or changes_layers(module) or not all_by_torch(module):
+    if changes_layers(module) or not all_by_torch(module):
         return False
     match node:
         case cst.Name():
             found = [] if rebound_elsewhere(module, node.value) else definitions_of(module, node)
-            return bool(found) and all(
-                _bound_to_tensor(module, each, node.value, depth) for each in found
-            )
+            return bool(found) and all(_bound_to_tensor(module, each, node.value) for each in found)
         case cst.Call():
-            return _called(module, node, depth)
+            return _called(module, node)
         case cst.BinaryOperation(left=left, right=right):
-            return _arithmetic(module, left, right, depth)
+            return _arithmetic(module, left, right)
         case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
-            return made_by_torch(module, inner, depth - 1)
+            return made_by_torch(module, inner)
         case cst.IfExp(body=body, orelse=orelse):
-            return made_by_torch(module, body, depth - 1) and made_by_torch(
-                module, orelse, depth - 1
-            )
+            return made_by_torch(module, body) and made_by_torch(module, orelse)
         case cst.Subscript(value=inner):
-            return made_by_torch(module, inner, depth - 1)
+            return made_by_torch(module, inner)
     return False
 
 
@@ -90,29 +86,27 @@ def rebound_elsewhere(module: Module, name: str) -> bool:
     return bool(writes_of(module, module.root, name)) and elsewhere_reached(module, name)
 
 
-def _arithmetic(
-    module: Module, left: cst.BaseExpression, right: cst.BaseExpression, depth: int
-) -> bool:
+def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
     """Say whether an operator has a tensor on one side, and on the other one or a number."""
-    sides = [made_by_torch(module, side, depth - 1) for side in (left, right)]
+    sides = [made_by_torch(module, side) for side in (left, right)]
     plain = [inferred(module, side).kind in _NUMBERS[:2] for side in (left, right)]
     return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
 
 
-def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str, depth: int) -> bool:
+def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str) -> bool:
     match definition:
         case cst.Assign(targets=targets, value=value):
             return all(isinstance(t.target, cst.Name) for t in targets) and made_by_torch(
-                module, value, depth - 1
+                module, value
             )
         case cst.AnnAssign(target=cst.Name(), value=value) if value is not None:
-            return made_by_torch(module, value, depth - 1)
+            return made_by_torch(module, value)
         case cst.AugAssign(target=cst.Name() as target, value=value):
-            return _arithmetic(module, target, value, depth)
+            return _arithmetic(module, target, value)
     return False
 
 
-def _called(module: Module, call: cst.Call, depth: int) -> bool:
+def _called(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func) or ""
     if _may_be_several(call, name):
         return False
@@ -126,8 +120,8 @@ def _called(module: Module, call: cst.Call, depth: int) -> bool:
         return (callee.name or "").endswith("Loss") or callee.name in _LAYERS
     if isinstance(call.func, cst.Attribute) and not name:
         known = call.func.attr.value in (ops.COMPUTING_METHODS | ops.ALIASING_METHODS) - {"numpy"}
-        return known and made_by_torch(module, call.func.value, depth - 1)
-    return _returns_tensor(module, call, depth)
+        return known and made_by_torch(module, call.func.value)
+    return _returns_tensor(module, call)
 
 
 _SEVERAL = (
@@ -158,7 +152,7 @@ def _may_be_several(call: cst.Call, name: str) -> bool:
 _LAYERS = ops.dotted("layer", "one-tensor")
 
 
-def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
+def _returns_tensor(module: Module, call: cst.Call) -> bool:
     """Say whether a call certainly reaches one plain function of this file that returns nothing but
     tensors."""
     callees = callees_of(module, call)
@@ -168,7 +162,7 @@ def _returns_tensor(module: Module, call: cst.Call, depth: int) -> bool:
     if any(True for _ in module.within(function.body, cst.Yield)):
         return False
     out = returned(module, function)
-    return bool(out) and all(made_by_torch(module, each, depth - 1) for each in out)
+    return bool(out) and all(made_by_torch(module, each) for each in out)
 
 
 # -- batches ---------------------------------------------------------------------------------------
@@ -191,22 +185,18 @@ class Root:
 
 
 @question(remember=False)
-def host_roots(
-    module: Module, node: cst.CSTNode, depth: int = 8, *, granted: bool = False
-) -> list[Root] | None:
+def host_roots(module: Module, node: cst.CSTNode, *, granted: bool = False) -> list[Root] | None:
     """Return where a tensor on the host comes from, or None where it is not certain that it is one
     of torch's own.
 
     It is new in each turn: stacked by a `DataLoader` with its own collate function, or computed by
     torch. With `granted`, so is whatever a loop hands out, and what a function is given.
     """
-    if depth == 0:
-        return None
     match node:
         case cst.Name():
             return _all_roots(
                 [
-                    _definition_roots(module, d, node.value, depth, granted)
+                    _definition_roots(module, d, node.value, granted)
                     for d in definitions_of(module, node)
                 ]
             )
@@ -215,27 +205,25 @@ def host_roots(
                 module,
                 inner,
                 literal_key(node),
-                host_roots(module, inner, depth - 1, granted=granted),
+                host_roots(module, inner, granted=granted),
             )
         case cst.Attribute(value=inner, attr=cst.Name(value="data")):
-            return host_roots(module, inner, depth - 1, granted=granted)
+            return host_roots(module, inner, granted=granted)
         case cst.IfExp(body=body, orelse=orelse):
             return _all_roots(
-                [host_roots(module, each, depth - 1, granted=granted) for each in (body, orelse)]
+                [host_roots(module, each, granted=granted) for each in (body, orelse)]
             )
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
             module.name(node.func) is None
         ):
             known = ops.ALIASING_METHODS | ops.COMPUTING_METHODS | {"get", "items", "values"}
             return (
-                host_roots(module, inner, depth - 1, granted=granted)
-                if method in known - {"numpy"}
-                else None
+                host_roots(module, inner, granted=granted) if method in known - {"numpy"} else None
             )
         case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if (
             module.name(func) in _WRAPPERS
         ):
-            return host_roots(module, inner, depth - 1, granted=granted)
+            return host_roots(module, inner, granted=granted)
         case cst.Call(func=func) if module.name(func) in _MAKERS:
             return [Root(node, "")]
     return None
@@ -267,20 +255,20 @@ def _all_roots(found: list[list[Root] | None]) -> list[Root] | None:
 
 
 def _definition_roots(
-    module: Module, definition: cst.CSTNode, name: str, depth: int, granted: bool
+    module: Module, definition: cst.CSTNode, name: str, granted: bool
 ) -> list[Root] | None:
     match definition:
         case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
-            return _assigned_roots(module, target, value, name, depth, granted)
+            return _assigned_roots(module, target, value, name, granted)
         case cst.For():
             goes = [g for g in goes_over(module, definition) if name in module.names_in(g.target)]
             certain = len(goes) == 1 and stacks_batches(module, goes[0].iterated)
             return [Root(definition, name)] if certain or granted else None
         case cst.CompFor(iter=iterated) if granted:
-            return host_roots(module, iterated, depth - 1, granted=granted)
+            return host_roots(module, iterated, granted=granted)
         case cst.FunctionDef():
             own = [Root(definition, name)] if granted else None
-            return _passed_roots(module, definition, name, depth) or own
+            return _passed_roots(module, definition, name) or own
     return None
 
 
@@ -289,7 +277,6 @@ def _assigned_roots(
     target: cst.CSTNode,
     value: cst.BaseExpression,
     name: str,
-    depth: int,
     granted: bool,
 ) -> list[Root] | None:
     if (
@@ -299,9 +286,9 @@ def _assigned_roots(
     ):
         for left, right in zip(target.elements, value.elements, strict=True):
             if isinstance(left.value, cst.Name) and left.value.value == name:
-                return host_roots(module, right.value, depth - 1, granted=granted)
+                return host_roots(module, right.value, granted=granted)
         return None
-    roots = host_roots(module, value, depth - 1, granted=granted)
+    roots = host_roots(module, value, granted=granted)
     if isinstance(target, cst.Tuple) and all(
         isinstance(each, cst.Element) for each in target.elements
     ):
@@ -312,9 +299,7 @@ def _assigned_roots(
     return roots
 
 
-def _passed_roots(
-    module: Module, function: cst.FunctionDef, name: str, depth: int
-) -> list[Root] | None:
+def _passed_roots(module: Module, function: cst.FunctionDef, name: str) -> list[Root] | None:
     """Return where the argument for a parameter comes from at every call, where the file shows them
     all."""
     sites = call_sites(module, function)
@@ -324,7 +309,7 @@ def _passed_roots(
     for site in sites:
         method = isinstance(site.func, cst.Attribute) and module.class_of(function) is not None
         passed = bind(function, site, method).get(name)
-        out.append(host_roots(module, passed, depth - 1) if passed is not None else None)
+        out.append(host_roots(module, passed) if passed is not None else None)
     return _all_roots(out)
 
 
@@ -334,7 +319,8 @@ def _handed_on(module: Module, function: cst.FunctionDef) -> bool:
     return bool(function.decorators) or escapes(module, function)
 
 
-def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3) -> bool:
+@question()
+def stacks_batches(module: Module, iterated: cst.BaseExpression) -> bool:
     """Say whether what a loop goes over is certainly a `DataLoader` that stacks samples into new
     tensors.
 
@@ -346,7 +332,7 @@ def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3)
     if value.kind == "loader" and isinstance(value.node, cst.Call):
         return _stacks(module, value.node)
     function = module.function(iterated)
-    if not isinstance(iterated, cst.Name) or depth == 0:
+    if not isinstance(iterated, cst.Name):
         return False
     definitions = definitions_of(module, iterated)
     if function is None or definitions != [function]:
@@ -354,7 +340,7 @@ def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3)
         return (
             bool(made)
             and len(made) == len(definitions)
-            and all(stacks_batches(module, m, depth - 1) for m in made)
+            and all(stacks_batches(module, m) for m in made)
         )
     sites = call_sites(module, function)
     method = module.class_of(function) is not None
@@ -363,7 +349,7 @@ def stacks_batches(module: Module, iterated: cst.BaseExpression, depth: int = 3)
         for s in sites
     ]
     known = bool(passed) and not _handed_on(module, function)
-    return known and all(p is not None and stacks_batches(module, p, depth - 1) for p in passed)
+    return known and all(p is not None and stacks_batches(module, p) for p in passed)
 
 
 def _stacks(module: Module, loader: cst.Call) -> bool:
