@@ -191,6 +191,7 @@ def test_counts_and_times_are_labelled() -> None:
         "predicted",
         "predicted",
         "resident",
+        *("on", "this", "CPU"),
     ]
     head, basis = text.render(reports.CUDA).splitlines()[6:8]
     assert "speed on GPU" in head
