@@ -203,7 +203,10 @@ def test_a_run_tells_once_what_its_fixes_took_for_granted(
     monkeypatch.chdir(tmp_path)
     main(["fix", "--no-cache", "-j", "1", "."], standalone_mode=False)
     told = capsys.readouterr().err
-    assert told.count("The fixes take for granted:") == 1
+    assert (
+        told.count("The fixes take for granted (why: docs/fixes.md of torchlint's repository):")
+        == 1
+    )
     assert all(told.count(f"\n  {each}: ") == 1 for each in (assumptions.STEPS, assumptions.FRAMES))
     assert ASSUMPTIONS[assumptions.STEPS].sentence in told
     (tmp_path / "torchlint.toml").write_text('safe = "strict"\n', encoding="utf-8")

@@ -379,6 +379,29 @@ def test_interrupt_with_a_stuck_worker(cli, source: Source, signal_number: int) 
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
+@POSIX
+def test_ctrl_c_keeps_what_was_analysed(cli, source: Source) -> None:
+    cli.write("a.py", source("slow"))
+    cli.write("z.py", source("hang"))
+    cli.environment = {"CI": ""}
+    pause, kept = 0.25, []
+    while not kept:  # until it was interrupted at the second file
+        pause *= 2
+        assert pause < PATIENCE
+        with subprocess.Popen(
+            cli.command("check"), stderr=subprocess.PIPE, cwd=cli.cwd, env=cli.variables()
+        ) as process:
+            time.sleep(pause)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130
+        kept = list(cli.cwd.glob(".torchlint_cache/results-*.json"))
+    (path,) = kept
+    assert list(json.loads(path.read_text().partition("\n")[2])["files"]) == ["a.py"]
+    cli.write("z.py", source("fine"))
+    assert "a.py:2:1" in cli("check", "--output-format", "concise", code=1).stdout
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="needs names that are no UTF-8")
 @pytest.mark.parametrize(
     "name", [b"\xff.py", b"a\nb.py", b"\x1b[31m.py", b"-x.py", b"a b%#.py", "é🙂.py".encode()]

@@ -57,6 +57,22 @@ def test_only_files_that_mention_torch_need_the_parser(cli, tmp_path: Path) -> N
     cli("check", code=2)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("check", "--apply"), "`torchlint fix --apply` writes fixes"),
+        (("fix", "--fix"), "`torchlint fix --apply` writes fixes"),
+        (("fix", "--dry-run", "."), "nothing is written without --apply"),
+        (("verify", "--dry-run", "."), "nothing is written without --apply"),
+        (("fix", "--no-such-option"), "No such option"),
+    ],
+)
+def test_options_of_other_tools(cli, arguments: tuple[str, ...], words: str) -> None:
+    done = cli(*arguments, code=2)
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert words in done.stderr
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

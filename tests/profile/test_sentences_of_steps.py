@@ -62,6 +62,20 @@ def test_without_a_gpu_it_says_what_a_step_goes_into(rank: Rank) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("step", "told"), [(300_000, "too short"), (500_000, "operators"), (30_000_000, "operators")]
+)
+def test_a_step_that_is_mostly_the_profiler_has_no_shares(rank: Rank, step: int, told: str) -> None:
+    """Of the others one takes twice as long under the profiler, one is long."""
+    seen = 4 * step if step > 1_000_000 else 1_000_000
+    run = of_run(None)
+    parts = divided(4, seen, {LOADING: 0, "operators": step // 3})
+    run = replace(run, division=parts, pace=Pace((step,) * 4, (0,) * 4, 4 * step))
+    first = headline(rank, None, run)
+    assert told in first
+    assert (" %" in first) is (told == "operators")
+
+
 def test_the_text_begins_with_the_answer_as_the_page_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

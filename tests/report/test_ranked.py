@@ -49,28 +49,30 @@ def many(make_finding: Findings, safe_fix: TextFix) -> list[Finding]:
 
 GOLDEN = f"""\
 TL203 bad
-  wrong
   1 error in 1 file
+  wrong
   train.py
     6:16  {LINE}
 
 TL102 Tensor made on the CPU, then moved
   4 warnings in 2 files, 1 of them every training step; 2 [*], 1 [~]
+  Tensor is made on the CPU, then moved to `cuda`
   train.py
     6:16  [*] {LINE}  (2x)
      7:9  [~] loss = model(x, mask)
+  other
   b.py
-    8:9      loss.backward()
+    8:9  loss.backward()
 
 TL202 two
-  hot
   1 warning in 1 file, every training step
+  hot
   train.py
     6:16  {LINE}
 
 TL201 one
-  cold
   1 warning in 1 file
+  cold
   train.py
     6:16  {LINE}
 
@@ -86,6 +88,30 @@ def test_golden(many: list[Finding], make_run: Runs) -> None:
     run = make_run(*many)
     rules = {"TL102": dataclasses.replace(run.rules["TL102"], waits=1.0)}
     assert render(dataclasses.replace(run, rules=rules)) == GOLDEN
+
+
+def test_what_differs_in_a_rules_messages_is_shown(make_finding: Findings, make_run: Runs) -> None:
+    words = (
+        "`a.item()` waits; use torch.where(m, a, b).",
+        "`b[0].item()` waits; use torch.where(m, a, b).",
+        "torch.ones builds; pass device=x.device instead.",
+        "torch.zeros builds; pass device=y.device instead.",
+        "`c` waits; use torch.where(m, a, b), or a mask.",
+    )
+    found = [
+        make_finding(message=message, start=Position(row, 9), fix=None)
+        for row, message in enumerate([*words, *words[:2]], 1)
+    ]
+    run = make_run(*found, text="x = 1\n" * 9)
+    lines = [line.strip() for line in render(run).splitlines()]
+    told = [line for line in lines if "waits" in line or "builds" in line]
+    assert told == [
+        "… waits; use torch.where(m, a, b).",
+        "… builds; pass … instead.",
+        "`c` waits; use torch.where(m, a, b), or a mask.",
+    ]
+    at = lines.index(told[1])
+    assert [line.split()[0] for line in lines[at + 1 : at + 4]] == ["train.py", "3:9", "4:9"]
 
 
 def test_the_order_of_the_files_does_not_matter(many: list[Finding], make_run: Runs) -> None:

@@ -51,6 +51,27 @@ def test_fixable_line(
     assert lines[1:] == ([] if line is None else [line])
 
 
+def test_infos_that_are_not_listed_are_told_apart(mixed: list[Finding], make_run: Runs) -> None:
+    infos = [dataclasses.replace(found, severity=Severity.INFO) for found in mixed[:3]]
+    run = make_run(*mixed, *infos, named="src a.py")
+    assert summary(run, infos).splitlines()[1] == (
+        "[*] 4 fixable with `torchlint fix --apply src a.py`, 2 in infos not listed "
+        "(2 more with `--unsafe-fixes`, 1 in infos not listed)."
+    )
+    unsafe = make_run(mixed[2], infos[2], named="src")
+    assert summary(unsafe, infos[2:]).splitlines()[1] == (
+        "[~] 2 fixable with `torchlint fix --apply --unsafe-fixes src`, 1 in infos not listed."
+    )
+
+
+def test_what_was_fixed_after_others_is_counted_beside_them(make_run: Runs) -> None:
+    files = (FileReport("a.py", applied=2, unsafe=1, edits=4, later=1), FileReport("b.py"))
+    assert summary(make_run(files=files, fix_applied=2)).splitlines()[0] == (
+        "Fixed 2 findings in 1 file (1 safe, 1 unsafe) with 4 edits, then 1 more that could be "
+        "fixed only after these."
+    )
+
+
 def test_clean_run(make_run: Runs) -> None:
     assert summary(make_run(files_checked=3)) == "All checks passed.\n"
 

@@ -93,7 +93,7 @@ def test_a_fix_that_fails_changes_results(status: Status) -> None:
             {"equality": equality(Level.CLOSE, rng_changed=True)},
             "random streams end in another state",
         ),
-        ({"note": "rounding"}, "the fix says: rounding"),
+        ({"note": "rounding"}, "the fix says of other devices and other data: rounding"),
         (
             {"counts": Counts("virtual-cuda", 20, (1.0, 1.0), staged=(4.0, 0.0))},
             "4 -> 0 copies from pageable memory with non_blocking (predicted)",
@@ -105,6 +105,24 @@ def test_reasons(changes: dict[str, Any], reason: str) -> None:
     assert sentences.reasons(result()) == ()
     (found,) = sentences.reasons(result(**changes))
     assert found.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        (Level.CLOSE, "the fix says: it rounds"),
+        (Level.DIFFERENT, "the fix says: it rounds"),
+    ],
+)
+def test_a_note_is_about_this_program_where_it_changes_results(level: Level, words: str) -> None:
+    assert sentences.reasons(result(note="it rounds", equality=equality(level))) == (words,)
+
+
+@pytest.mark.parametrize(
+    ("report", "basis"), [(reports.SCRIPT, "on this CPU"), (reports.CUDA, "on this GPU")]
+)
+def test_results_name_the_device_that_they_are_of(report: Report, basis: str) -> None:
+    assert [each.basis for each in table(report, "->").columns if each.name == "results"] == [basis]
 
 
 def test_a_reason_is_given_once() -> None:

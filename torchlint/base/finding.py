@@ -274,10 +274,10 @@ class FileReport:
     reader knows: of each changed cell its number (see `Edit`), its source before and its source
     after. `suppressed` holds the findings that comments and baselines keep out of `findings`; those
     of comments have neither fixes nor reasons why they are hot.
-    `applied` counts the findings that were fixed, `unsafe` those among them whose fix is not safe,
-    and `later` those, at the least, whose fix could be applied only when others were. `edits` says
-    how many places were changed for them, and `fixes` are the fixes that did it. `source` holds
-    excerpt lines for reports: cell, row, text.
+    `applied` counts the findings that were fixed of those that a check calls fixable, `unsafe`
+    those among them whose fix is not safe, and `later`, at the least, what could be fixed only when
+    these were. `edits` says how many places were changed, and `fixes` are the fixes that did it.
+    `source` holds excerpt lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state:
     `torchlint.base.trail`; None where that is not known.
     `joint` holds, of a fix run, the findings of the text as it was read whose fix, allowed, changes

@@ -27,6 +27,11 @@ def rule_page(code: str) -> str:
     return f"{DOCS_URL}rules/{code}.html" if DOCS_URL and re.match("TL[1-9]", code) else ""
 
 
+def fixes_page() -> str:
+    """Return where is told what a safe fix takes for granted, on the web or in the repository."""
+    return f"{DOCS_URL}fixes.html" if DOCS_URL else "docs/fixes.md of torchlint's repository"
+
+
 def is_temporary(name: str) -> bool:
     """Say whether a file's name is that of a temporary file of ours."""
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)

@@ -234,9 +234,12 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
     if given["quiet"]:
         aside = undone(run, NoteKind.FAILED, NoteKind.UNWRITTEN)
     elif format_ in TEXT_FORMATS:
-        text += summary(run) + (
-            next_steps(run) if format_ == "ranked" and not given["statistics"] else ""
-        )
+        if format_ == "ranked" and not given["statistics"]:
+            from torchlint.report.ranked import folded
+
+            text += summary(run, folded(run)) + next_steps(run)
+        else:
+            text += summary(run)
     else:
         aside = undone(run)
     if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source

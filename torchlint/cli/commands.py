@@ -45,6 +45,16 @@ COMMANDS = {
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""
 
 
+_WRITES = "`torchlint fix --apply` writes fixes"
+_INSTEAD = {
+    "--apply": _WRITES,
+    "--dry-run": "nothing is written without --apply",
+    "--fix": _WRITES,
+    "--write": _WRITES,
+}
+"""Options that other tools have → what to do here."""
+
+
 class _Commands(click.Group):
     """A group that imports a command when it is run: ``--version`` and ``--help`` should not wait
     for the engine."""
@@ -99,13 +109,17 @@ def dispatch(arguments: Sequence[str]) -> int:
             list(arguments), prog_name="torchlint", standalone_mode=False, obj=tuple(arguments)
         )
     except click.ClickException as error:
-        complain(
-            f"torchlint: error: {visible(' '.join(error.format_message().split()))}{_hint(error)}"
-        )
+        complain(f"torchlint: error: {visible(' '.join(_words(error).split()))}{_hint(error)}")
         return 2
     except click.Abort:
         raise KeyboardInterrupt from None
     return result if isinstance(result, int) else 0
+
+
+def _words(error: click.ClickException) -> str:
+    if isinstance(error, click.NoSuchOption) and error.option_name in _INSTEAD:
+        return f"there is no option {error.option_name!r}; {_INSTEAD[error.option_name]}"
+    return error.format_message()
 
 
 def _hint(error: click.ClickException) -> str:

@@ -10,6 +10,7 @@ import click
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import FileReport, NoteKind
+from torchlint.base.places import fixes_page
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import show
 from torchlint.cli.destinations import AskedType, check_destinations, refuse_reports
@@ -150,7 +151,7 @@ def _granted(run: RunReport) -> str:
     from torchlint.semantic.uses.assumptions import ASSUMPTIONS  # most runs need no model here
 
     lines = [f"\n  {name}: {each.sentence}" for name, each in ASSUMPTIONS.items() if name in used]
-    return "\nThe fixes take for granted:" + "".join(lines)
+    return f"\nThe fixes take for granted (why: {fixes_page()}):" + "".join(lines)
 
 
 def _broken(run: RunReport) -> str:

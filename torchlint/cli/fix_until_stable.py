@@ -331,11 +331,15 @@ class Settling:
             for found in self._first[at].joint
             if found in mine or (found.code, found.fingerprint) not in left
         ]
-        later = [found for found in mine if found not in fixed]
-        unsafe = sum(
-            found.fix is not None and found.fix.safety is not Safety.SAFE
-            for found in (*fixed, *later)
+        # What a check calls fixable is fixed by the file's own fixes or by those of others; what
+        # could be fixed only once these were made counts beside it.
+        first = self._first[at]
+        applied = first.applied + len(fixed)
+        unsafe = first.unsafe + sum(
+            found.fix is not None and found.fix.safety is not Safety.SAFE for found in fixed
         )
+        total = sum(each.applied + each.later for each in own)
+        total += len(fixed) + sum(found not in fixed for found in mine)
         rows = [rows_before(file.document.text, each.before) for each in own]
         fixes = [
             replace(fix, row=row(fix.row), rows=tuple(map(row, fix.rows)))
@@ -346,9 +350,9 @@ class Settling:
             report,
             before=file.document.text,
             after=report.after or self._texts[path],
-            applied=sum(each.applied for each in own) + len(fixed) + len(later),
-            unsafe=sum(each.unsafe for each in own) + unsafe,
-            later=sum(each.later for each in own),
+            applied=applied,
+            unsafe=unsafe,
+            later=max(total - applied, 0),
             edits=sum(each.edits for each in own) + self._edits.get(path, 0),
             fixes=(*self._fixes.get(path, ()), *fixes),
             notes=tuple(dict.fromkeys((*less, *report.notes))),

@@ -100,10 +100,12 @@ class Session:
             note = Note(NoteKind.FAILED, problem.path, problem.message)
             self.files.append(FileReport(problem.path, notes=(note,)))
         targets = [target for target in self.scope.targets if not self._is_cached(target)]
-        if targets:
-            self._analyse(targets)
-        if self.cache is not None:
-            self.cache.save()
+        try:
+            if targets:
+                self._analyse(targets)
+        finally:  # after Ctrl-C, too: the next run goes on where this one was
+            if self.cache is not None:
+                self.cache.save()
         # Nothing is written before all files are read: what a file imports must not change under
         # its analysis.
         for group in self._groups():

@@ -200,13 +200,12 @@ def fixed(
             for found in _one_per_code(left)
         ]
         return Changed(first, notes=(*run.notes, *bugs), joint=run.joint(first))
-    fixed_ones = Counter(map(_kind, run.gone(offered, now.findings)))
+    gone = run.gone(offered, now.findings)
     later = Counter(map(_kind, run.applied)) - Counter(map(_kind, offered))
-    counts = fixed_ones + later
     return Changed(
         now,
-        counts.total(),
-        sum(count for (_, safety), count in counts.items() if safety is not Safety.SAFE),
+        len(gone),
+        sum(_kind(found)[1] is not Safety.SAFE for found in gone),
         (*run.notes, *run.withheld(now.findings), *run.checked_less()),
         run.joint(first),
         later.total(),

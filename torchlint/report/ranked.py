@@ -9,10 +9,11 @@ few findings are shown in full.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.base.finding import INVALID_SYNTAX, UNREADABLE, Finding, Frequency, Severity
 from torchlint.base.records import dataclass
+from torchlint.base.regex import regex
 from torchlint.report import full
 from torchlint.report.excerpt import source_rows
 from torchlint.report.kit.terminal import BOLD, CYAN, DIM, fitted, paint, readable, wrapped
@@ -25,6 +26,8 @@ FEW = 5
 _LEAST = 30
 """Columns that code needs to stand on the line of its place."""
 _BROKEN = frozenset({INVALID_SYNTAX, UNREADABLE})
+_NAMED = regex(r"`[^`]*`|[^\s`]*\w[.=(\[]\w[^\s;]*")
+"""Code that a message names."""
 _OFTEN = {
     Frequency.TRAINING: "every training step",
     Frequency.FORWARD: "every forward pass",
@@ -114,7 +117,12 @@ class _Listing:
     def text(self) -> str:
         lines: list[str] = []
         for group in self.groups():
-            lines += [*self.head(group), *self.places(group), ""]
+            lines += self.head(group)
+            for alike in _alike(group.findings):
+                message = visible(_common([finding.message for finding in alike]))
+                lines += [f"  {line}" for line in self.wrapped(message, 2)]
+                lines += self.places(alike)
+            lines.append("")
         lines += [*self.broken(), *self.hints()]
         return "".join(f"{line}\n" for line in lines)
 
@@ -131,16 +139,13 @@ class _Listing:
         return sorted(groups, key=lambda group: group.cost)
 
     def head(self, group: _Group) -> Iterator[str]:
-        """Yield the rule and its title, what all findings say alike, and how many there are."""
+        """Yield the rule and its title, and how many findings there are."""
         first, color = group.first, self.run.color
         title = visible(group.meta.title if group.meta is not None else first.name)
         code = paint(first.code, SEVERITY[first.severity], color)
         lines = self.wrapped(title, len(first.code) + 1)
         yield f"{code} {paint(lines[0], BOLD, color)}"
         yield from (" " * (len(first.code) + 1) + paint(line, BOLD, color) for line in lines[1:])
-        messages = {finding.message for finding in group.findings}
-        if len(messages) == 1:
-            yield from (f"  {line}" for line in self.wrapped(visible(first.message), 2))
         yield from (f"  {paint(line, DIM, color)}" for line in self.wrapped(self.counted(group), 2))
 
     def counted(self, group: _Group) -> str:
@@ -156,13 +161,13 @@ class _Listing:
         fixes = [f"{kinds[mark]} {mark}" for mark in ("[*]", "[~]") if kinds[mark]]
         return f"{words}; {', '.join(fixes)}" if fixes else words
 
-    def places(self, group: _Group) -> Iterator[str]:
+    def places(self, findings: list[Finding]) -> Iterator[str]:
         """Yield each file's name, those whose lines run most often first, and its places with the
         code there."""
         files: dict[str, list[Finding]] = {}
-        for finding in sorted(group.findings, key=report_order):
+        for finding in sorted(findings, key=report_order):
             files.setdefault(finding.filename, []).append(finding)
-        marked = any(map(marker, group.findings))
+        marked = any(map(marker, findings))
 
         def often(item: tuple[str, list[Finding]]) -> tuple[float, int]:
             return -max(map(measure, item[1])), -max(one.frequency for one in item[1])
@@ -243,6 +248,21 @@ class _Listing:
     def wrapped(self, text: str, indent: int) -> list[str]:
         """Return words in lines that fit behind an indentation."""
         return wrapped(text, self.width - indent)
+
+
+def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return findings in lists of those that say the same of different code, the longest first."""
+    kinds: dict[str, list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault(_NAMED.sub("", finding.message), []).append(finding)
+    return sorted(kinds.values(), key=len, reverse=True)
+
+
+def _common(messages: Sequence[str]) -> str:
+    """Return what messages that differ in the code they name say alike, with … for that code."""
+    every = zip(*map(_NAMED.findall, messages), strict=True)
+    named = iter([each[0] if len(set(each)) == 1 else "…" for each in every])
+    return _NAMED.sub(lambda _: next(named), messages[0])
 
 
 def _by_row(findings: list[Finding]) -> list[list[Finding]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchlint.base.finding import UNREADABLE, Finding, Note, NoteKind, Severity
 from torchlint.report.kit.terminal import BOLD, CYAN, paint
@@ -10,7 +10,6 @@ from torchlint.report.kit.words import pluralise, visible
 from torchlint.report.run_report import UNANALYSED, RunReport, fixable
 from torchlint.report.text import note_place
 
-_COMMAND = "`torchlint fix --apply`"
 _TITLES = {
     NoteKind.SKIPPED: "not analysed",
     NoteKind.FAILED: "not analysed",
@@ -22,10 +21,10 @@ _PARTLY = {NoteKind.UNWRITTEN: "fix", NoteKind.WITHHELD: "fix", NoteKind.CHECKED
 """What was done in part, and what there is one of."""
 
 
-def summary(run: RunReport) -> str:
+def summary(run: RunReport, unlisted: Sequence[Finding] = ()) -> str:
     """Return the closing lines; what was not analysed, not written or withheld is always among
-    them."""
-    lines = [*_fixed(run), _found(run), *_fixable(run), *_undone(run)]
+    them. `unlisted` are the findings that the report above only counts."""
+    lines = [*_fixed(run), _found(run), *_fixable(run, unlisted), *_undone(run)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -75,12 +74,12 @@ def _fixed(run: RunReport) -> Iterator[str]:
 
 def applied(run: RunReport) -> str:
     """Return how many findings were fixed in how many files, how many of them by unsafe fixes, with
-    how many edits, and how many had no fix before others were applied."""
+    how many edits, and how many more could be once these were."""
     files = sum(1 for file in run.files if file.applied or file.before != file.after)
     unsafe = sum(file.unsafe for file in run.files)
     later = sum(file.later for file in run.files)
     kinds = f" ({run.fix_applied - unsafe} safe, {unsafe} unsafe)" if unsafe else ""
-    behind = f", {later} of them once others were fixed" if later else ""
+    behind = f", then {later} more that could be fixed only after these" if later else ""
     edits = sum(file.edits for file in run.files)
     places = f" with {pluralise(edits, 'edit')}" if edits else ""
     where = f"in {pluralise(files, 'file')}"
@@ -111,15 +110,24 @@ def _graded(findings: list[Finding]) -> str:
     )
 
 
-def _fixable(run: RunReport) -> Iterator[str]:
+def _fixable(run: RunReport, unlisted: Sequence[Finding]) -> Iterator[str]:
     safe, unsafe = fixable(run.findings())
+    hidden_safe, hidden_unsafe = fixable(unlisted)
+    mark = paint("[*]" if safe else "[~]", CYAN, run.color)
+    fix = "torchlint fix --apply"
+    paths = f" {run.named}" if run.named else ""
     if run.unsafe_fixes or (unsafe and not safe):
         if safe + unsafe:
-            mark = paint("[*]" if safe else "[~]", CYAN, run.color)
-            yield f"{mark} {safe + unsafe} fixable with `torchlint fix --apply --unsafe-fixes`."
+            infos = _in_infos(hidden_safe + hidden_unsafe)
+            yield f"{mark} {safe + unsafe} fixable with `{fix} --unsafe-fixes{paths}`{infos}."
     elif safe:
-        more = f" ({unsafe} more with `--unsafe-fixes`)" if unsafe else ""
-        yield f"{paint('[*]', CYAN, run.color)} {safe} fixable with {_COMMAND}{more}."
+        infos = _in_infos(hidden_unsafe)
+        more = f" ({unsafe} more with `--unsafe-fixes`{infos})" if unsafe else ""
+        yield f"{mark} {safe} fixable with `{fix}{paths}`{_in_infos(hidden_safe)}{more}."
+
+
+def _in_infos(count: int) -> str:
+    return f", {count} in infos not listed" if count else ""
 
 
 def _undone(run: RunReport) -> Iterator[str]:

@@ -16,6 +16,11 @@ _NEVER = 0.95
 """Share of a step from which on a device that works is what it waits for."""
 _MOST = 0.5
 """Share of what a device is idle from which on waiting for data is what the step waits for."""
+_SHORT = 2_000_000
+"""Nanoseconds of a step below which a profiler can be most of what it sees."""
+_MOSTLY_PROFILER = 3.0
+"""How many times as long a short step takes under the profiler where its shares are told no
+more."""
 _SAID = 0.01
 """Share of a step below which the host's work of a kind is not said."""
 
@@ -27,7 +32,8 @@ def headline(
     program was run, how long the device works for it, what it waits for, and what all waits for the
     device cost."""
     account = None if run is None else run.account
-    first = f"{'; '.join(_trace(rank) if account is None else _run(account))}."
+    slower = 0.0 if run is None else run.slower or 0.0
+    first = f"{'; '.join(_trace(rank) if account is None else _run(account, slower))}."
     if run is not None and run.division is not None:
         first += _aside(run.division)
     if waits is None or not waits.each:
@@ -53,9 +59,13 @@ def _aside(of: Division) -> str:
     )
 
 
-def _run(of: Account) -> Iterator[str]:
+def _run(of: Account, slower: float) -> Iterator[str]:
     if of.device is None or of.busy is None:
         yield f"A step takes {span(of.step)}, without a GPU"
+        if of.step < _SHORT and slower >= _MOSTLY_PROFILER:
+            times = f"{slower:.0f} times as long under the profiler"
+            yield f"that is too short for shares of it to mean something ({times})"
+            return
         parts = sorted(of.host.items(), key=lambda part: -part[1])
         told = [f"{name} {_percent(time, of)}" for name, time in parts if time >= _SAID * of.step]
         yield f"it goes into {', '.join(told)}"

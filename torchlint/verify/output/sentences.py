@@ -9,7 +9,7 @@ from collections import Counter
 from torchlint.program.traffic import CountLine
 from torchlint.report.kit import words
 from torchlint.report.kit.words import pluralise, visible
-from torchlint.verify.model import Counts, Report, Status, VariantResult, Verdict
+from torchlint.verify.model import Counts, Level, Report, Status, VariantResult, Verdict
 from torchlint.verify.output import phrases
 
 _SINGLE = frozenset({"single", "group", "rule"})
@@ -142,7 +142,11 @@ def reasons(variant: VariantResult) -> tuple[str, ...]:
         if variant.equality.rng_changed:
             found.append("random streams end in another state")
     if variant.note:
-        found.append(f"the fix says: {variant.note}")
+        equality = variant.equality
+        same = equality is not None and equality.level is Level.BITWISE
+        # What was compared is this program on this device; what a note says may happen on others.
+        elsewhere = " of other devices and other data" if same else ""
+        found.append(f"the fix says{elsewhere}: {variant.note}")
     return tuple(dict.fromkeys(visible(each.strip()) for each in found if each.strip()))
 
 

@@ -87,7 +87,7 @@ def _column(report: Report, name: str) -> Column:
         "h2d": (f"H2D/{unit}", basis),
         "d2h": (f"D2H/{unit}", basis),
         "peak": ("peak memory", peak),
-        "results": ("results", ""),
+        "results": ("results", f"on this {clock}" if clock else ""),
     }
     return Column(name, *heads[name])
 
