@@ -51,7 +51,7 @@ from torchlint.run.projects import forget, outside_of
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.code.guards import throttled, unreached
 from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition, Elsewhere
@@ -227,7 +227,7 @@ def verdict(module: Module, candidate: Candidate) -> str:
     """Return why torchlint is silent about a candidate that it does not flag."""
     node = candidate.node
     at = node.iter if isinstance(node, cst.For) else node
-    if on_error_path(module, at) or is_benchmark(module, at):
+    if unreached(module, at) or is_benchmark(module, at):
         return GUARDED
     often = frequency(module, at, module.outside)
     if often in (GUARDED, COLD, HOST):

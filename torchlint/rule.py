@@ -36,7 +36,7 @@ from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
@@ -412,7 +412,7 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
     around = (node, *(why.node for why in heat.why))
     if not benchmarks and any(is_benchmark(module, each) for each in around):
         return None
-    if on_error_path(module, node) or (runs != "anywhere" and uncalled(module, node)):
+    if unreached(module, node) or (runs != "anywhere" and uncalled(module, node)):
         return None
     return heat
 

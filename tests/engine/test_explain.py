@@ -25,7 +25,10 @@ FIXTURES = PACKAGE.parent / "fixtures"
 RARE = "the line runs only now and then, behind `if step % 50 == 0` (line 22)"
 EPOCH = "the line runs once per epoch"
 ONCE = "the line runs once for each call of train(): nothing shows that train() is called in a step"
-ERROR = "it only runs on the way to an exception (a raise, an assert's message, an except block)"
+ERROR = (
+    "it only runs on the way to an exception (a raise, an assert's message, an except block), or "
+    "never: a constant decides a test, or a return stands before it"
+)
 BENCH = (
     "this is benchmark or test code (by its path, a function's name or timing events), which "
     "does so on purpose"

@@ -56,7 +56,7 @@ PACE = frozenset(("heat_of", "function_heat", "may_be_hot", "throttled"))
 DEVICE = frozenset(("inferred", "on_accelerator", "named_device"))
 _MAYBE_TENSOR = frozenset(("?", "tensor", "accumulated", "number", "ndarray", "batch"))
 # What else an answer that is not simply yes or no could have been.
-WIDE = frozenset(("is_benchmark", "on_error_path", "on_demand"))
+WIDE = frozenset(("is_benchmark", "unreached", "on_demand"))
 """Questions whose answer is imagined for all places at once, as rules also ask it of the
 callers."""
 _INSTEAD: Mapping[str, tuple[object, ...]] = {
@@ -86,7 +86,7 @@ _ABOUT = frozenset(
         "read_as_number joined_afresh called_at_once same_modules_in_turn suppresses"
     ).split()
 )
-_COUNTS = frozenset(("heat_of", "is_benchmark", "on_error_path"))
+_COUNTS = frozenset(("heat_of", "is_benchmark", "unreached"))
 """What is asked of the nodes that a check is about, see `torchlint.rule`."""
 
 

@@ -17,8 +17,8 @@ from torchlint.semantic.code.guards import (
     conditions_around,
     is_debug,
     is_interval,
-    on_error_path,
     throttle,
+    unreached,
 )
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS
@@ -191,8 +191,8 @@ class Paces:
         module = self.module
         if is_benchmark(module, node):
             yield "benchmark or test code (its path, a function's name, or CUDA timing events)"
-        if on_error_path(module, node):
-            yield "on the way to an exception"
+        if unreached(module, node):
+            yield "where no ordinary run comes to"
         if (name := uncalled(module, node)) is not None:
             yield f"in {name}(), a private function of which nobody in the project speaks"
         grad = no_grad(module, node)

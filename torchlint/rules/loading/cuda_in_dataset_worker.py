@@ -91,6 +91,7 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.names import Binding
 from torchlint.semantic.data.samples import loaders_running, sample_role, worker_count
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
@@ -159,7 +160,21 @@ def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None)
             chooser = module.class_of(target)
         case cst.Attribute():  # A tensor's own device, or one that the caller chooses.
             return False
+        case cst.Name():
+            _, bindings = module.names.bindings(target.value, target)
+            if any(map(_of_samples, bindings)):
+                return False
     return "cuda" in module.source(chooser or module.root)
+
+
+def _of_samples(bound: Binding) -> bool:
+    """Say whether a device is that of a tensor, or is left to the caller, who may give none."""
+    match bound:
+        case Binding(node=cst.Param(default=cst.Name("None"))):
+            return True
+        case Binding(value=cst.Attribute(value=cst.Name(holder), attr=cst.Name("device"))):
+            return holder != "self"
+    return False
 
 
 def _resident(module: Module, loader: cst.Call) -> bool:

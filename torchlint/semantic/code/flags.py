@@ -138,7 +138,7 @@ class Flags:
         self._answers = _Answers()
         self._left_out: dict[tuple[cst.CSTNode, str, bool], bool] = {}
         self._turned_on: dict[str, bool] = {}
-        self._reaching = Reaching(self.tree, self.names, self.flow)
+        self.reaching = Reaching(self.tree, self.names, self.flow)
         self.further: list[tuple[str, Flag]] | None = None
         """Where another file asks: parameters of functions here of which that file has to ask on,
         and which are taken to be as needed."""
@@ -451,7 +451,7 @@ class Flags:
             case cst.Subscript(slice=parts):
                 return len(parts) > 1 or any(isinstance(each.slice, cst.Slice) for each in parts)
             case cst.Name() if depth:
-                found = self._reaching.definitions(node)
+                found = self.reaching.definitions(node)
                 return bool(found) and (
                     all(self._gives_value(each, node.value, depth) for each in found)
                     or self._has_attributes(node, found)
@@ -467,7 +467,7 @@ class Flags:
                 isinstance(each.value, cst.Name)
                 and each.value.value == name.value
                 and order[each] < order[name]
-                and self._reaching.definitions(each.value) == definitions
+                and self.reaching.definitions(each.value) == definitions
             ):
                 apart = itertools.takewhile(lambda at: at not in around, self.tree.ancestors(each))
                 if not any(isinstance(at, _CHOOSING) for at in apart):

@@ -3,6 +3,7 @@ flags."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.decided import Decided
 from torchlint.semantic.code.fallbacks import counts_marks, differ, is_fallback
 from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
@@ -77,6 +79,7 @@ _FEW_DIGITS = 2
 50 rounds is a step, one every 500 is an event."""
 
 
+_LEAVING = (cst.Continue, cst.Break, cst.Return, cst.Raise)
 Demands = frozenset[tuple[str, bool]]
 """The truth that parameters of a function have to have, by name."""
 NO_DEMANDS: Demands = frozenset()
@@ -105,8 +108,9 @@ class Guards:
         self.flags = Flags(
             text, tree, names, scopes, flow, self._rare, self.throttled, self._unfinite
         )
+        self._decided = Decided(text, names, self.flags.reaching)
         self._ones: set[str] | None = None
-        self._error_paths: dict[cst.CSTNode, bool] = {}
+        self._unreached: dict[cst.CSTNode, bool] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
         self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
         self._asked: set[cst.CSTNode] = set()
@@ -164,7 +168,7 @@ class Guards:
         last: cst.CSTNode | None = suite.body[-1] if suite.body else None
         if isinstance(last, cst.SimpleStatementLine):
             last = last.body[-1]
-        return isinstance(last, (cst.Continue, cst.Break, cst.Return, cst.Raise))
+        return isinstance(last, _LEAVING)
 
     def ends_loop(self, block: cst.CSTNode, node: cst.CSTNode) -> type[cst.CSTNode] | None:
         """Return ``Break`` or ``Return`` where all that follows `node` in a block leads there, so
@@ -198,16 +202,17 @@ class Guards:
                 self._last[suite] = None if last is None else type(last)
         return self._last[suite]
 
-    def error_path(self, node: cst.CSTNode) -> bool:
-        """Say whether `node` runs only on the way to an exception, or after one.
+    def unreached(self, node: cst.CSTNode) -> bool:
+        """Say whether `node` runs only on the way to an exception, or after one, or never.
 
         That is in a ``raise``, the message of an ``assert``, an ``except`` block, a block that ends
-        in ``raise``, or one where the test says that memory ran out.
+        in ``raise``, or one where the test says that memory ran out; behind a ``return`` of its
+        block, or where a constant decides that another branch runs.
         """
-        return self.tree.climbed(node, self._error_paths, self._leads_to_exception)
+        return self.tree.climbed(node, self._unreached, self._is_unreached)
 
-    def _leads_to_exception(self, node: cst.CSTNode, above: cst.CSTNode | None) -> bool | Open:
-        """Say whether the node above makes another run on an error path alone."""
+    def _is_unreached(self, node: cst.CSTNode, above: cst.CSTNode | None) -> bool | Open:
+        """Say whether the node above lets no ordinary run come to another."""
         if above is None or isinstance(above, FUNCTIONS):
             return False
         if isinstance(above, (cst.Raise, cst.ExceptHandler)):
@@ -216,8 +221,30 @@ class Guards:
             return True
         if isinstance(above, (cst.If, cst.Else)) and node is above.body:
             short = isinstance(above, cst.If) and _out_of_memory(above.test)
-            return True if short or self._raises(above.body) else OPEN
-        return OPEN
+            if short or self._raises(above.body):
+                return True
+        return True if self._left_out(node, above) else OPEN
+
+    def _left_out(self, node: cst.CSTNode, above: cst.CSTNode) -> bool:
+        """Say whether a part of a node never runs, as a constant decides its test, or as a
+        statement before it has left the block."""
+        match above:
+            case cst.If(test=test) | cst.IfExp(test=test) if node is not test:
+                return self._decided.truth(test) is (node is not above.body)
+            case cst.While(test=test, body=body) if node is body:
+                return self._decided.truth(test) is False
+            case cst.BooleanOperation(left=left, operator=joined, right=right) if node is right:
+                return self._decided.truth(left) is isinstance(joined, cst.Or)
+            case cst.IndentedBlock(body=lines):
+                before = itertools.takewhile(lambda line: line is not node, lines)
+                return any(map(self._has_left, before))
+        return False
+
+    def _has_left(self, line: cst.CSTNode) -> bool:
+        """Say whether a statement always leaves its block."""
+        if isinstance(line, cst.If):
+            return self.leaves(line.body) and self._decided.truth(line.test) is True
+        return isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[-1], _LEAVING)
 
     def _raises(self, suite: cst.BaseSuite) -> bool:
         last: cst.CSTNode | None = suite.body[-1] if suite.body else None
@@ -1192,14 +1219,15 @@ def _out_of_memory(test: cst.BaseExpression) -> bool:
 
 
 @question(
-    yes="it only runs on the way to an exception (a raise, an assert's message, an except block)",
-    no="it is not on the way to an exception",
+    yes="it only runs on the way to an exception (a raise, an assert's message, an except block), "
+    "or never: a constant decides a test, or a return stands before it",
+    no="an ordinary run comes to it",
     ground=True,
 )
-def on_error_path(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether `node` runs only on the way to an exception: in a raise, an assert's message, a
-    handler."""
-    return guards(module).error_path(node)
+def unreached(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether no ordinary run comes to `node`: it stands on the way to an exception, behind a
+    ``return``, or where a constant decides that another branch runs."""
+    return guards(module).unreached(node)
 
 
 @question(

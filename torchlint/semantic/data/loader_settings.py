@@ -13,7 +13,8 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loaders import (
@@ -30,6 +31,7 @@ from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
@@ -38,6 +40,14 @@ _WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
 _AVAILABLE = "torch.cuda.is_available"
 _HOOKS = ("train_dataloader", "val_dataloader")
 _EVERY_FEW_EPOCHS = regex(r"check_val_every_n_epoch['\"]?\s*[=:](?!=)\s*(?!(1|None)\b)")
+
+_SETTER = regex(r"(set|update|reset|resample|(re)?shuffle|refresh|advance|step|next)(_|[A-Z]|$)")
+"""Methods that change an object from one epoch to the next."""
+_SETS_DATASET = regex(
+    rf"(?<!cfg|opt)(?<!conf|args|opts)(?<!config)(?<!hparams)"
+    rf"\.dataset\.(\w+[ \t]*=(?!=)|{_SETTER.pattern}\w*\()"
+)
+_FETCHES = ("__getitem__", "__iter__", "__next__")
 
 
 @question(
@@ -364,26 +374,51 @@ def _in_some_epochs(text: str) -> bool:
 
 
 def _mutable(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> bool:
-    """Say whether code may change the dataset between epochs: its attributes, or by a method made
-    for that."""
-    held = inferred(module, dataset).node if dataset is not None else None
-    if isinstance(held, cst.ClassDef) and method_of(module, held, "set_epoch") is not None:
+    """Say whether the dataset may change between epochs: by a method made for that, by code that
+    sets its attributes, or as it counts its samples, for which workers that stay count on."""
+    if said_somewhere(module, _sets_dataset) or (dataset is not None and _counts(module, dataset)):
         return True
-    places: list[cst.CSTNode] = [
-        each for each in module.nodes(cst.Attribute) if each.attr.value == "dataset"
-    ]
+    home, places = module.function(node), list[cst.CSTNode]()
+    for each in module.nodes(cst.Attribute):
+        of_loader = each.attr.value == "dataset" and module.loops(each)
+        if of_loader or (dataset is not None and each.deep_equals(dataset)):
+            places.append(each)
     if isinstance(dataset, cst.Name):
-        places += reads_of(module, module.function(node) or module.root, dataset.value)
-    return any(_touched(module, place) for place in places if module.loops(place))
+        places += reads_of(module, home or module.root, dataset.value)
+    return any(
+        _touched(module, each, anyhow=bool(module.loops(each)))
+        for each in places
+        if module.loops(each) or module.function(each) is not home
+    )
 
 
-def _touched(module: Module, place: cst.CSTNode) -> bool:
-    """Say whether code assigns an attribute or an item of an object, or calls a method of it."""
+def _counts(module: Module, dataset: cst.BaseExpression) -> bool:
+    """Say whether a dataset wants to be told the epoch, or counts the samples that it gives."""
+    held = inferred(module, dataset)
+    if definitions_behind.method(module, held, "set_epoch") is not None:
+        return True
+    fetches = (definitions_behind.method(module, held, name) for name in _FETCHES)
+    return any(
+        (dotted_text(each.target) or "").startswith("self.")
+        for found in fetches
+        if found is not None
+        for each in found[0].within(found[1], cst.AugAssign)
+    )
+
+
+def _sets_dataset(text: str) -> bool:
+    return _SETS_DATASET.search(text) is not None
+
+
+def _touched(module: Module, place: cst.CSTNode, *, anyhow: bool) -> bool:
+    """Say whether code assigns an attribute or an item of an object, or calls a method of it, where
+    not `anyhow` one that is there to change it."""
     part = module.parent(place)
     above = module.parent(part) if part is not None else None
-    return isinstance(above, (cst.AssignTarget, cst.AugAssign)) or (
-        isinstance(above, cst.Call) and above.func is part
-    )
+    called = isinstance(above, cst.Call) and above.func is part
+    if called and not anyhow:
+        called = isinstance(part, cst.Attribute) and _SETTER.match(part.attr.value) is not None
+    return called or isinstance(above, (cst.AssignTarget, cst.AugAssign))
 
 
 @question(

@@ -19,7 +19,7 @@ from torchlint.base.regex import regex
 from torchlint.base.trail import Dependencies
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import callees_of, writes_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.elsewhere import Definition
@@ -168,7 +168,7 @@ def calls_of(module: Module, wanted: Wanted) -> Iterator[cst.Call]:
         if (
             _means(module, call, wanted)
             and not is_benchmark(module, call)
-            and not on_error_path(module, call)
+            and not unreached(module, call)
         ):
             yield call
 

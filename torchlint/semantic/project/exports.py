@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around, guards, on_error_path
+from torchlint.semantic.code.guards import conditions_around, guards, unreached
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
@@ -182,7 +182,7 @@ def _always(module: Module, node: cst.CSTNode, function: cst.FunctionDef) -> boo
         plain = isinstance(test, cst.Call) and needed and module.name(test.func) in _TESTS
         if not plain:
             return False
-    return not on_error_path(module, node) and not module.loops(node)
+    return not unreached(module, node) and not module.loops(node)
 
 
 def _function(module: Module, name: str) -> cst.FunctionDef | None:

@@ -448,7 +448,7 @@ class HeatMap:
         return found
 
     def _rarely(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
-        return self.guards.error_path(site) or self.guards.throttled(site, caller)
+        return self.guards.unreached(site) or self.guards.throttled(site, caller)
 
     def _in_file(
         self, function: cst.FunctionDef, depth: int, demands: Demands = NO_DEMANDS
@@ -473,7 +473,7 @@ class HeatMap:
         if depth == 0:
             return best
         for site in self.flow.sites(function):
-            if self.scopes.tree.function(site) is function or self.guards.error_path(site):
+            if self.scopes.tree.function(site) is function or self.guards.unreached(site):
                 continue
             if site in spared:
                 continue

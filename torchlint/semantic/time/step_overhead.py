@@ -17,7 +17,7 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.guards import conditions_around, on_error_path
+from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
@@ -282,7 +282,7 @@ def _disabled(module: Module, function: cst.FunctionDef) -> bool:
 def on_demand(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` runs only when somebody asks for it, or in code written to investigate
     something."""
-    if is_benchmark(module, node) or on_error_path(module, node):
+    if is_benchmark(module, node) or unreached(module, node):
         return True
     if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
         return True

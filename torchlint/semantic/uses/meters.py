@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import on_error_path, throttled
+from torchlint.semantic.code.guards import throttled, unreached
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
@@ -103,7 +103,7 @@ def meter_reads(module: Module, update: cst.Call, given: cst.BaseExpression) -> 
         for each in results
         if not module.is_within(each, loops[0])
         or throttled(module, each, loops[0])
-        or on_error_path(module, each)
+        or unreached(module, each)
     ]
     return MeterReads(
         tuple(seldom),

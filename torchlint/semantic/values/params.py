@@ -14,6 +14,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.graphless_calls import calls_method
 from torchlint.semantic.code.left_out import passes
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Definition
@@ -48,6 +49,7 @@ _NOT_A_TENSOR = regex(
     r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model"
     r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
+_DEVICE = regex(r"device|cuda", re.IGNORECASE)
 _MAX_SITES = 12
 _LAST = 1 << 30
 """The place of what only a keyword gives."""
@@ -138,7 +140,7 @@ class Parameters:
         if site.kind not in ("?", "none"):
             site = self._with_far(param, site)
             return site if declared.kind == "?" or site.kind == declared.kind else declared
-        home = self._device
+        home = self._home(name)
         if home is None and name not in self._passed:
             site = self._from_elsewhere(param)
             if site.kind != "?" and declared.kind in ("?", site.kind):
@@ -171,6 +173,11 @@ class Parameters:
         if self._device and name in self._indexed:
             return Value("?", item=Value("?", device=self._device, origin=origin))
         return PLAIN if name in self._sizes else UNKNOWN
+
+    def _home(self, name: str) -> str | None:
+        """Return the device on which a tensor comes in, by the role of the function."""
+        home = self._device
+        return None if home and name in self._moved else home
 
     def _on_host(self, param: cst.Param, budget: int) -> Value | None:
         """Return the device, or the network, of which all calls say that it is on the host."""
@@ -378,6 +385,10 @@ class Parameters:
     @cached_property
     def _device(self) -> str | None:
         return role_device(self._values, self._function)
+
+    @cached_property
+    def _moved(self) -> set[str]:
+        return _moved(self._values, self._function, 1)
 
     @cached_property
     def _used(self) -> frozenset[str]:
@@ -600,6 +611,25 @@ def role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> st
     ):
         return ACCEL
     return None
+
+
+def _moved(values: Values, function: cst.FunctionDef, depth: int) -> set[str]:
+    """Return the names of what a function brings to a device, itself or by a function of this file
+    to which it hands them: they need not be there before."""
+    found = set[str]()
+    for call in values.tree.within(function, cst.Call):
+        match call:
+            case cst.Call(func=cst.Attribute(value=cst.Name(name), attr=cst.Name("to" | "cuda"))):
+                words = values.tree.within(call, cst.Name, cst.SimpleString)
+                if any(_DEVICE.search(getattr(word, "value", "")) for word in words):
+                    found.add(name)
+        for callee in values.flow.callees(call) if depth else ():
+            if isinstance(callee, cst.FunctionDef):
+                moved = _moved(values, callee, depth - 1)
+                given = bind(callee, call, values.scopes.is_method(callee))
+                handed = (dotted_text(value) for key, value in given.items() if key in moved)
+                found |= {name for name in handed if name is not None}
+    return found
 
 
 def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:

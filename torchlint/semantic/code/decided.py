@@ -1,0 +1,114 @@
+"""Tests that are decided by constants: ``method = 2`` above ``if method == 1``, ``if False``."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.reaching import Reaching
+from torchlint.semantic.code.tree import FUNCTIONS
+
+_BY_TEXT = regex(r"\b(globals|exec|vars|setattr)\(")
+"""What may bind any name of a module."""
+_OPERATORS: Mapping[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.Is: operator.is_,
+    cst.IsNot: operator.is_not,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.In: lambda left, right: left in right,
+    cst.NotIn: lambda left, right: left not in right,
+}
+_CONSTANTS = {"True": True, "False": False, "None": None}
+_UNKNOWN = object()
+
+
+class Decided:
+    """Says of tests whether constants decide them."""
+
+    def __init__(self, text: str, names: Names, reaching: Reaching) -> None:
+        self.text = text
+        self.names = names
+        self.reaching = reaching
+
+    def truth(self, test: cst.BaseExpression) -> bool | None:
+        """Return the truth that a test has each time, by what is written out and by names that
+        hold nothing else; None where that is not known."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                known = self.truth(inner)
+                return None if known is None else not known
+            case cst.BooleanOperation(left=left, operator=joined, right=right):
+                sides = {self.truth(left), self.truth(right)}
+                ends = isinstance(joined, cst.Or)
+                return ends if ends in sides else None if None in sides else not ends
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget() as compared]):
+                values = self._value(left), self._value(compared.comparator)
+                if _UNKNOWN in values:
+                    return None
+                try:
+                    return _OPERATORS[type(compared.operator)](*values)
+                except TypeError:
+                    return None
+        value = self._value(test)
+        return None if value is _UNKNOWN else bool(value)
+
+    def _value(self, node: cst.BaseExpression | None) -> object:
+        """Return the number, text or other constant that an expression is; `_UNKNOWN` for others,
+        and for what may be changed."""
+        match node:
+            case cst.Integer() | cst.Float() | cst.SimpleString():
+                return node.evaluated_value
+            case cst.Name("True" | "False" | "None" as word):
+                return _CONSTANTS[word]
+            case cst.UnaryOperation(operator=cst.Minus(), expression=cst.BaseNumber() as number):
+                value = self._value(number)
+                return -value if isinstance(value, (int, float)) else _UNKNOWN
+            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+                values = tuple(self._value(each.value) for each in elements)
+                return _UNKNOWN if _UNKNOWN in values else values
+            case cst.Name():
+                return self._held(node)
+        return _UNKNOWN
+
+    def _held(self, name: cst.Name) -> object:
+        """Return the one constant that a name may hold where it is read."""
+        scope, bindings = self.names.bindings(name.value, name)
+        if (
+            not isinstance(scope, (*FUNCTIONS, cst.Module))
+            or any(each.kind != "assign" or not _is_plain(each.value) for each in bindings)
+            or any(name.value in outer for outer in self.names.outer.values())
+        ):
+            return _UNKNOWN
+        found = self.reaching.definitions(name)
+        values = [self._value(getattr(each, "value", None)) for each in found]
+        first = values[0] if values else _UNKNOWN
+        same = all(type(each) is type(first) and each == first for each in values)
+        return first if same and not self._set_elsewhere(scope, name.value) else _UNKNOWN
+
+    def _set_elsewhere(self, scope: cst.CSTNode, name: str) -> bool:
+        """Say whether a name of the module may get another value from other code."""
+        outside = self.names.outside
+        return isinstance(scope, cst.Module) and (
+            _BY_TEXT.search(self.text) is not None
+            or outside.others_say(functools.partial(_sets, name), near=False) is not False
+        )
+
+
+def _is_plain(value: cst.BaseExpression | None) -> bool:
+    """Say whether a value cannot be changed in place."""
+    return not isinstance(value, (cst.List, cst.NamedExpr))
+
+
+def _sets(name: str, text: str) -> bool:
+    return name in text and re.search(rf"\.{name}\s*=(?!=)|['\"]{name}['\"]", text) is not None
