@@ -113,6 +113,38 @@ def test_what_is_installed_is_a_library(kit: Path, said: Said) -> None:
     assert "TL409" not in said("--no-cache", "kit/layer.py")
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[project]\nname = "kit"\n[tool.torchlint]\n'),
+        ("setup.cfg", "[options]\npackages =\n  other\n  kit\n"),
+        ("setup.py", 'setup(name="my-kit", packages=["kit.layers", "other"])\n'),
+        ("kit-1.0.dist-info/METADATA", "Name: kit\n"),
+    ],
+)
+def test_a_package_needs_no_init(kit: Path, said: Said, file: str, text: str) -> None:
+    (kit / "kit" / "__init__.py").unlink()
+    assert "TL409" in said("--no-cache", "kit/layer.py")
+    (kit / file).parent.mkdir(exist_ok=True)
+    (kit / file).write_text(text)
+    assert "TL409" not in said("--no-cache", "kit/layer.py")
+
+
+@pytest.mark.parametrize("folder", ["src/my_kit", "my_kit"])
+def test_a_package_without_init_has_the_name_of_the_project(
+    kit: Path, said: Said, folder: str
+) -> None:
+    (kit / "pyproject.toml").write_text(
+        '[project]\nname = "my-kit"\n[tool.torchlint]\nexclude = ["old"]\n'
+    )
+    (kit / folder).mkdir(parents=True)
+    (kit / "examples").mkdir()
+    (kit / folder / "layer.py").write_text(LAYER)
+    (kit / "examples" / "layer.py").write_text(LAYER)
+    assert "TL409" not in said("--no-cache", f"{folder}/layer.py")
+    assert "TL409" in said("--no-cache", "examples/layer.py")
+
+
 def test_a_part_of_a_package_is_no_library(kit: Path, said: Said) -> None:
     (kit / "pyproject.toml").unlink()
     assert "TL409" in said("--no-cache", "kit/layer.py")

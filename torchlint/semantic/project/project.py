@@ -425,10 +425,23 @@ class Project:
         """Say whether a file lies in a package that was installed, or whose project holds no
         program: those who train with it are elsewhere; False for a project of too many files, and
         where only a part of the package is in view."""
-        top = f"{self.search.top(path)}{os.sep}"
-        whole = self.search.in_package(path) and top.startswith(self.search.root + os.sep)
-        found: bool = whole and self.ask(("library", ""))
+        found: bool = self._is_packaged(path) and self.ask(("library", ""))
         return found
+
+    def _is_packaged(self, path: str) -> bool:
+        """Say whether all of a file's package is in view; one without an ``__init__.py`` is one
+        that lies beside the metadata of its wheel, or whose name says what installs the project."""
+        root = self.search.root + os.sep
+        if self.search.in_package(path):
+            return f"{self.search.top(path)}{os.sep}".startswith(root)
+        if not path.startswith(root):
+            return False
+        first, _, inside = path[len(root) :].removeprefix(f"src{os.sep}").partition(os.sep)
+        name = re.escape(first).replace("_", "[-_.]")
+        said = rf"\b(name|packages|modules|include)\s*=[^\]=]*(?<![\w.-]){name}(?![\w-])"
+        return self.search.installed() or any(
+            inside and re.search(said, self._text(f"{root}{each}") or "") for each in _INSTALLS
+        )
 
     def _is_library(self, _: str) -> bool:
         use = self._use()
