@@ -121,17 +121,18 @@ SAID = {
     "drawn on the frame": (
         "TL101",
         HOST,
-        DRAWS + WATCHED.format("draw(frame, flag[0].item())  # here"),
+        DRAWS
+        + WATCHED.format("draw(frame, flag[0].item())  # here\n        save(flag.min().item())"),
     ),
     "drawn by a library": (
         "TL101",
         HOST,
-        WATCHED.format('cv2.putText(frame, f"{flag[0].item():.2f}", (1, 1))  # here'),
+        WATCHED.format('cv2.putText(frame, f"{flag[0].item():.2f}", flag.tolist())  # here'),
     ),
     "saved beside the picture": (
         "TL101",
         HOST,
-        WATCHED.format("cv2.imwrite(str(float(flag.max())), frame)  # here"),
+        WATCHED.format("cv2.imwrite(str(float(flag.max())), flag.cpu().numpy())  # here"),
     ),
     "kept for later": (
         "TL101",
@@ -274,3 +275,19 @@ def test_the_remedy_is_possible(name: str) -> None:
     found = check(source, codes=frozenset({"TL101", "TL105", "TL113"})).findings
     said = {each.code: each.message for each in found if each.start.row == row}
     assert phrase in said.get(code, ""), textwrap.indent(source, "    ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "draw(frame, flag[0].item())",
+        'cv2.putText(frame, f"{flag[0].item():.2f}", (1, 1))',
+        "cv2.imwrite(str(float(flag.max())), frame)",
+    ],
+)
+def test_one_number_that_the_host_needs_is_left(line: str) -> None:
+    """It is one copy already."""
+    source = HEAD + DRAWS + WATCHED.format(line)
+    assert not check(source, codes=frozenset({"TL101"})).findings
+    another = source.replace(line, f"{line}\n        save(flag.min().item())")
+    assert check(another, codes=frozenset({"TL101"})).findings
