@@ -54,6 +54,8 @@ SIZE = "as the size of a tensor or a loop is set by it"
 EVERY = "read it every N steps"
 MANY = "read what many steps gave at once"
 COPIES = "copy what many steps gave at once"
+COPY_AFTER = "copy once after the loop"
+TAKES = "as other code than torch's takes the copy"
 CLONE = "keep a clone"
 DECIDES = "Python decides by it"
 
@@ -96,6 +98,20 @@ class Loss(nn.Module):
         x = x.to("cpu")  # here
         places = {}
         return (x - places).pow(2).sum()
+"""
+COLLECTS = """\
+@torch.no_grad()
+def scores_of(x):
+    out = net(x.cuda())
+    return out.cpu().numpy()  # here
+
+
+def evaluate(loader):
+    net.eval()
+    rows = []
+    for x in loader:
+        {}
+    return np.vstack(rows)
 """
 STATS = """\
 def stats_of(out, mask):
@@ -148,6 +164,18 @@ SAID = {
             behind='row = {"loss": loss.item()}  # here\n        kept.append(row)\n'
             "        if step % 100 == 0:\n            cv2.putText(out, json.dumps(row), (1, 1))"
         ),
+    ),
+    # What is put into a list is taken by nothing in that step.
+    "collected by the caller": ("TL113", COPY_AFTER, COLLECTS.format("rows.append(scores_of(x))")),
+    "collected under a name": (
+        "TL113",
+        COPY_AFTER,
+        COLLECTS.format("row = scores_of(x)\n        rows.append(row)"),
+    ),
+    "worked on by the caller": (
+        "TL113",
+        TAKES,
+        COLLECTS.format("rows.append(np.sort(scores_of(x)))"),
     ),
     # The longest length is a size, whatever takes it.
     "longest length for a kernel": (

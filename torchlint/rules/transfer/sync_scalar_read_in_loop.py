@@ -271,11 +271,12 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         message = _needed(module, read) if fix is None else None
         if message is None and worked_on_beside(module, read.node) is not None:
             continue
-        by_host = fix is None and message is None and host_takes_in_turn(module, read.node)
-        if by_host and _sole_read(module, read.node):
-            continue
         stays = fix is None and message is None and heat_of(module, node).step
         taker = taken_in_turn(module, read.node) if stays else None
+        needed = fix is None and message is None and taker is None
+        by_host = needed and host_takes_in_turn(module, read.node)
+        if by_host and _sole_read(module, read.node):
+            continue
         cause = wait_for(module, read.tensor)
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
