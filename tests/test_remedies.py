@@ -54,6 +54,8 @@ SIZE = "as the size of a tensor or a loop is set by it"
 EVERY = "read it every N steps"
 MANY = "read what many steps gave at once"
 COPIES = "copy what many steps gave at once"
+COPY_AFTER = "copy once after the loop"
+TAKES = "as other code than torch's takes the copy"
 CLONE = "keep a clone"
 DECIDES = "Python decides by it"
 
@@ -97,6 +99,20 @@ class Loss(nn.Module):
         places = {}
         return (x - places).pow(2).sum()
 """
+COLLECTS = """\
+@torch.no_grad()
+def scores_of(x):
+    out = net(x.cuda())
+    return out.cpu().numpy()  # here
+
+
+def evaluate(loader):
+    net.eval()
+    rows = []
+    for x in loader:
+        {}
+    return np.vstack(rows)
+"""
 STATS = """\
 def stats_of(out, mask):
     stats = {"max": out.max().item()}  # here
@@ -121,17 +137,18 @@ SAID = {
     "drawn on the frame": (
         "TL101",
         HOST,
-        DRAWS + WATCHED.format("draw(frame, flag[0].item())  # here"),
+        DRAWS
+        + WATCHED.format("draw(frame, flag[0].item())  # here\n        save(flag.min().item())"),
     ),
     "drawn by a library": (
         "TL101",
         HOST,
-        WATCHED.format('cv2.putText(frame, f"{flag[0].item():.2f}", (1, 1))  # here'),
+        WATCHED.format('cv2.putText(frame, f"{flag[0].item():.2f}", flag.tolist())  # here'),
     ),
     "saved beside the picture": (
         "TL101",
         HOST,
-        WATCHED.format("cv2.imwrite(str(float(flag.max())), frame)  # here"),
+        WATCHED.format("cv2.imwrite(str(float(flag.max())), flag.cpu().numpy())  # here"),
     ),
     "kept for later": (
         "TL101",
@@ -147,6 +164,18 @@ SAID = {
             behind='row = {"loss": loss.item()}  # here\n        kept.append(row)\n'
             "        if step % 100 == 0:\n            cv2.putText(out, json.dumps(row), (1, 1))"
         ),
+    ),
+    # What is put into a list is taken by nothing in that step.
+    "collected by the caller": ("TL113", COPY_AFTER, COLLECTS.format("rows.append(scores_of(x))")),
+    "collected under a name": (
+        "TL113",
+        COPY_AFTER,
+        COLLECTS.format("row = scores_of(x)\n        rows.append(row)"),
+    ),
+    "worked on by the caller": (
+        "TL113",
+        TAKES,
+        COLLECTS.format("rows.append(np.sort(scores_of(x)))"),
     ),
     # The longest length is a size, whatever takes it.
     "longest length for a kernel": (
@@ -274,3 +303,19 @@ def test_the_remedy_is_possible(name: str) -> None:
     found = check(source, codes=frozenset({"TL101", "TL105", "TL113"})).findings
     said = {each.code: each.message for each in found if each.start.row == row}
     assert phrase in said.get(code, ""), textwrap.indent(source, "    ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "draw(frame, flag[0].item())",
+        'cv2.putText(frame, f"{flag[0].item():.2f}", (1, 1))',
+        "cv2.imwrite(str(float(flag.max())), frame)",
+    ],
+)
+def test_one_number_that_the_host_needs_is_left(line: str) -> None:
+    """It is one copy already."""
+    source = HEAD + DRAWS + WATCHED.format(line)
+    assert not check(source, codes=frozenset({"TL101"})).findings
+    another = source.replace(line, f"{line}\n        save(flag.min().item())")
+    assert check(another, codes=frozenset({"TL101"})).findings

@@ -135,7 +135,7 @@ def test_a_package_without_init_has_the_name_of_the_project(
     kit: Path, said: Said, folder: str
 ) -> None:
     (kit / "pyproject.toml").write_text(
-        '[project]\nname = "my-kit"\n[tool.x]\nexclude = ["examples"]\n'
+        '[project]\nname = "my-kit"\n[tool.torchlint]\nexclude = ["old"]\n'
     )
     (kit / folder).mkdir(parents=True)
     (kit / "examples").mkdir()

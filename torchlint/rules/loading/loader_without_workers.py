@@ -162,7 +162,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.accelerator import stays_on_host
+from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import MUTATORS
@@ -239,7 +239,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if bound.open or not (workers is None or _is_zero(workers)) or _chosen(module, node, workers):
         return
-    severity = _severity(module, node) if not stays_on_host(module) else None
+    on_host = stays_on_host(module) or trains_on_cpu(module)
+    severity = _severity(module, node) if not on_host else None
     if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
         return
     train = loader_role(module, node) == "train" and not held_out(module, node)

@@ -10,7 +10,8 @@ Flagged: a `DataLoader` with a literal number of workers above zero and no `pers
 over which a loop goes that an outer loop repeats, here or where the function is called; that a
 framework's trainer is given; or that a LightningModule's or LightningDataModule's
 `train_dataloader` or `val_dataloader` returns. Silent: a loader for validation in a project whose
-trainer validates every few epochs only (`check_val_every_n_epoch`).
+trainer validates every few epochs only (`check_val_every_n_epoch`); a dataset that code changes
+between epochs, that has a `set_epoch`, or that counts the samples that it gives.
 
 ## Setup
 ```python

@@ -146,7 +146,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.destinations import destinations
-from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
@@ -353,15 +353,30 @@ def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     not collected, nor made one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    collected = isinstance(outer, cst.Call) and module.source_of(outer.func).endswith(
-        ("append", "extend")
-    )
     number = isinstance(outer, cst.Call) and module.name(outer.func) in _NUMBERS
     return (
         inferred(module, whole).kind in ("ndarray", "list")
-        and not (collected or number)
+        and not (number or _collected(module, whole))
         and not isinstance(above, cst.AugAssign)
     )
+
+
+def _collected(module: Module, node: cst.CSTNode, calls: int = 2) -> bool:
+    """Say whether a value is put into a list and nothing else, here or behind all calls of the
+    function that gives it back."""
+    places = [each for each in destinations(module, node) if not isinstance(each, cst.Assign)]
+    return bool(places) and all(
+        module.source_of(place.func).endswith(("append", "extend"))
+        if isinstance(place, cst.Call)
+        else isinstance(place, cst.Return) and _given_to_lists(module, place, calls)
+        for place in places
+    )
+
+
+def _given_to_lists(module: Module, line: cst.Return, calls: int) -> bool:
+    function = module.function(line) if calls else None
+    sites = call_sites(module, function) if function is not None else []
+    return bool(sites) and all(_collected(module, site, calls - 1) for site in sites)
 
 
 def _scalar_read(module: Module, whole: cst.CSTNode) -> bool:

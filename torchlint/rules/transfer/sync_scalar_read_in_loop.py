@@ -14,7 +14,7 @@ training steps and forward passes only. Where Python chooses by the value what r
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
 a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
-silent: code outside of torch needs it. Where each turn of the loop writes the number into a record or plots it, by itself or in the
+silent: code outside of torch needs it; so is the one number that a turn of the loop draws, saves or sends. Where each turn of the loop writes the number into a record or plots it, by itself or in the
 list that it is appended to, no read after the loop will do: an `info`, one for each line that is written. So is a read right
 beside another that the host needs in the same turn: it waits for next to nothing.
 
@@ -273,6 +273,10 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         stays = fix is None and message is None and heat_of(module, node).step
         taker = taken_in_turn(module, read.node) if stays else None
+        needed = fix is None and message is None and taker is None
+        by_host = needed and host_takes_in_turn(module, read.node)
+        if by_host and _sole_read(module, read.node):
+            continue
         cause = wait_for(module, read.tensor)
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
@@ -282,7 +286,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         spared = spared or _gains_little(module, read.node)
         if taker is not None:
             message = TAKEN
-        elif message is None and fix is None and host_takes_in_turn(module, read.node):
+        elif fix is None and by_host:
             message, spared = BY_HOST, True
         change = changed_below(module, read.tensor)
         words = {
@@ -325,6 +329,16 @@ def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
     method = module.parent(node)
     call = module.parent(method) if isinstance(method, cst.Attribute) else None
     return isinstance(call, cst.Call) and host_copy(module, call) is not None
+
+
+def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether nothing else is brought to the host in the turn of a read, with which it could be
+    copied."""
+    turn = next(iter(module.loops(node)), module.function(node)) or module.root
+    return not any(
+        call is not node and (scalar_reads(module, call) or host_copy(module, call) is not None)
+        for call in module.within(turn, cst.Call)
+    )
 
 
 def _gains_little(module: Module, node: cst.BaseExpression) -> bool:

@@ -61,7 +61,8 @@ _BY_TEXT = Wording(
     ),
     (*_SAID, *_CALLED),
 )
-_VALUES = regex(r"(self|cls|args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I)
+_OPTIONS = regex(r"(args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I)
+_VALUES = regex(rf"(self|cls)\b|{_OPTIONS.pattern}", re.I)
 """Names of what is no module, whatever its attributes are."""
 _PROGRAM = regex(
     r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
@@ -394,8 +395,11 @@ class Used:
         self._known: dict[tuple[str, str, frozenset[str]], tuple[tuple[str, str], ...] | None] = {}
 
     def used(self, path: str, name: str) -> bool:
-        """Say whether a definition of a file is used, or may be; False is certain as far as names
-        are."""
+        """Say whether a definition of a file, or ``Net.method`` of one, is used, or may be; False
+        is certain as far as names are."""
+        _, _, method = name.partition(".")
+        if method:
+            return not self._runs(path) or any(self._says_method(at, method) for at in self._every)
         taken = self._taken(path)
         seen, todo = {(path, name)}, [(path, name)]
         while todo:
@@ -585,6 +589,23 @@ class Used:
             and said.search(_COMMENTED.sub("", text)) is not None
             for other in self._every
             if other != path
+        )
+
+    def _says_method(self, path: str, name: str) -> bool:
+        """Say whether a file speaks of a method but where it defines it, or may take any method of
+        an object."""
+        text = self._read(path) or ""
+        if name in text:
+            code = _COMMENTED.sub("", text)
+            spoken = len(re.findall(rf"\b{name}\b", code))
+            if spoken > len(re.findall(rf"\bdef[ \t]+{name}\b", code)[:1]):
+                return True
+        if _BY_TEXT.search(text) is None:
+            return False
+        said = self._says(path)
+        return said is None or any(
+            each.partition(".")[0] not in said.imports and not _OPTIONS.match(each)
+            for each in said.taken - {"."}
         )
 
     def _says(self, path: str) -> Said | None:

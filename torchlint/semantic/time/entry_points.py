@@ -45,22 +45,42 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
     ground=True,
 )
 def unused(module: Module, node: cst.CSTNode) -> str | None:
-    """Return the name of the outermost function or class around a node where nothing that runs in
-    the program of its file says it, and no text may name it; None where something may use it.
+    """Return the name of the outermost function or class around a node, or of a method in it,
+    where nothing that runs in the program of its file says it, and no text may name it; None where
+    something may use it.
 
     A library, whose callers are elsewhere, is no program, and neither is a file that stands alone.
     What ``assume-hot`` names is used.
     """
     around = (node, *module.ancestors(node))
-    names = [
-        each.name.value for each in around if isinstance(each, (cst.FunctionDef, cst.ClassDef))
-    ]
+    homes = [each for each in around if isinstance(each, (cst.FunctionDef, cst.ClassDef))]
+    names = [each.name.value for each in homes]
     assumed = any(
         fnmatch.fnmatchcase(*each) for each in itertools.product(names, module.assume_hot)
     )
-    return names[-1] if names and not assumed and module.outside.uses(names[-1]) is False else None
+    asked = names[-1:] if not assumed else []
+    if asked and len(homes) > 1 and _own_method(module, homes[-1], homes[-2]):
+        asked.append(f"{names[-1]}.{names[-2]}")
+    return next((name for name in asked if module.outside.uses(name) is False), None)
 
 
+def _own_method(module: Module, cls: cst.CSTNode, method: cst.CSTNode) -> bool:
+    """Say whether nothing but the project's own code may call a method of a class."""
+    if not isinstance(cls, cst.ClassDef) or not isinstance(method, cst.FunctionDef):
+        return False
+    bases = scopes(module).base_names(cls)
+    of_python = method.name.value.startswith("__") or method.name.value in _OF_NETWORKS
+    return (
+        not of_python
+        and not method.decorators
+        and not cls.decorators
+        and set(bases) <= {"torch.nn.Module", "builtins.object"}
+        and not scopes(module).family_outside(cls)
+    )
+
+
+_OF_NETWORKS = frozenset(("forward", "train", "eval", "extra_repr", "state_dict"))
+"""Methods that torch calls, by no name that the project has to say."""
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
 _COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
 _TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)

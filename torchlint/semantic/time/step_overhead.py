@@ -310,8 +310,13 @@ def detects_anomalies(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func)
     if name in ANOMALY_CONTEXT:
         return context_of(module, call) is not None
-    mode = arguments_of(module, call, "torch.autograd.set_detect_anomaly").value("mode")
-    return name in ANOMALY_SWITCH and isinstance(mode, cst.Name) and mode.value == "True"
+    return name in ANOMALY_SWITCH and _says(module, call, "mode", "True")
+
+
+def _says(module: Module, call: cst.Call, name: str, word: str) -> bool:
+    """Say whether a call that switches anomaly detection gives an argument that is written out."""
+    given = arguments_of(module, call, "torch.autograd.set_detect_anomaly").value(name)
+    return isinstance(given, cst.Name) and given.value == word
 
 
 @question(yes="`{0}` is the context of a `with`", no="`{0}` is no context of a `with`")
@@ -339,6 +344,7 @@ def anomalies_sought(module: Module, node: cst.CSTNode) -> cst.Call | None:
             call
             for call in module.nodes(cst.Call)
             if detects_anomalies(module, call)
+            and not any(arg.keyword and arg.keyword.value == "check_nan" for arg in call.args)
             and any(_holds_for(module, call, place) for place in places)
         ),
         None,
@@ -350,12 +356,26 @@ def _holds_for(module: Module, switch: cst.Call, place: cst.CSTNode) -> bool:
     if around is not None:
         return module.is_within(place, around.body)
     same = home is module.function(place)
+    off = [call for call in module.nodes(cst.Call) if _switches_off(module, call, switch)]
+    if off and (not same or any(module.before(call, place) for call in off)):
+        return False
     own = {test for test, _ in conditions_around(module, place)} if same else ()
     asked = (test for test, _ in conditions_around(module, switch) if not _always(test))
     return (
         (home is None or same)
         and (not same or module.before(switch, place))
         and all(test in own for test in asked)
+    )
+
+
+def _switches_off(module: Module, call: cst.Call, switch: cst.Call) -> bool:
+    """Say whether a call switches anomaly detection off that another one of its function has
+    switched on."""
+    return (
+        module.name(call.func) in ANOMALY_SWITCH
+        and _says(module, call, "mode", "False")
+        and module.function(call) is module.function(switch)
+        and module.before(switch, call)
     )
 
 

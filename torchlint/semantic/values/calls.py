@@ -207,11 +207,10 @@ class Calls(Functions):
         if module.name == "loss" and args and all(each.kind == "ndarray" for each in args):
             return PLAIN  # A function of arrays, which only its name calls a loss.
         operands = [a for a in args if a.kind in ("tensor", "batch", "accumulated")]
-        device = module.device or next(
-            (a.device for a in operands if a.device in (CUDA, ACCEL)), None
-        )
-        if device is None:
-            device = CPU if operands and operands[0].device == CPU else ACCEL
+        first = operands[0].device if operands else None
+        given = next((a.device for a in operands if a.device in (CUDA, ACCEL)), None)
+        # What is made on the host says more than the role of a parameter beside it.
+        device = module.device or (CPU if first == CPU else given or ACCEL)
         graph = self.graph(node)
         forward = (
             self.values.scopes.method(module.node, "forward")
