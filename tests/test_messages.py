@@ -17,7 +17,7 @@ MESSAGES = [
     ("TL105", "        value = loss.item()", "for print; log every N steps"),
     ("TL113", "        losses.append(loss.cpu())", "drops the graph without a copy"),
     ("TL113", "        total += loss.detach().cpu()", "copy once after the loop"),
-    ("TL113", '        moved = out.to("cpu")', "takes it there in the same step"),
+    ("TL113", '        moved = out.to("cpu")', "copies it in the same step"),
 ]
 
 
@@ -50,7 +50,7 @@ def training_step(x):
 def test_no_loop_is_named_where_none_is_in_sight() -> None:
     codes = frozenset({"TL113", "TL701"})
     said = {each.code: each.message for each in check(STEP, codes=codes).findings}
-    assert "copy what many steps gave at once" in said["TL113"]
+    assert "keep it on the device and copy the values of many steps at once" in said["TL113"]
     assert "in every step" in said["TL701"]
 
 
@@ -105,8 +105,12 @@ def train(batches):
 
 def test_many_turns_are_promised_only_where_a_loop_is_in_sight() -> None:
     found = check(WORKED_ON, codes=frozenset({"TL113"})).findings
-    promised = ["copy the values of many turns at once" in each.message for each in found]
-    spared = ["doing that work with torch on the device" in each.message for each in found]
+    promised = [
+        "do what torch can do on the device, or copy the values of many steps at once"
+        in each.message
+        for each in found
+    ]
+    spared = ["do that work with torch on the device" in each.message for each in found]
     assert (promised, spared) == ([False, True], [True, False])
 
 
@@ -159,7 +163,7 @@ def train(loader, record, losses):
 
 def test_what_is_written_in_each_step_is_not_to_be_read_behind_the_loop() -> None:
     (found,) = check(WRITTEN, codes=frozenset({"TL101"})).findings
-    assert "where `record.write(json.dumps(row))` looks at it at once" in found.message
+    assert "because `record.write(json.dumps(row))` uses it right away" in found.message
     assert "do that every N steps" in found.message
 
 
@@ -192,7 +196,7 @@ class Experts(nn.Module):
 
 def test_sizes_that_are_needed_in_that_step_are_not_to_be_collected_over_many() -> None:
     (found,) = check(LISTED, codes=frozenset({"TL113"})).findings
-    assert "only doing that work with torch on the device avoids the wait" in found.message
+    assert "to avoid the wait, do that work with torch on the device" in found.message
 
 
 SAMPLED = """

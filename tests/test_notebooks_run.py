@@ -7,6 +7,7 @@ import ast
 import asyncio
 import inspect
 import json
+import textwrap
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -18,6 +19,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.checking import every_code
 from tests.patience import PATIENCE
+from torchlint.base.finding import Safety
 from torchlint.engine.analyse import analyse
 from torchlint.engine.job import Job
 from torchlint.source.document import Document, encode, loaded
@@ -67,6 +69,31 @@ def test_names_across_cells_and_the_same_results() -> None:
     assert torch.equal(torch.stack(old["losses"]), torch.stack(new["losses"]))
     assert torch.equal(old["weight"], new["weight"])
     assert torch.equal(old["last"], new["last"])
+
+
+BEFORE = """import torch
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"""
+SUM = """total = 0.0
+for x, y in loader:
+    loss = model(x.cuda()).sum()
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+print(total)"""
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [(SUM, False), ("def main():\n" + textwrap.indent(SUM, "    ") + "\n\nmain()", True)],
+    ids=["top-level", "function"],
+)
+def test_a_sum_is_kept_on_the_device_for_sure_only_in_a_function(text: str, safe: bool) -> None:
+    """A cell that is interrupted leaves what stands at its top level to the next one."""
+    data = nbformat.writes(new_notebook(cells=[new_code_cell(f"{BEFORE}\n{text}")])).encode()
+    document = loaded(data, "/p/n.ipynb", "n.ipynb", 0)
+    found = analyse(Job(document, document.filename, frozenset({"TL101"}))).findings
+    assert [each.fix and each.fix.safety is Safety.SAFE for each in found] == [safe]
 
 
 @pytest.mark.slow

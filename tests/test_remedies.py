@@ -49,15 +49,15 @@ def gan(net_d, net_g, crit, loader, adam, reg):
     return history
 """
 AFTER = "read it once after the loop"
-HOST = "other code than torch's takes the number"
-SIZE = "as the size of a tensor or a loop is set by it"
+HOST = "code outside torch uses the number"
+SIZE = "because it sets the size of a tensor or a loop"
 EVERY = "read it every N steps"
-MANY = "read what many steps gave at once"
-COPIES = "copy what many steps gave at once"
+MANY = "read the values of many steps at once"
+COPIES = "copy the values of many steps at once"
 COPY_AFTER = "copy once after the loop"
-TAKES = "as other code than torch's takes the copy"
+TAKES = "code outside torch uses the copy"
 CLONE = "keep a clone"
-DECIDES = "Python decides by it"
+DECIDES = "a Python branch depends on it"
 
 
 def in_training(before: str = "pass", behind: str = "pass") -> str:

@@ -38,7 +38,7 @@ NOTES = [
     ("TL101", "multiplies by its inverse"),
     ("TL101", "number of NumPy may raise"),
     ("TL101", "whole part is taken"),
-    ("TL101", "left on another way"),
+    ("TL101", "does not go on at the line after the loop"),
     ("TL101", "code outside of this project"),
     ("TL102", "the next shuffle change"),
     ("TL102", "differ in the last place"),

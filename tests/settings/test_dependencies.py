@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.settings.dependencies import declared_in
+from torchlint.settings.dependencies import Declared, declared_above, declared_in
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import CONFIGURED
 from torchlint.settings.load import in_folder, load_settings
@@ -205,6 +205,14 @@ def test_a_folder_without_lists_asks_those_above_it(tmp_path: Path) -> None:
     assert (settings.target_torch, settings.root) == ((1, 8), str(tmp_path / "src" / "deep"))
     (tmp_path / "src" / "requirements.txt").write_text("numpy")
     assert load_settings(None, start=str(tmp_path / "src" / "deep")).target_torch == (2, 4)
+
+
+@pytest.mark.parametrize("folder", [os.sep, os.path.join(os.sep, "no", "such", "folder")])
+def test_the_root_of_the_file_system_ends_the_search(folder: str) -> None:
+    """It is the project of what lies in a container's top folder."""
+    memory: dict[str, Declared | None] = {}
+    assert declared_above(folder, os.sep, memory) is None
+    assert os.sep not in memory
 
 
 def test_what_is_configured_holds_everywhere(tmp_path: Path) -> None:

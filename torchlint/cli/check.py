@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from torchlint.run.cache import Cache
 
 _NAMED = 60
-"""Columns of named paths that a command of the next steps repeats at most."""
+"""Columns of named rules and paths that a command that is shown repeats at most."""
+_CHOOSING = ("select", "ignore", "extend_select")
 
 
 @click.command("check", cls=Checking)
@@ -202,17 +203,20 @@ def _for_reports(run: RunReport, filters: Filters, given: Given) -> RunReport:
         show_source=given["show_source"],
         show_infos=given["show_infos"] or filters.scope.settings.fail_on is Severity.INFO,
         shard=filters.shard,
-        named=_named(given["paths"]),
+        named=_named(given),
     )
 
 
-def _named(paths: tuple[str, ...]) -> str:
-    """Return the paths as a command that is shown repeats them."""
-    if tuple(paths) == (".",) or STDIN in paths:
+def _named(given: Given) -> str:
+    """Return the rules and paths that were named as a command that is shown repeats them."""
+    paths = tuple(given["paths"])
+    if STDIN in paths:
         return ""
     import shlex  # Few runs need it.
 
-    words = shlex.join(paths)
+    options = {f"--{name.replace('_', '-')}": given[name] for name in _CHOOSING}
+    rules = [word for name, each in options.items() if each for word in (name, ",".join(each))]
+    words = shlex.join([*rules, *(() if paths == (".",) else paths)])
     return visible(words) if len(words) <= _NAMED else ""
 
 

@@ -22,7 +22,7 @@ from torchlint.cli.session import BROKEN, Session, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
-from torchlint.report.kit.words import visible
+from torchlint.report.kit.words import pluralise, visible
 from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.summary import applied, undone
 
@@ -137,9 +137,12 @@ def _told(run: RunReport, verb: str) -> str:
     line = "Nothing was fixed." if any(run.notes(NoteKind.UNWRITTEN)) else "Nothing to fix."
     if run.fix_applied:
         line = f"{verb} {applied(run)}."
-    _, unsafe = fixable(run.findings())
-    if unsafe and not run.unsafe_fixes:
+    unsafe = 0 if run.unsafe_fixes else fixable(run.findings())[1]
+    if unsafe:
         line += f" {unsafe} more with `--unsafe-fixes`."
+    left = sum(finding.code not in BROKEN for finding in run.findings())
+    if run.fix_applied and left > unsafe:
+        line += f" {pluralise(left, 'finding')} {'remain' if left > 1 else 'remains'}."
     return line
 
 

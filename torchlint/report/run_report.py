@@ -91,8 +91,8 @@ class RunReport:
             decide.
         show_infos: whether `ranked` lists what is an info.
         shard: the part of a run that this is; None for a whole one.
-        named: the paths that the user named, as a shell takes them; empty where they are none, or
-            too many for a line.
+        named: the rules and paths that the user named, as a shell takes them; empty where they are
+            none, or too many for a line.
     """
 
     files: tuple[FileReport, ...]

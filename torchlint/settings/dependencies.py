@@ -97,7 +97,7 @@ def declared_above(folder: str, root: str, memory: dict[str, Declared | None]) -
         root: the same; nothing is looked for outside of it.
         memory: what is known by folder; pass the same dict to look each folder up once.
     """
-    if not folder.startswith(os.path.join(root, "")):
+    if folder == root or not folder.startswith(os.path.join(root, "")):
         return None
     if folder not in memory:
         memory[folder] = declared_in(folder) or declared_above(

@@ -112,7 +112,10 @@ _OF_NUMPY = "A factor or term that is an array or a number of NumPy may raise."
 _MODES = "A sum that begins under inference_mode raises where it grows outside of it."
 _SHADOWED = "The file gives `float` or `int` another meaning."
 _WHOLE_PART = "Of a fraction the whole part is taken."
-_LEFT = "Where the loop is left on another way than to the line behind it, a tensor is left."
+_LEFT = (
+    "Where the program does not go on at the line after the loop (an exception, an interrupted "
+    "cell), a tensor is left in place of the number."
+)
 _RETURNED = "The function returns a tensor, also to code outside of this project."
 
 

@@ -192,25 +192,25 @@ BY_PARTS = (
     "before the loop."
 )
 WORKED_ON = (
-    "`{expr}` waits for the GPU every step, as other code than torch's takes the copy; do what "
-    "torch can on the device, or copy the values of many turns at once."
+    "`{expr}` waits for the GPU every step because code outside torch uses the copy; do what torch "
+    "can do on the device, or copy the values of many steps at once."
 )
 WORKED_ON_AT_ONCE = (
-    "`{expr}` waits for the GPU every step, as other code than torch's takes the copy in that "
-    "step; only doing that work with torch on the device avoids the wait, or with values that the "
-    "host has already."
+    "`{expr}` waits for the GPU every step because code outside torch uses the copy in that step; "
+    "to avoid the wait, do that work with torch on the device, or use values that the host already "
+    "has."
 )
 SIZED = (
-    "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
-    "on all elements with a mask, or take the values from where they are on the host already."
+    "`{expr}` waits for the GPU every step because it sets the size of a tensor or a loop; work on "
+    "all elements with a mask, or use values that the host already has."
 )
 TWICE = (
-    "`{expr}` copies a GPU tensor to the host every step, and `{other}` takes it there in the same "
+    "`{expr}` copies a GPU tensor to the host every step, and `{other}` copies it in the same "
     "step; copy it once for both."
 )
 NO_LOOP = (
-    "`{expr}` copies a GPU tensor to the host every step; keep it on the device, and copy what "
-    "many steps gave at once."
+    "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
+    "values of many steps at once."
 )
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 _ITERATES = (cst.For, cst.CompFor)

@@ -144,16 +144,16 @@ _METER = (
 )
 _PASS = "pass"
 _NUMPY = (
-    "`{expr}` reads a GPU value every step for {sink}, which takes no tensor of the device as it "
-    "computes with NumPy; collect the detached tensors, and hand over their numbers every N steps."
+    "`{expr}` reads a GPU value every step for {sink}, which computes with NumPy and takes no GPU "
+    "tensor; collect the detached tensors, and pass their values every N steps."
 )
 _LATER = (
-    "`{expr}` reads a GPU value every step that is logged only now and then; read it where "
-    "it is logged."
+    "`{expr}` reads a GPU value every step but is logged only now and then; read it where it is "
+    "logged."
 )
 _CLONE = (
-    "`{expr}` reads a GPU value every step that is logged only now and then; keep a clone, as "
-    "`{change}` changes it in place, and read that where it is logged."
+    "`{expr}` reads a GPU value every step but is logged only now and then; `{change}` changes it "
+    "in place, so keep a clone and read that where it is logged."
 )
 _WHOLE_PART = "Of a fraction the whole part is taken."
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."

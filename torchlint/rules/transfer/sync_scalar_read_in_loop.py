@@ -217,40 +217,40 @@ rule = Rule(
     runs="hot",
 )
 DECIDED = (
-    "`{expr}` waits for the GPU every step, as Python decides by it; decide on the device "
-    "(torch.where, a mask), or ask every few steps."
+    "`{expr}` waits for the GPU every step because a Python branch depends on it; use torch.where "
+    "or a mask, or check only every N steps."
 )
 SIZED = (
-    "`{expr}` waits for the GPU every step, as the size of a tensor or a loop is set by it; work "
-    "on all elements with a mask, or take the size from what the host knows already."
+    "`{expr}` waits for the GPU every step because it sets the size of a tensor or a loop; work on "
+    "all elements with a mask, or use a size that the host already knows."
 )
 ELEMENT = (
-    "`{expr}` waits for the GPU in each turn of the loop, though the tensor is there before it; "
-    "bring all of it to the host before the loop, with one .tolist()."
+    "`{expr}` waits for the GPU in every iteration, though the tensor was made before the loop; "
+    "copy all of it to the host before the loop, with one .tolist()."
 )
 ENDLESS = (
     "`{expr}` reads a GPU value on the host every step; keep it on the device and read it every N "
     "steps."
 )
 NO_LOOP = (
-    "`{expr}` reads a GPU value on the host every step; keep it on the device, and read what many "
-    "steps gave at once."
+    "`{expr}` reads a GPU value on the host every step; keep it on the device and read the values "
+    "of many steps at once."
 )
 CHANGED = (
-    "`{expr}` reads a GPU value on the host every step; keep a clone of it on the device, as "
-    "`{change}` changes it in place, and read it once after the loop."
+    "`{expr}` reads a GPU value on the host every step; `{change}` changes it in place, so keep a "
+    "clone on the device and read that once after the loop."
 )
 BY_HOST = (
-    "`{expr}` waits for the GPU every step, as other code than torch's takes the number in that "
-    "step; bring all that it takes to the host with one copy."
+    "`{expr}` waits for the GPU every step because code outside torch uses the number in that "
+    "step; bring all numbers that it uses to the host with one copy."
 )
 TAKEN = (
-    "`{expr}` reads a GPU value on the host every step, where `{taker}` looks at it at once; do "
+    "`{expr}` reads a GPU value on the host every step because `{taker}` uses it right away; do "
     "that every N steps."
 )
 SELECTED = (
-    "`{index}` is read on the host every step, to index with it; index_select, gather or scatter"
-    " take it on the device."
+    "`{index}` is read on the host every step to index with it; index_select, gather or scatter "
+    "use it on the device."
 )
 
 
