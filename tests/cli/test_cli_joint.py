@@ -43,7 +43,7 @@ class Project:
     ) -> subprocess.CompletedProcess[str]:
         """Run torchlint; `before` is code that its process runs first."""
         if self.origin is None:
-            start = f"{before}\nimport sys\nfrom torchlint.cli.main import run\nsys.exit(run(sys.argv[1:]))"
+            start = f"{before}\nfrom torchlint.__main__ import program\nprogram()"
             done = subprocess.run(
                 [sys.executable, "-c", start, *arguments],
                 capture_output=True,
@@ -91,6 +91,7 @@ def project(tmp_path: Path, copies: Origin | None) -> Project:
     return made
 
 
+@pytest.mark.slow
 def test_both_files_are_fixed_and_the_program_gives_the_same(project: Project) -> None:
     pytest.importorskip("torch")
     before = project.runs()
