@@ -92,8 +92,17 @@ class Origin:
         env: Mapping[str, str],
         stdin: bytes,
         timeout: float,
+        before: str = "",
     ) -> Ended:
         """Run ``torchlint`` with these arguments to the end; as `subprocess.run`.
+
+        Args:
+            words: the arguments.
+            cwd: where to run.
+            env: all variables of the environment.
+            stdin: standard input.
+            timeout: seconds after which it is killed.
+            before: code that the process runs first.
 
         Raises:
             subprocess.TimeoutExpired: it did not end in time; it is killed.
@@ -103,7 +112,7 @@ class Origin:
             line.settimeout(timeout)
             line.connect(self.address)
             order = pickle.dumps(
-                ([os.fsencode(word) for word in words], os.fsencode(cwd), dict(env))
+                ([os.fsencode(word) for word in words], os.fsencode(cwd), dict(env), before)
             )
             socket.send_fds(line, [len(order).to_bytes(_LENGTH, "big")], [inner, outer, other])
             line.sendall(order)
@@ -208,14 +217,14 @@ def _start(
     process."""
     data, streams, _, _ = socket.recv_fds(line, _LENGTH, 3)
     assert len(data) == _LENGTH
-    words, cwd, environment = pickle.loads(_exactly(line, int.from_bytes(data, "big")))
+    words, cwd, environment, before = pickle.loads(_exactly(line, int.from_bytes(data, "big")))
     run = os.fork()
     if not run:
         for each in (line, *others):
             each.close()
         for end in ends:
             os.close(end)
-        _become(streams, words, cwd, environment, base)
+        _become(streams, words, cwd, environment, base, before)
     for stream in streams:
         os.close(stream)
     return run
@@ -242,6 +251,7 @@ def _become(
     cwd: bytes,
     environment: Mapping[str, str],
     base: Sequence[str],
+    before: str,
 ) -> NoReturn:
     """Be the program, in a process that is as if it had just started."""
     for number, stream in enumerate(streams):
@@ -255,6 +265,7 @@ def _become(
     sys.argv = ["torchlint", *map(os.fsdecode, words)]
     from torchlint.__main__ import program
 
+    exec(before, {})  # noqa: S102 - a test's own code
     code: object = 0
     try:
         program()

@@ -265,7 +265,7 @@ def test_a_wrong_edit_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_parser_alone_cannot_take_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, depth: int, to_blame: bool
 ) -> None:
-    monkeypatch.setattr(fuzz, "LIMITS", RunOptions(jobs=1, timeout=2.0, quarantine_timeout=2.0))
+    monkeypatch.setattr(fuzz, "LIMITS", RunOptions(jobs=1, timeout=0.5, quarantine_timeout=0.5))
     source = (
         "match x:\n    case " + "(" * depth + "a,".ljust(depth + 2, ")").replace("))", ")),")[:-1]
     )
@@ -273,7 +273,7 @@ def test_what_the_parser_alone_cannot_take_is_no_failure(
     program = Program("found", "parser", source.encode())
     asked = job(source)
     messages, limit = fuzz.verdicts(
-        program, failed("train.py", "took more than 2 s of CPU time"), asked
+        program, failed("train.py", "took more than 0.5 s of CPU time"), asked
     )
     assert bool(limit) is to_blame
     assert bool(messages) is not to_blame

@@ -42,14 +42,11 @@ class Project:
     def __call__(
         self, *arguments: str, code: int | None = None, before: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run torchlint; `before` is code that its process, which is no fork then, runs first."""
-        start = (
-            f"{before}\nimport sys\nfrom torchlint.cli.main import run\nsys.exit(run(sys.argv[1:]))"
-        )
-        command = [sys.executable, "-c", start, *arguments]
-        if self.origin is None or before:
+        """Run torchlint; `before` is code that its process runs first."""
+        if self.origin is None:
+            start = f"{before}\nfrom torchlint.__main__ import program\nprogram()"
             done = subprocess.run(
-                command,
+                [sys.executable, "-c", start, *arguments],
                 capture_output=True,
                 text=True,
                 cwd=self.root,
@@ -63,9 +60,10 @@ class Project:
                 env=self.origin.environment,
                 stdin=b"",
                 timeout=PATIENCE,
+                before=before,
             )
             done = subprocess.CompletedProcess(
-                command, ended.code, ended.out.decode(), ended.err.decode()
+                arguments, ended.code, ended.out.decode(), ended.err.decode()
             )
         assert "Traceback" not in done.stderr, done.stderr
         assert code is None or done.returncode == code, done.stdout + done.stderr
@@ -94,6 +92,7 @@ def project(tmp_path: Path, copies: Origin | None) -> Project:
     return made
 
 
+@pytest.mark.slow
 def test_both_files_are_fixed_and_the_program_gives_the_same(project: Project) -> None:
     pytest.importorskip("torch")
     before = project.runs()

@@ -238,6 +238,36 @@ def test_many_bad_files(pool: bool) -> None:
     assert [report.applied for report in found] == [0, 0, 1, 0, 1, 0, 1, 0, 0] * 3
 
 
+def test_a_death_is_blamed_on_what_the_worker_was_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is seen long before the worker's last messages are read, as on a busy machine."""
+    from pebble.pool.process import WorkerManager
+
+    receive, heard = WorkerManager.receive, list[str]()
+
+    def late(self: WorkerManager, timeout: float) -> object:
+        if heard == ["Acknowledgement"]:  # the first file is begun; its report waits
+            while not all(ended(worker) for worker in list(self.workers)):
+                time.sleep(0.01)
+            time.sleep(0.2)
+        message = receive(self, timeout)
+        if (kind := type(message).__name__) != "NoMessage":
+            heard.append(kind)
+        return message
+
+    monkeypatch.setattr(WorkerManager, "receive", late)
+    found = reports("", "abort", "", options=PATIENT, pool=True)
+    assert [report.applied for report in found] == [1, 0, 1]
+    assert messages(found[1]) == ["crashed (SIGABRT)"]
+
+
+def ended(process: int) -> bool:
+    """Say whether a process runs no more, whether or not somebody knows it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
 @BOTH
 def test_deep_recursion_has_room(pool: bool) -> None:
     assert reports("deep", pool=pool)[0].applied == 1

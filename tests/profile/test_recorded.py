@@ -18,6 +18,7 @@ from torchlint.trace.figures import figures
 from torchlint.trace.nest import parents
 from torchlint.trace.stream import read
 
+pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("recorded.py")
 ROOT = Path(test_replay.__file__).parents[2]
 RECORD = """
@@ -38,7 +39,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return read(str(path))
 
 
-@pytest.mark.slow
 def test_a_recorded_trace_is_read_whole(trace: Trace) -> None:
     assert (trace.lost, trace.mended, trace.cut_off) == (0, 0, "")
     found = figures(trace)

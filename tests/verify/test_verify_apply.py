@@ -336,6 +336,7 @@ def test_fix_proven_shows_the_patch_and_writes_it_with_apply(repo: Repository) -
     assert "--proven --apply --commit -- train.py" in " ".join(message.split())
 
 
+@pytest.mark.slow
 def test_unsafe_fixes_are_proved_too_unless_the_user_says_no(repo: Repository) -> None:
     text = TRAIN.replace(
         "    loss.backward()", "    x = torch.randn(2, 2).to(device)\n    loss.backward()"
@@ -410,6 +411,7 @@ def test_a_folder_outside_git_is_refused_before_the_run(repo: Repository) -> Non
     assert repo.read("model.py") == MODEL
 
 
+@pytest.mark.slow
 def test_a_fix_in_a_read_only_file_is_refused_and_the_others_go_on(repo: Repository) -> None:
     (repo.root / "noise.py").chmod(0o444)
     repo.proves(FIRST, SECOND)
@@ -420,6 +422,7 @@ def test_a_fix_in_a_read_only_file_is_refused_and_the_others_go_on(repo: Reposit
     assert (repo.read("model.py"), repo.read("noise.py")) == (FIXED, NOISE)
 
 
+@pytest.mark.slow
 def test_a_fix_that_would_bring_a_new_file_into_git_is_refused(repo: Repository) -> None:
     (repo.root / "late.py").write_text(MODEL)
     repo.proves(FIRST)
@@ -430,6 +433,7 @@ def test_a_fix_that_would_bring_a_new_file_into_git_is_refused(repo: Repository)
     assert git(repo.root, "log", "--format=%s").startswith("TL102: ")
 
 
+@pytest.mark.slow
 def test_a_fix_of_which_one_file_is_excluded_is_refused_whole(repo: Repository) -> None:
     applying = verify_apply.Applying({"patch": None, "commit": False}, ())
     request = planted(repo.root, TL1=("lr=0.1", "lr=0.2"))
@@ -443,6 +447,7 @@ def test_a_fix_of_which_one_file_is_excluded_is_refused_whole(repo: Repository) 
     assert applying.writable([unit], request.documents, found) == (unit,)
 
 
+@pytest.mark.slow
 def test_a_fix_of_two_files_is_one_commit_and_is_refused_whole(repo: Repository) -> None:
     for name, text in {"data.py": two_files.DATA, "fit.py": two_files.TRAIN}.items():
         (repo.root / name).write_text(text)
@@ -476,6 +481,7 @@ def _scope_of(*paths: str) -> Any:
     return scope(given, load_catalog())
 
 
+@pytest.mark.slow
 def test_a_link_out_of_the_project_is_refused(repo: Repository, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere.py"
     place.write_text(NOISE)
@@ -488,6 +494,7 @@ def test_a_link_out_of_the_project_is_refused(repo: Repository, tmp_path: Path) 
     assert (repo.read("model.py"), place.read_text()) == (FIXED, NOISE)
 
 
+@pytest.mark.slow
 def test_fixes_that_overlapped_are_left_to_another_run(repo: Repository) -> None:
     repo.proves(FIRST)
     real = script_mode.run
@@ -500,6 +507,7 @@ def test_fixes_that_overlapped_are_left_to_another_run(repo: Repository) -> None
     assert "1 fix overlapped with others: another run looks at what is left." in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [("--apply",), ("--apply", "--commit"), ("--patch", "out.patch")])
 def test_a_file_that_changed_meanwhile_is_named_and_nothing_is_written(
     repo: Repository, how: tuple[str, ...]
@@ -515,6 +523,7 @@ def test_a_file_that_changed_meanwhile_is_named_and_nothing_is_written(
     assert git(repo.root, "log", "--format=%s") == "start"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [("--apply",), ("--apply", "--commit")])
 def test_an_interruption_between_two_files_leaves_neither(
     repo: Repository, monkeypatch: pytest.MonkeyPatch, how: tuple[str, ...]
@@ -554,6 +563,7 @@ def test_a_signal_while_files_are_written_waits_until_all_are(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 def test_a_branch_that_moved_meanwhile_is_left_alone(repo: Repository) -> None:
     def meanwhile() -> None:
         git(repo.root, "commit", "-q", "--allow-empty", "-m", "theirs")
@@ -566,6 +576,7 @@ def test_a_branch_that_moved_meanwhile_is_left_alone(repo: Repository) -> None:
     assert git(repo.root, "log", "-1", "--format=%s") == "theirs"
 
 
+@pytest.mark.slow
 def test_two_fixes_of_one_file_are_two_commits_that_add_up(repo: Repository) -> None:
     twice = MODEL + "\n\ndef more(like):\n    return torch.ones(2, 2).to(like.device)\n"
     (repo.root / "model.py").write_text(twice)

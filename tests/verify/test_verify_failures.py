@@ -724,6 +724,7 @@ def test_writes_that_nothing_refuses_are_named(lab: Lab) -> None:
     assert "Blocked write" not in ran.out
 
 
+@pytest.mark.slow
 def test_kept_copies_of_a_program_that_fails(lab: Lab) -> None:
     lab.write(train="raise SystemExit(7)\n")
     lab.keeps = ["torchlint-"]
@@ -734,6 +735,7 @@ def test_kept_copies_of_a_program_that_fails(lab: Lab) -> None:
     assert (folder / "v0" / "project" / "train.py").exists()
 
 
+@pytest.mark.slow
 class TestBeside:
     """Programs that read or write what lies beside their project, where the copy has nothing."""
 
@@ -754,7 +756,6 @@ class TestBeside:
         assert ran.message.endswith("exit code 7 after 0 steps: so many points")
 
     @confined
-    @pytest.mark.slow
     def test_a_program_trains_on_what_lies_beside_it(self, lab: Lab, data: Path) -> None:
         lab.write(model=FAULTY, train="open('../data/points')\n" + LOOP.format(steps=40, then=""))
         ran = lab.verify(".", "--output-format", "json", "--", "train.py")

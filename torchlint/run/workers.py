@@ -6,14 +6,16 @@ Imported only where there is work for it, as importing pebble takes time (see `f
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import context as contexts
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from pebble import CONSTS, ProcessExpired, ProcessFuture, ProcessPool
+from pebble.pool.process import PoolManager
 
 from torchlint.base.finding import FileReport
 from torchlint.run import limits
@@ -22,6 +24,36 @@ from torchlint.run.worker import Task, before_fork, death, failed, prepare, work
 
 CONSTS.term_timeout = 0.2
 """Seconds that pebble waits for a worker to end before it kills it; its 3 would slow Ctrl-C."""
+
+
+class _Manager(PoolManager):
+    """Reads all that a worker sent before its death is blamed on a task.
+
+    Pebble's threads for messages and for deaths do not wait for each other: on a busy machine a
+    task that is done is blamed, and the one that the worker died of is waited for in vain.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._reading = threading.Lock()
+
+    def process_next_message(self, timeout: float) -> None:
+        with suppress(OSError):  # of a closed pool, which the next line hears too
+            self.worker_manager.pool_channel.poll(timeout)  # type: ignore[union-attr]
+        with self._reading:
+            super().process_next_message(0)
+
+    def handle_worker_expiration(self, expiration: tuple[Any, ...]) -> None:
+        with self._reading:
+            while self.worker_manager.pool_channel.poll(0):  # type: ignore[union-attr]
+                super().process_next_message(0)
+        super().handle_worker_expiration(expiration)
+
+
+class _Pool(ProcessPool):
+    def __init__(self, count: int, set_up: Callable[[], object], context: Any) -> None:
+        super().__init__(count, initializer=set_up, context=context)
+        self._pool_manager = _Manager(self._context, context)
 
 
 class Pending:
@@ -150,7 +182,7 @@ class Workers:
             CONSTS.sleep_unit = self._look
             context: Any = contexts.ForkContext() if AVAILABLE else _Context()
             context.Process = self._noted(context.Process)
-            self._pool = ProcessPool(self._count, initializer=self._set_up, context=context)
+            self._pool = _Pool(self._count, self._set_up, context)
         return self._pool
 
     def _noted(self, make: Callable[..., BaseProcess]) -> Callable[..., BaseProcess]:
