@@ -292,6 +292,8 @@ class Rule(Declaration):
     module_name: str
     manual: str | None
     checks: list[tuple[type[cst.CSTNode], Check]] = field(default_factory=list, init=False)
+    calls: dict[Check, Sequence[str]] = field(default_factory=dict, init=False)
+    """Of checks of certain calls the names: dotted ones, and methods' with a dot in front."""
 
     @property
     def name(self) -> str:
@@ -304,9 +306,11 @@ class Rule(Declaration):
         """Mark a function as a check of calls of what has one of these dotted names, whatever a
         file calls it."""
         wanted = frozenset(names)
-        return self.on(
-            cst.Call, about=lambda m, n: _means(m, n.func, wanted), runs=runs, benchmarks=benchmarks
-        )
+
+        def about(module: Module, node: cst.Call) -> bool:
+            return _means(module, node.func, wanted)
+
+        return self.on(cst.Call, about=about, runs=runs, benchmarks=benchmarks, calls=names)
 
     def method(
         self, *names: str, runs: str | None = None, benchmarks: bool = False
@@ -316,7 +320,8 @@ class Rule(Declaration):
         def about(_: Module, node: cst.Call) -> bool:
             return isinstance(node.func, cst.Attribute) and node.func.attr.value in names
 
-        return self.on(cst.Call, about=about, runs=runs, benchmarks=benchmarks)
+        calls = [f".{name}" for name in names]
+        return self.on(cst.Call, about=about, runs=runs, benchmarks=benchmarks, calls=calls)
 
     def on(
         self,
@@ -324,6 +329,7 @@ class Rule(Declaration):
         about: Callable[[Module, Any], object] | None = None,
         runs: str | None = None,
         benchmarks: bool = False,
+        calls: Sequence[str] = (),
     ) -> Callable[[C], C]:
         """Mark a function as a check of these node types (exact types, no subclasses).
 
@@ -333,6 +339,7 @@ class Rule(Declaration):
                 node runs.
             runs: how often the node must run, where that is not what the rule declares.
             benchmarks: whether benchmark code counts too.
+            calls: names of which the calls that it is about have one, see `Rule.calls`.
         """
         often = runs or self.runs
         bounded = often not in _UNBOUNDED
@@ -362,6 +369,8 @@ class Rule(Declaration):
                         yield replace(hit, why_hot=why, severity=graded)
 
             self.checks.extend((node_type, asked) for node_type in node_types)
+            if calls:
+                self.calls[asked] = calls
             return check
 
         return mark
@@ -447,7 +456,7 @@ def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
 
 def as_receiver(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return an expression with the parentheses that an attribute of it needs."""
-    if node.lpar or isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar:
         return node
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 import pytest
 
+from torchlint.engine.hits import hits
 from torchlint.rule import Hit, Module, Rule, Why
 from torchlint.semantic.project.outside import Outside
 
@@ -193,3 +194,22 @@ def test_what_is_no_hit_is_handed_on_to_the_engine_which_says_so() -> None:
         for each in check(node, module)
     ]
     assert yielded == ["no hit"]
+
+
+def test_only_calls_of_its_names_are_given_to_a_check() -> None:
+    rule, asked = a_rule(), []
+    text = "import gc\nfrom gc import collect as tidy\n\ngc.collect()\ntidy()\nx.collect()\nf()\n"
+    module = Module(cst.parse_module(text), text, "src/train.py", Outside())
+
+    def note(node: cst.Call, module: Module) -> Iterator[Hit]:
+        asked.append(module.source_of(node))
+        yield Hit(node)
+
+    rule.call("gc.collect")(note)
+    rule.method("collect")(note)
+    rule.on(cst.Call)(note)
+    found, crashes = hits(module, [rule])
+    assert (len(found), crashes) == (8, [])
+    assert asked[:2] == ["gc.collect()", "tidy()"]
+    assert asked[2:4] == ["gc.collect()", "x.collect()"]
+    assert [len(rule.calls.get(check, ())) for _, check in rule.checks] == [1, 1, 0]

@@ -242,6 +242,22 @@ def test_one_statement_is_parsed_for_its_own_spelling() -> None:
     assert parsed[1:] == [text]
 
 
+def test_nodes_that_differ_in_meaning_are_compared_without_a_parse() -> None:
+    text = "x = f(a, [1])\ny = f(a, [2])\nx = f(a, *[1])\nx = f(a)\n"
+    tree = lean_tree(text, ast.parse(text), lambda _: pytest.fail("parsed"))
+    first, *others = Tree(tree).nodes(cst.Call)
+    assert not any(first.deep_equals(each) for each in others)
+    assert first.deep_equals(first)
+
+
+def test_nodes_that_mean_the_same_are_compared_as_they_are_written() -> None:
+    text = "x = f(a, [1])\ny = f(a, [1])\ny = f(a,  [1])\n"
+    tree = _lean(text)
+    first, alike, spaced = Tree(tree).nodes(cst.Call)
+    assert first.deep_equals(alike)
+    assert not first.deep_equals(spaced)
+
+
 def test_a_tree_that_nobody_holds_is_freed_at_once() -> None:
     text = "if a:\n    x = (b)\n"
     tree = _lean(text)

@@ -250,7 +250,14 @@ def load_rules(
     return rules, problems
 
 
+_loaded: dict[str, tuple[RuleInfo, Rule]] = {}
+"""By module the rules that were loaded and looked at."""
+
+
 def _load(info: RuleInfo) -> Rule:
+    known, rule = _loaded.get(info.module, (None, None))
+    if known is info and rule is not None:
+        return rule
     from torchlint.rule import Rule
 
     try:
@@ -272,4 +279,5 @@ def _load(info: RuleInfo) -> Rule:
             )
     if not rule.checks:
         raise CatalogError("no check is marked with @rule.on(...)")
+    _loaded[info.module] = info, rule
     return rule

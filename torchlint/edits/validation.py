@@ -13,6 +13,7 @@ import libcst as cst
 
 from torchlint.base.finding import Edit
 from torchlint.base.span import LineIndex
+from torchlint.semantic.code.quick_nodes import parsed as exactly
 from torchlint.source.python import parsed
 
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
@@ -45,7 +46,7 @@ class Validator:
         """Say whether `after` is Python, as the original is, and holds the statements of `before`
         that no edit touched."""
         try:
-            cst.parse_module(after)
+            exactly(cst.parse_module, after)
         except (cst.ParserSyntaxError, RecursionError):
             return False
         if self._tree is None:

@@ -174,7 +174,9 @@ def hits(
     crashes: list[Crash] = []
     for rule in rules:
         for node_type, check in rule.checks:
-            for node in module.nodes(node_type):
+            named = rule.calls.get(check)
+            nodes = module.nodes(node_type) if named is None else module.names.calls_of(named)
+            for node in nodes:
                 try:
                     for hit in check(node, module):
                         found.append((rule, _proven(module, _valid(rule, hit), strict)))

@@ -34,9 +34,6 @@ _NEWER = regex(
 texts, so that those without a sign are not given to it."""
 _KEPT = 500_000
 """Characters of source whose trees are remembered, which take some 90 bytes for each."""
-_SHORT = 2_000
-"""Characters of a text, as of one statement, for which the exchange of libcst's classes costs more
-than it saves."""
 _recent: dict[str, _Remembered] = {}
 _in_use: WeakValueDictionary[str, Tree] = WeakValueDictionary()
 """Trees that an analysis still holds, by text."""
@@ -182,12 +179,9 @@ def exactly(text: str) -> cst.Module:
     """Return libcst's own tree of a text, with all that says how it is written."""
     import libcst as cst
 
-    if len(text) < _SHORT:
-        return cst.parse_module(text)
-    from torchlint.semantic.code.quick_nodes import unchecked
+    from torchlint.semantic.code.quick_nodes import parsed
 
-    with unchecked():
-        return cst.parse_module(text)
+    return parsed(cst.parse_module, text)
 
 
 def _parsed(text: str) -> cst.Module | str:

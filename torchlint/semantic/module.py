@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from torchlint.base.records import dataclass
-from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.statements import Statements
 from torchlint.semantic.code.tree import LOOPS, N, Tree
 from torchlint.semantic.elsewhere import Elsewhere
@@ -217,13 +217,13 @@ class Module:
         """Return an expression as a message shows it: on one line, cut after `limit` characters.
 
         For words alone: what is compared, searched or becomes code is `source_of`."""
-        text = " ".join(self.root.code_for_node(node).split())
+        text = dotted_text(node) or " ".join(self.root.code_for_node(node).split())
         return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
     def source_of(self, node: cst.CSTNode) -> str:
         """Return the whole source of an expression, without the line breaks and comments between
         its parts; a string of several lines keeps its own."""
-        text = self.root.code_for_node(node)
+        text = dotted_text(node) or self.root.code_for_node(node)
         if "\n" not in text and "\r" not in text:
             return text
         return self.root.code_for_node(cst.ensure_type(node.visit(_OneLine()), type(node)))

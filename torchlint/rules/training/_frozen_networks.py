@@ -157,7 +157,7 @@ def _stays(module: Module, name: cst.Name, loop: cst.For) -> bool:
     for use in module.within(scope, cst.Name, nested=True):
         if use.value != name.value or _is_label(module, use) or use in writes:
             continue
-        if _TRAINABLE.search(module.source_of(module.statement(use))) and not module.is_within(
+        if _TRAINABLE.search(module.source(module.statement(use))) and not module.is_within(
             use, loop
         ):
             return False
@@ -171,7 +171,7 @@ def _may_train(module: Module, write: cst.CSTNode, name: str) -> bool:
     not called a text."""
     if isinstance(module.parent(write), cst.Param):
         return _TEXTS.search(name) is None
-    return _TRAINABLE.search(module.source_of(module.statement(write))) is not None
+    return _TRAINABLE.search(module.source(module.statement(write))) is not None
 
 
 def _only_handed(module: Module, use: cst.Name) -> bool:
@@ -204,7 +204,7 @@ def _part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
     if fetch is None or mentions(module, _CHANCE):
         return "other"
     cls = module.class_of(fetch)
-    if cls is None or _DRAWS.search(module.source_of(cls)):
+    if cls is None or _DRAWS.search(module.source(cls)):
         return "other"
     index = {param.name.value for param in fetch.params.params[1:]}
     given = [_given(each, key) for each in module.within(fetch.body, cst.Return)]

@@ -93,6 +93,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.guards import conditions_around, is_interval
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.values.inferred import is_model_call
 
@@ -149,7 +150,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _code(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)
+    return dotted_text(node) or cst.Module([]).code_for_node(node)
 
 
 def _is_call(call: cst.Call, method: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.quick_nodes import parsed
 from torchlint.semantic.code.spelling import Body, Spelling, Unit, lean, spelled
 
 _LINE = regex(rb"\r\n|\n|\r")
@@ -217,9 +218,8 @@ class _Reader:
         """Return what libcst makes of an expression: of formatted strings, and of those in several
         parts."""
         try:
-            return cst.parse_expression("(" + self._slice(node) + ")").with_changes(
-                lpar=(), rpar=()
-            )
+            found = parsed(cst.parse_expression, "(" + self._slice(node) + ")")
+            return found.with_changes(lpar=(), rpar=())
         except (cst.ParserSyntaxError, cst.CSTValidationError):
             raise UnreadableError("an expression") from None
 

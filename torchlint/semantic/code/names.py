@@ -75,6 +75,7 @@ class Names:
         self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
         self._memory: dict[cst.CSTNode, str | None] = {}
         self._busy: set[cst.CSTNode] = set()
+        self._calls: dict[str, list[cst.Call]] | None = None
         self._collect()
 
     # -- building ----------------------------------------------------------------------------------
@@ -251,6 +252,20 @@ class Names:
         if not isinstance(node, cst.Name):
             return None
         return self.meaning(node.value, node)
+
+    def calls_of(self, names: Iterable[str]) -> list[cst.Call]:
+        """Return the calls of what has one of some dotted names, or, for a name with a dot in
+        front, of a method of that name, in source order."""
+        if self._calls is None:
+            self._calls = {}
+            for call in self.tree.nodes(cst.Call):
+                func, dotted = call.func, self.name(call.func)
+                method = f".{func.attr.value}" if isinstance(func, cst.Attribute) else None
+                for each in (dotted, method):
+                    if each is not None:
+                        self._calls.setdefault(each, []).append(call)
+        found = {call for name in names for call in self._calls.get(name, ())}
+        return sorted(found, key=self.tree.order.__getitem__)
 
     def meaning(self, name: str, at: cst.CSTNode) -> str | None:
         """Return the one dotted name that a plain name stands for, or would stand for, where `at`

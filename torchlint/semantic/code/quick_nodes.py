@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABCMeta
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import libcst as cst
 
-from torchlint.semantic.code.spelling import slots, watch
+from torchlint.semantic.code.spelling import means_same, slots, watch
 
+R = TypeVar("R")
 _MISSING = dataclasses.MISSING
 
 
@@ -56,6 +57,12 @@ def patch_libcst_nodes() -> None:
             each.__eq__ = object.__eq__
         if each.__name__ not in SHARED or each is cst.Dot:
             watch(each)
+    node: Any = cst.CSTNode
+    exactly = node.deep_equals
+    # Most nodes that are compared differ in what they mean, and need no spelling for that.
+    node.deep_equals = lambda one, other: (
+        one is other or (means_same(one, other) and exactly(one, other))
+    )
 
 
 SHARED = frozenset(
@@ -86,6 +93,20 @@ def unchecked() -> Iterator[None]:
             nodes.clear()
 
 
+def parsed(parse: Callable[[str], R], text: str) -> R:
+    """Return what a parser of libcst's makes of a text: with its classes exchanged, unless that
+    costs more than it saves, as for a name, and for the first few statements of a short run."""
+    global _characters
+    _characters += len(text)
+    if len(text) < _NAME or _characters < _FEW:
+        return parse(text)
+    with unchecked():
+        return parse(text)
+
+
+_NAME, _FEW = 50, 2_000
+_characters = 0
+"""How many characters were parsed so far."""
 _known: list[tuple[Any, Any]] = []
 
 

@@ -313,17 +313,29 @@ def _spell(ours: Sequence[cst.CSTNode], theirs: Sequence[cst.CSTNode]) -> None:
             _pair(slot.get(one), slot.get(other), pairs)
 
 
+def means_same(one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Say whether two nodes mean the same, however they are written."""
+    pairs: list[tuple[Any, Any]] = [(one, other)] if type(one) is type(other) else []
+    try:
+        for one, other in pairs:
+            for slot in meant(type(one)):
+                _pair(slot.get(one), slot.get(other), pairs)
+    except _DifferentError:
+        return False
+    return bool(pairs)
+
+
 def _pair(one: Any, other: Any, pairs: list[tuple[Any, Any]]) -> None:
     """Add the nodes in two values of one field to the pairs of nodes that are still to be
     compared."""
     if isinstance(one, cst.CSTNode):
         if type(one) is not type(other):
-            raise _DifferentError(f"{type(one).__name__} for {type(other).__name__}")
+            raise _DifferentError
         pairs.append((one, other))
     elif isinstance(one, (list, tuple)):
         if not isinstance(other, (list, tuple)) or len(one) != len(other):
-            raise _DifferentError(f"{len(one)} for {other!r:.200}")
+            raise _DifferentError
         for each, beside in zip(one, other, strict=True):
             _pair(each, beside, pairs)
     elif one != other:
-        raise _DifferentError(f"{one!r} for {other!r:.200}")
+        raise _DifferentError

@@ -76,9 +76,9 @@ def version_guarded(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _asks_version(module: Module, test: cst.BaseExpression) -> bool:
-    code, names = module.root.code_for_node, list(module.within(test, cst.Name))
+    names = list(module.within(test, cst.Name))
     meanings = [d for n in names if (d := sole_definition(module, n)) is not None]
-    return any(_VERSION.search(code(part)) for part in (test, *meanings))
+    return any(_VERSION.search(module.source_of(part)) for part in (test, *meanings))
 
 
 def _catches_missing(module: Module, handler: cst.ExceptHandler) -> bool:

@@ -94,7 +94,7 @@ def _changed(
             rest = [each for each in line.body.body if not _switches(module, each, line)]
         else:
             rest = [line] if _names_network(module, where, name) else []
-        if any(_LATER.search(module.source_of(each)) for each in rest):
+        if any(_LATER.search(module.source(each)) for each in rest):
             return True
     return any(
         (frozen is None or module.before(frozen, assign))
@@ -167,7 +167,7 @@ def _last_names(module: Module, node: cst.BaseExpression) -> set[str]:
 
 def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
     init, family = method_of(module, cls, "__init__"), scopes(module).lineage(cls)
-    if init is None or any(_THAWS.search(module.source_of(each)) for each in family):
+    if init is None or any(_THAWS.search(module.source(each)) for each in family):
         return False
     frozen = dict(frozen_names(module, init))
     for call in module.within(init.body, cst.Call):
@@ -185,7 +185,7 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
         return False
     if "self" not in frozen:
         ours = all(base == "torch.nn.Module" for base in base_names(module, cls))
-        if not ours or any(_REGISTERS.search(module.source_of(each)) for each in family):
+        if not ours or any(_REGISTERS.search(module.source(each)) for each in family):
             return False
     if any(_unpacks(module, each) for each in family):
         return False

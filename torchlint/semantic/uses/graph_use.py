@@ -788,4 +788,4 @@ def _generates(module: Module, func: cst.CSTNode | None) -> bool:
 
 def _freezes(module: Module, cls: cst.ClassDef) -> bool:
     silent = _silent(module, cls)
-    return silent or switches_off(module.root.code_for_node(cls))
+    return silent or switches_off(module.source(cls))

@@ -10,6 +10,7 @@ from functools import cache
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.tree import children
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.torch.spelling import DEVICE_FLAG, called
 from torchlint.semantic.values.value import CPU, CUDA, Value, join, moved_or_not
@@ -104,5 +105,5 @@ def _words(node: cst.CSTNode) -> Iterator[str]:
     elif isinstance(node, cst.SimpleString):
         yield str(node.raw_value)
     else:
-        for child in node.children:
+        for child in children(node):
             yield from _words(child)
