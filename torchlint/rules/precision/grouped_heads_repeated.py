@@ -185,11 +185,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _may_be_half(module: Module) -> bool:
     """Say whether the file, or another of the project, speaks of half precision."""
-    if mentions(module, _HALF):
-        return True
-    return (
-        module.outside.others_say(lambda text: _HALF.search(text) is not None, near=False) is True
-    )
+    return mentions(module, _HALF) or module.outside.others_say(_says_half, near=False) is True
+
+
+def _says_half(text: str) -> bool:
+    return _HALF.search(text) is not None
 
 
 @question()

@@ -3,6 +3,7 @@
 A report that rests on what other files say is kept in the cache with the test's name and its
 answer; see `torchlint.base.trail`. What has a name is a function of torchlint's own modules, one
 with words to begin with (`functools.partial`), and a pattern that is a constant of such a module.
+A test with words holds only for texts that hold the first of them: no other file is looked at.
 """
 
 from __future__ import annotations
@@ -36,6 +37,22 @@ class Holds:
     def __call__(self, text: str) -> bool:
         """Return the answer."""
         return self.pattern.search(text) is not None
+
+
+def names(word: str, text: str) -> bool:
+    """Say whether a text holds a word."""
+    return word in text and re.search(rf"\b{re.escape(word)}\b", text) is not None
+
+
+def words_of(test: Test) -> tuple[str, ...]:
+    """Return words of which every text holds one for which a test holds: the first of its own, or
+    those of a pattern; none where none are known."""
+    words: tuple[str, ...] = ()
+    if isinstance(test, functools.partial):
+        words = test.args[:1]
+    elif isinstance(test, Holds) and isinstance(test.pattern, Wording):
+        words = test.pattern.words
+    return words if all(any(map(str.isalnum, word)) for word in words) else ()
 
 
 def name_of(test: Test) -> tuple[str, ...] | None:

@@ -21,7 +21,7 @@ from torchlint.base.regex import regex
 from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
-from torchlint.semantic.code.named_tests import Test, name_of, named
+from torchlint.semantic.code.named_tests import Test, name_of, named, words_of
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.callers import (
     HOPS,
@@ -101,6 +101,15 @@ class Step(NamedTuple):
     method: bool
 
 
+class Tested(NamedTuple):
+    """Of which files it is known whether a test of their text holds, those for which it does, and
+    the programs of which all files are known."""
+
+    files: set[str]
+    saying: set[str]
+    programs: set[frozenset[str]]
+
+
 def _is(found: Definition | str | None, target: Definition) -> bool:
     return isinstance(found, Definition) and (found.path, found.name) == (target.path, target.name)
 
@@ -135,9 +144,7 @@ class Project:
         self._lineages: dict[Definition, tuple[Lineage, Dependencies]] = {}
         self._stars: dict[tuple[str, tuple[str, ...]], tuple[_Targets, Dependencies]] = {}
         self._helpers: dict[str, Dependencies] = {}
-        self._said: dict[
-            object, tuple[set[str], set[str]]
-        ] = {}  # by test: files tested, and those that hold it
+        self._said: dict[object, Tested] = {}
         self._imports: dict[str, Imports] = {}
         self._reaches: dict[str, tuple[str, Reach | None]] = {}
         self._words_imported: dict[str, frozenset[str]] = {}
@@ -278,21 +285,29 @@ class Project:
         every = self._every()
         if every is None:
             return None
-        others = (self._meeting if which == "place" else self._program)(path, every) - {path}
-        tested, saying = self._said.setdefault(key, (set(), set()))
+        program = (self._meeting if which == "place" else self._program)(path, every)
+        known = self._said.setdefault(key, Tested(set(), set(), set()))
 
         def counts(other: str) -> bool:
+            if other == path or other not in program:
+                return False
             return which != "near" or stem_of(path) in (self._text(other) or stem_of(path))
 
-        if any(map(counts, others & saying)):
+        if any(map(counts, known.saying)):
             return True
-        for other in others - tested:
+        if program in known.programs:
+            return False
+        # Imports by place lead to files that are not listed, too.
+        words = words_of(test) if which != "place" else ()
+        holding = program & frozenset().union(*map(self._holding, words)) if words else program
+        for other in holding - known.files:
             text = self._text(other)
-            tested.add(other)
+            known.files.add(other)
             if text is not None and test(text):
-                saying.add(other)
+                known.saying.add(other)
                 if counts(other):
                     return True
+        known.programs.add(program)
         return False
 
     def _program(self, path: str, every: Iterable[str]) -> frozenset[str]:
@@ -356,15 +371,13 @@ class Project:
         every = self._every()
         if every is None:
             return None
-        stem = _WORD.findall(stem_of(path))
+        stem, holding = _WORD.findall(stem_of(path)), self._holding(name)
         size = 0
         for other in every:
-            if other == path:
+            text = self._text(other) or ""
+            if other == path or not (other in holding or self._imports_words(other, text, stem)):
                 continue
-            text = self._text(other)
-            if text is not None and not (name in text or self._imports_words(other, text, stem)):
-                continue
-            size += len(text or "")
+            size += len(text)
             if size > _PARSED or self.reaches(other, text, path, name):
                 return True
         return False
@@ -456,7 +469,7 @@ class Project:
             return None
         if not self._used:
             program = functools.partial(self._program, every=every)
-            self._used.append(Used(self.search, self, self._text, every, program))
+            self._used.append(Used(self.search, self, self._text, every, program, self._holding))
         return self._used[0]
 
     # -- callers -----------------------------------------------------------------------------------
@@ -683,7 +696,7 @@ class Project:
             for path in sorted(calling)
             if path != home
             and (
-                name in (self._text(path) or "")
+                path in self._holding(name)
                 if not function
                 else not name or spelled.search(self._text(path) or "")
             )
@@ -751,14 +764,17 @@ class Project:
     def _mentioning(self, cls: str) -> frozenset[str]:
         """Return the files whose text holds the name of a class, which has dots where it stands in
         another class."""
-        if not self._vocabulary:
-            texts = ((path, self._text(path) or "") for path in self._every() or ())
-            self._vocabulary.append(Vocabulary(texts))
-        holding = self._vocabulary[0].holding
-        found = frozenset.intersection(*map(holding, cls.split(".")))
+        found = self._holding(cls)
         if "." in cls:
             return frozenset(path for path in found if cls in (self._text(path) or ""))
         return found
+
+    def _holding(self, words: str) -> frozenset[str]:
+        """Return the files whose text holds each of some words, also inside of a longer one."""
+        if not self._vocabulary:
+            texts = ((path, self._text(path) or "") for path in self._every() or ())
+            self._vocabulary.append(Vocabulary(texts))
+        return self._vocabulary[0].holding(words)
 
     def _names_for(self, path: str, target: Definition) -> set[str]:
         """Return the last names under which a file's import statements let it call a top-level

@@ -373,6 +373,7 @@ class Used:
         read: gives the text of a file.
         every: all files.
         program: gives the files that may run in one process with one.
+        holding: gives the files whose text holds a word.
     """
 
     def __init__(
@@ -382,12 +383,14 @@ class Used:
         read: Callable[[str], str | None],
         every: tuple[str, ...],
         program: Callable[[str], frozenset[str]],
+        holding: Callable[[str], frozenset[str]],
     ) -> None:
         self._search = search
         self._find = names
         self._read = read
         self._every = every
         self._program = program
+        self._holding = holding
         self._said: dict[str, Said | None] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._finding: set[frozenset[str]] = set()
@@ -397,9 +400,11 @@ class Used:
     def used(self, path: str, name: str) -> bool:
         """Say whether a definition of a file, or ``Net.method`` of one, is used, or may be; False
         is certain as far as names are."""
-        _, _, method = name.partition(".")
+        if not self._runs(path):
+            return True
+        method = name.partition(".")[2]
         if method:
-            return not self._runs(path) or any(self._says_method(at, method) for at in self._every)
+            return any(self._says_method(at, method) for at in self._every)
         taken = self._taken(path)
         seen, todo = {(path, name)}, [(path, name)]
         while todo:
@@ -585,10 +590,8 @@ class Used:
         """Say whether another file than one speaks of a name."""
         said = re.compile(rf"\b{re.escape(name)}\b")
         return any(
-            name in (text := self._read(other) or "")
-            and said.search(_COMMENTED.sub("", text)) is not None
-            for other in self._every
-            if other != path
+            said.search(_COMMENTED.sub("", self._read(other) or "")) is not None
+            for other in self._holding(name) - {path}
         )
 
     def _says_method(self, path: str, name: str) -> bool:
@@ -617,11 +620,11 @@ class Used:
     def _users(self, path: str, name: str, taken: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Yield what uses a definition: a file with the outermost definition in it, empty for its
         own level; `taken` are the files of which any name may be taken."""
-        size = 0
+        size, holding = 0, self._holding(name)
         for other in self._every:
-            text = self._read(other) or ""
-            if name not in text and other not in taken:
+            if other not in holding and other not in taken:
                 continue
+            text = self._read(other) or ""
             size += len(text)
             said = self._says(other)
             if size > _PARSED:

@@ -31,13 +31,16 @@ class Vocabulary:
         self._words = "\n".join(["", *self._files, ""])
         self._holding: dict[str, frozenset[str]] = {}
 
-    def holding(self, name: str) -> frozenset[str]:
-        """Return the files whose text holds a name, also inside of a longer word."""
-        if name not in self._holding:
-            self._holding[name] = frozenset(
-                path for word in self._words_with(name) for path in self._files[word]
+    def holding(self, text: str) -> frozenset[str]:
+        """Return the files that hold each word of a text, also inside of a longer one."""
+        if text not in self._holding:
+            self._holding[text] = frozenset.intersection(
+                *(
+                    frozenset(path for word in self._words_with(part) for path in self._files[word])
+                    for part in _WORD.findall(text)
+                )
             )
-        return self._holding[name]
+        return self._holding[text]
 
     def _words_with(self, part: str) -> Iterator[str]:
         """Yield the words that hold a part of a word."""

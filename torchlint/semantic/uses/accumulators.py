@@ -15,6 +15,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
 from torchlint.semantic.code.guards import leaves, throttled
+from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
@@ -25,7 +26,6 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
 from torchlint.semantic.uses.observers import (
-    elsewhere,
     elsewhere_reached,
     is_interactive,
     is_stored,
@@ -401,10 +401,12 @@ def all_calls(module: Module, function: cst.FunctionDef) -> list[cst.Call] | Non
 def _named_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether another file may call a function, or put another in its place."""
     name, cls = function.name.value, module.class_of(function)
-    if cls is None:
-        return elsewhere(module, re.compile(rf"\b{re.escape(name)}\b"))
     stem = PurePath(module.filename).stem
-    test = functools.partial(_names_method, name, cls.name.value, stem)
+    test = (
+        functools.partial(names, name)
+        if cls is None
+        else functools.partial(_names_method, name, cls.name.value, stem)
+    )
     return module.outside.others_say(test, near=False) is not False
 
 

@@ -5,8 +5,8 @@ A mask is worked out as the three values that it has below its diagonal, on it a
 
 from __future__ import annotations
 
+import functools
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.scopes import local_class
@@ -124,11 +125,8 @@ def _given_by_callers(module: Module, function: cst.FunctionDef, name: str) -> T
     cls = module.class_of(function)
     if cls is None or function.name.value != "forward":
         return None
-    word = re.compile(rf"\b{re.escape(cls.name.value)}\b")
-    if (
-        module.outside.others_say(lambda text: word.search(text) is not None, near=False)
-        is not False
-    ):
+    named = functools.partial(names, cls.name.value)
+    if module.outside.others_say(named, near=False) is not False:
         return None
     params = [param.name.value for param in function.params.params[1:]]
     at = params.index(name) if name in params else len(params)
