@@ -634,6 +634,74 @@ def running_value(c: Choices) -> Core:
     return Core(head, training(c, start, use), {name: "number"}, inside)
 
 
+def evaluated(c: Choices) -> Core:
+    """What a model gives in an evaluation, and what becomes of it (TL501)."""
+    name = c.pick("name", ["total", "score", "found"], 0.3)
+    value = c.pick(
+        "value",
+        [
+            "loss.item()",
+            "(out.argmax(1) == y).sum().item()",
+            "float(out.mean())",
+            "out.detach().sum().item()",
+            "loss",
+            "out.max()",
+            "float(loss.requires_grad)",
+            "float(len(str(out)))",
+            "out.data.sum().item()",
+            "(out * next(model.parameters()).sum()).sum().item()",
+            "float(f'{loss:.4f}')",
+            "len(f'{loss}')",
+            "torch.softmax(out, 1).max(1)[0].sum().item()",
+        ],
+        0.5,
+    )
+    shown = c.pick(
+        "shown",
+        [
+            "",
+            "print(out.shape)",
+            "print(loss)",
+            "print('%s' % loss, '%.3f' % loss)",
+            "print(out.is_leaf)",
+            "seen.append(loss)",
+            "print(torch.is_grad_enabled())",
+            "keep(out)",
+            "box['o'] = out",
+            "print(json.dumps({'loss': loss.item()}))",
+            "optimizer.zero_grad()",
+            "loss.backward()",
+        ],
+        0.4,
+    )
+    after = c.pick(
+        "after",
+        [
+            "",
+            "model.train()",
+            "criterion(model(x.to(device)), y.to(device)).backward()\noptimizer.step()",
+            "print(loss.item(), loss.requires_grad)",
+            "out.sum().backward()\nprint(next(model.parameters()).grad)",
+            "sum(seen).backward() if seen else None",
+            "print(seen)",
+        ],
+        0.4,
+    )
+    lines = [
+        *c.pick("mode", ["model.eval()", "model = model.eval()", "model.train()"], 0.2).split("\n"),
+        f"{name} = 0.0",
+        *c.pick("loop", LOOPS, 0.35).split("\n"),
+        *block("x, y = x.to(device), y.to(device)\nout = model(x)\nloss = criterion(out, y)"),
+        *block(f"{name} += {value}"),
+        *(block(shown) if shown else []),
+        f"{INDENT}#in",
+        *(after.split("\n") if after else []),
+    ]
+    head = ["seen, box = [], {}", "keep = seen.append", "import json"]
+    kind = "tensor" if value in ("loss", "out.max()") else "number"
+    return Core(head, lines, {name: kind})
+
+
 def kept_graph(c: Choices) -> Core:
     """Losses collected with their graphs (TL502)."""
     listed = c.pick("accumulator", ["list", "sum", "sum", "dict", "assigned"], 0.6)
@@ -2628,6 +2696,7 @@ SHAPES: dict[str, Callable[[Choices], Core]] = {
     "TL113": collected_copies,
     "TL207": arrays,
     "TL408": old_amp,
+    "TL501": evaluated,
     "TL502": kept_graph,
     "TL604": elements,
     "TL901": logged,

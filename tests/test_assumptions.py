@@ -37,6 +37,11 @@ def train(model, loader, optimizer, device):
     return total / len(loader), losses
 
 
+def evaluate(model, points):
+    model.eval()
+    return [model(x).argmax(1).tolist() for x in points]
+
+
 def main(dataset):
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = nn.Linear(4, 3).to(device)
@@ -44,7 +49,7 @@ def main(dataset):
     loader = DataLoader(dataset, 32, num_workers=4, pin_memory=True, persistent_workers=True)
     print(train(model, loader, optimizer, device))
 """
-CODES = frozenset({"TL101", "TL103"})
+CODES = frozenset({"TL101", "TL103", "TL501"})
 
 
 def fixes(source: str, *, strict: bool = False) -> list[TextFix]:
@@ -79,6 +84,12 @@ BROKEN = {
         "import sys\n\nsys.settrace(print)\n",
         "from rich.traceback import install\n\ninstall(show_locals=True)\n",
     ),
+    assumptions.GRAPH: (
+        "class Net(nn.Module):\n    def forward(self, x):\n"
+        "        out, self.state = self.cell(x, self.state)\n        return out\n",
+        "def build():\n    return nn.TransformerEncoder(layer, 2)\n",
+        "from timm import create_model\n",
+    ),
     assumptions.LOSSES: (
         "class Loss:\n    def item(self):\n        return 1.0\n",
         "class Scaled(float):\n    def item(self) -> float:\n        return 2.0\n",
@@ -91,6 +102,7 @@ BROKEN = {
     ),
     assumptions.TORCH: (
         "torch.stack = print\n",
+        "import builtins\n\nbuiltins.float = str\n",
         "class Named(torch.Tensor):\n    pass\n",
         "class Watch(torch.overrides.TorchFunctionMode):\n    pass\n",
     ),
@@ -105,6 +117,12 @@ KEPT = {
         "frames = 16\n",
         "f_backs = []\n",
         "def settraces(net):\n    return net\n",
+    ),
+    assumptions.GRAPH: (
+        "class Net(nn.Module):\n    def forward(self, x):\n        return self.cell(x, bias=1)\n\n"
+        "    def reset(self):\n        self.state = None\n",
+        "class Transformer(nn.Module):\n    pass\n",
+        "timm = 3\n",
     ),
     assumptions.LOSSES: (
         "class Data:\n    def items(self):\n        return []\n",

@@ -85,6 +85,50 @@ LEFT = {
 }
 
 
+SAFE = {
+    "a number is read": "net.eval()\ntotal = 0.0\nfor x in loader:\n"
+    "    total += net(x).mean().item()\nprint(total)\n",
+    "a function that only evaluates": "def evaluate(model):\n    model.eval()\n"
+    "    return [model(x).argmax(1).tolist() for x in loader]\n\nprint(evaluate(net))\n",
+    "printed as a number": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
+    "        loss = model(x).mean()\n        print(f'{loss:.3f}', loss.item())\n\n"
+    "evaluate(net)\n",
+}
+UNSAFE = {
+    "printed as it is": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
+    "        loss = model(x).mean()\n        print(loss)\n\nevaluate(net)\n",
+    "its graph is asked about": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
+    "        print(model(x).requires_grad)\n\nevaluate(net)\n",
+    "written as text": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
+    "        print(f'{model(x)}', '%s' % model(x))\n\nevaluate(net)\n",
+    "saved": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
+    "        torch.save(model(x), 'kept.pt')\n\nevaluate(net)\n",
+    "given back": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
+    "        loss = model(x).mean()\n    return loss\n\nfirst.zero_grad()\nprint(evaluate(net))\n",
+    "trained by what is called": "def evaluate(model, trainer):\n    model.eval()\n"
+    "    for x in loader:\n        print(model(x).mean().item())\n        trainer.fit_one(x)\n",
+    "the callers run under autocast": "def evaluate(model):\n    model.eval()\n"
+    "    return [model(x).argmax(1).tolist() for x in loader]\n\n"
+    "with torch.autocast('cpu', dtype=torch.bfloat16):\n    print(evaluate(net))\n"
+    "    critic(loader[0]).float().sum().backward()\n",
+}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_what_ends_in_numbers_is_safe(name: str) -> None:
+    source = HEAD + SAFE[name]
+    after = fixed(source, "safe", codes=frozenset({"TL501"})).after
+    assert after.count("torch.no_grad()") == 1
+    assert output(after) == output(source)
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_a_graph_that_may_be_seen_makes_it_unsafe(name: str) -> None:
+    source = HEAD + UNSAFE[name]
+    assert fixed(source, "safe", codes=frozenset({"TL501"})).after == ""
+    assert changed(source).count("torch.no_grad()") == 1
+
+
 def output(source: str) -> str:
     return ran(source)[1]
 

@@ -3,14 +3,20 @@ neighbours that record in vain as well."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety
+from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
+from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.assumptions import GRAPH, TORCH
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 from torchlint.semantic.values.inferred import inferred
 
@@ -20,6 +26,13 @@ _PLAIN = frozenset(
 )
 _KEEPS = ("append", "extend")
 _ARRAYS = frozenset(("astype", "copy", "tobytes"))
+_GRAPHLESS = frozenset(
+    "number bool str none shape ndarray device dtype plain loader optimizer module".split()
+)
+_NO_RESULT = frozenset("append extend update format join split eval train zero_grad close".split())
+_TRAINS = regex(r"backward|optimi[sz]e|fit|learn|train_|_train|adapt|attack|perturb|grad")
+"""Words of methods out of view that may train, or ask for gradients."""
+_OTHERWISE = "A layer may compute otherwise where no graph is recorded."
 _LEAVES = (cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda)
 _KINDS = ("pointwise", "reduce", "compare", "view", "join", "cast", "same")
 _METHODS = frozenset().union(*(ops.having("method", kind) for kind in _KINDS))
@@ -40,8 +53,70 @@ def around(module: Module, node: cst.Call, in_vain: _Test) -> Fix | None:
     rest = [each.with_changes(leading_lines=_blank(each)) for each in lines[1:]]
     block = cst.With([item], cst.IndentedBlock([line.with_changes(leading_lines=[]), *rest]))
     edits: list[NodeEdit] = [Replace(line, block), *map(Remove, lines[1:])]
-    return Fix(
-        (*edits, NeedImport("torch", torch)), Safety.UNSAFE, "Run it under torch.no_grad()", NOTE
+    edits.append(NeedImport("torch", torch))
+    return without_graph(module, "Run it under torch.no_grad()", edits, lines)
+
+
+def without_graph(
+    module: Module, title: str, edits: Iterable[NodeEdit], places: Iterable[cst.CSTNode]
+) -> Fix:
+    """Return the fix that runs some places under ``no_grad``: safe where no graph that they may
+    record is asked for or written out."""
+    safe = all(_graph_is_unseen(module, place) for place in places)
+    if not safe:
+        return Fix(tuple(edits), Safety.UNSAFE, title, NOTE)
+    return Fix(tuple(edits), Safety.SAFE, title, assumes={GRAPH: _OTHERWISE, TORCH: _OTHERWISE})
+
+
+@question(
+    yes="no graph that it may record is asked for or written out",
+    no="a graph that it may record may be asked for, or written out",
+)
+def _graph_is_unseen(module: Module, place: cst.CSTNode) -> bool:
+    """Say whether what a place may record a graph of ends in numbers, positions and the like, and
+    nothing there may train."""
+    if any(True for _ in module.within(place, cst.Yield)) or _casts_kept(module, place):
+        return False
+    if any(
+        inferred(module, each).origin == "param" for each in module.within(place, cst.Attribute)
+    ):
+        return False
+    return all(
+        not _TRAINS.search(_word(call)) and graph_fate(module, call) <= GraphOutcome.DROPPED
+        for call in module.within(place, cst.Call)
+        if _may_record(module, call)
+    )
+
+
+def _casts_kept(module: Module, place: cst.CSTNode) -> bool:
+    """Say whether a place, or a call of its function, runs under autocast."""
+    home = place if isinstance(place, cst.FunctionDef) else module.function(place)
+    sites = [(module, site) for site in call_sites(module, home)] if home is not None else []
+    if isinstance(home, cst.FunctionDef):
+        sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
+    return _cached_casts(module, place) or any(_cached_casts(*site) for site in sites)
+
+
+def _word(call: cst.Call) -> str:
+    return (dotted_text(call.func) or "").rpartition(".")[2]
+
+
+def _may_record(module: Module, call: cst.Call) -> bool:
+    """Say whether the result of a call may carry a graph that none of its arguments carries."""
+    value = inferred(module, call)
+    if value.grad is False or value.kind in _GRAPHLESS:
+        return False
+    if inferred(module, call.func).kind == "module":
+        return True
+    name = module.name(call.func)
+    if name is not None:
+        return name.startswith(".") or "." not in name or module.outside.is_ours(name)
+    func = call.func
+    if not isinstance(func, cst.Attribute):
+        return True
+    method = func.attr.value
+    return (
+        method not in ops.METHODS | ops.TENSOR_ONLY_METHODS | _ARRAYS and method not in _NO_RESULT
     )
 
 
@@ -89,7 +164,7 @@ def _wants_no_graph(module: Module, line: cst.SimpleStatementLine) -> bool:
         return False
     if not all(_computes(module, call) for call in module.within(value, cst.Call)):
         return False
-    return graph_fate(module, value) <= GraphOutcome.DROPPED
+    return graph_fate(module, value) <= GraphOutcome.SHOWN
 
 
 def _computes(module: Module, call: cst.Call) -> bool:
@@ -165,4 +240,4 @@ def _cached_casts(module: Module, line: cst.CSTNode) -> bool:
     return False
 
 
-__all__ = ["NOTE", "around"]
+__all__ = ["around", "without_graph"]

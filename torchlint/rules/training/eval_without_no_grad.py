@@ -80,7 +80,11 @@ def evaluate(model, loader, train=False):
 ```
 
 ## Fix safety
-Unsafe: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail.
+Safe in an ordinary program where each output is followed to its end, and that is a number, a
+position, an array or something else without a graph. Unsafe elsewhere: the outputs no longer have a
+`grad_fn`, so code that back-propagates them would fail, and a tensor that is printed or saved as it
+is shows that it has none. Under autocast it is unsafe as well: the casts of the weights that it
+keeps would have no graph.
 Where a comment at the call speaks of `no_grad`, the fix is only suggested. So it is where a package
 hands the outputs to callers that are not in view, as no file of the project calls the function.
 
@@ -122,7 +126,7 @@ from torchlint.rules.training._inference import (
     volatile,
     works_on_host,
 )
-from torchlint.rules.training._no_grad_fixes import NOTE, around
+from torchlint.rules.training._no_grad_fixes import around, without_graph
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained
@@ -200,7 +204,7 @@ def _offered(module: Module, node: cst.Call, fix: Fix | None) -> Fix | None:
         return None
     if explained(module, node, _SPOKEN):
         return Fix(fix.edits, Safety.SUGGESTION, fix.title, _SAID)
-    if called_out_of_view(module, node) and graph_fate(module, node) > GraphOutcome.DROPPED:
+    if called_out_of_view(module, node) and graph_fate(module, node) > GraphOutcome.SHOWN:
         return Fix(fix.edits, Safety.SUGGESTION, fix.title, _OTHERS)
     return fix
 
@@ -283,7 +287,7 @@ def _unused(module: Module, node: cst.Call) -> bool:
     if in_lightning(module, node) or not matters(module, node):
         return False
     quiet = trains_nothing(module, node)
-    if graph_fate(module, node, nothing_trains=quiet) is not GraphOutcome.DROPPED:
+    if not graph_fate(module, node, nothing_trains=quiet).ended:
         return False
     if no_grad(module, node) is not False:  # callers are asked, in other files too
         return False
@@ -396,14 +400,12 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
         and function.asynchronous is None
     ):
         edits = (Prepend(function, f"@{torch}.no_grad()\n"), need)
-        return Fix(edits, Safety.UNSAFE, "Decorate the function with torch.no_grad()", NOTE)
+        return without_graph(
+            module, "Decorate the function with torch.no_grad()", edits, [function]
+        )
     if not isinstance(heat.loop, LOOPS):
         return None
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
-    return Fix(
-        (Replace(heat.loop, wrapped), need),
-        Safety.UNSAFE,
-        "Wrap the loop in torch.no_grad()",
-        NOTE,
-    )
+    title = "Wrap the loop in torch.no_grad()"
+    return without_graph(module, title, [Replace(heat.loop, wrapped), need], [heat.loop])

@@ -89,7 +89,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
+from torchlint.semantic.uses.graph_use import graph_fate
 
 _READS = ops.having("reads") | {"cpu"}
 _NORMS = ops.having("norm")
@@ -161,10 +161,7 @@ def _norm(
     read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
         yield Hit(read)
-    elif not (
-        said_somewhere(module, _keeps_graph)
-        and graph_fate(module, node) is not GraphOutcome.DROPPED
-    ):
+    elif not (said_somewhere(module, _keeps_graph) and not graph_fate(module, node).ended):
         yield Hit(node, message=_KERNELS, severity=Severity.INFO)
 
 

@@ -721,10 +721,27 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     }
     rewrites[whole] = _read
     edits = tuple(nested(module, rewrites))
-    zero = any(isinstance(each.operator, cst.Divide) for each in _operations(whole))
-    return Deferred(
-        edits, "Read the result once", one_sentence([_ONCE if zero else "", _NO_DOUBLE])
-    )
+    divisors = [each.right for each in _operations(whole) if isinstance(each.operator, cst.Divide)]
+    read_nodes = {each.node for each in reads}
+    notes = [
+        "" if all(_never_zero(module, each) for each in divisors) else _ONCE,
+        "" if all(read_nodes & set(_leaves(each)) for each in divisors) else _LAST_PLACE,
+        ""
+        if all(is_python_number(module, each) for each in leaves if each not in read_nodes)
+        else _OF_NUMPY,
+    ]
+    assumes = {ACCELERATOR: _NO_DOUBLE, ONE_DEVICE: _APART, TORCH: _NO_DOUBLE}
+    return Deferred(edits, "Read the result once", one_sentence(notes), assumes)
+
+
+def _never_zero(module: Module, divisor: cst.BaseExpression) -> bool:
+    """Say whether a divisor is a whole number and a fraction: ``float(seen) + 1e-6``."""
+    match divisor:
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Float() as fraction):
+            wholes = (r for r in scalar_reads(module, left) if r.node is left)
+            whole = any(inferred(module, r.tensor).dtype in ("int", "bool") for r in wholes)
+            return whole and not float(fraction.value).is_integer()
+    return False
 
 
 @question(

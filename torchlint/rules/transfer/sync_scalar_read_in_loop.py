@@ -112,13 +112,14 @@ are read now and then inside the loop (`float(acc)` is written there) or multipl
 literals; lists that only the lines behind the loop, or between two runs of it, read (`acc =
 torch.stack(acc).tolist()` is put behind the loop where the mean of it is taken, else `acc = [...]`);
 neighbours, in a tuple, in one statement or in lines below each other, that become one read of a
-stacked tensor, where each certainly has no dimension; and names that are read now and then.
+stacked tensor, where each certainly has no dimension; names that are read now and then; and
+arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is done on the device in float64,
+where each divisor is a whole number and a fraction, and so never zero.
 
 Unsafe elsewhere: terms that are divided, or multiplied by what may be an array; what a function
 returns; a loop that may be left on another way than to the line behind it; sums that start as 0 in a
-loop that may add nothing; and arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is
-done on the device, where a division by zero raises nothing. There is no float64 on MPS. There is no
-fix where more than a log looks at the sum or list in each step, where a closure, a global or an
+loop that may add nothing; and other arithmetic with several reads, as a division by zero raises
+nothing on the device. There is no float64 on MPS. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
 steps, with the loop's own counter or one that `enumerate` adds; the note then says so. A number

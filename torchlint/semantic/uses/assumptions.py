@@ -24,6 +24,7 @@ from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 ACCELERATOR = "accelerator-is-cuda"
 BATCHES = "batches-are-tensors"
 FRAMES = "nothing-reads-frames"
+GRAPH = "same-without-graph"
 LOSSES = "losses-are-tensors"
 MEMORY = "memory-for-a-number-a-step"
 ONE_DEVICE = "one-device-a-step"
@@ -84,13 +85,32 @@ _FRAMES = Wording(
 )
 """Words without which no code reads the variables of a running function; a person at a breakpoint
 may."""
+_GRAPH = regex(
+    r"\bTransformerEnc\w+|\bnn\.Transformer\b|\bMultiheadAtt\w+"
+    r"|dot_product_attention|\bis_grad\w+\(|\bretain_gr\w+\("
+    r"|\btorch\.(?:compile|jit)\b|\bregister_(?:full_backward_)?hook\b"
+    r"|\bsaved_tensors_hooks\b|\bvit_\w+\(|\b(?:from|import) (?:transformers|timm|diffusers"
+    r"|open_clip|xformers|flash_attn|fairseq|sentence_transformers)\b"
+)
+"""Words without which a network computes the same with a graph and without: its fast paths for
+inference ask whether there is one, and a compiler makes other kernels."""
+_STORED = Wording(
+    regex(
+        r"^([ \t]+)def forward\((?:(?!^\1\S).)*?"
+        r"(?:^[ \t]+(?:[\w.]+, *)*self\.\w+(?:\[[^\n]*\])?(?:, *[\w.]+)* *=(?!=)"
+        r"|self\.\w+\.append\()",
+        re.MULTILINE | re.DOTALL,
+    ),
+    ("def forward(",),
+)
+"""A forward pass that keeps something on the network, which the next one may go on with."""
 _SEVERAL = Wording(
     regex(r"\bcuda:[1-9]|\.cuda\(\s*[1-9]|\bdevice_map\b|\bpipeline_parallel|\bPipelineStage\b"),
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
 )
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
-    r"^[^\S\n]*(?:torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|\bsetattr\(\s*torch\b",
+    r"^[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\.(?!backends\b)[\w.]+\s*=[^=]|\bsetattr\(\s*torch\b",
     re.MULTILINE,
 )
 """Words without which torch's functions are torch's; what tests replace is put back."""
@@ -114,6 +134,13 @@ def own_losses(module: Module) -> bool:
     """Say whether a class of the project has an ``item`` of its own, as a loss that is no tensor
     may."""
     return says(module, _OWN_LOSSES)
+
+
+@question(ground=True)
+def minds_graph(module: Module) -> bool:
+    """Say whether a network of the project may compute otherwise where autograd records no
+    graph, or keep what it has computed for its next run."""
+    return says(module, _GRAPH) or says(module, _STORED)
 
 
 @question(ground=True)
@@ -149,6 +176,11 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "at a breakpoint is not promised.",
             reads_frames,
         ),
+        GRAPH: Assumption(
+            "A network computes the same whether or not autograd records a graph, and keeps "
+            "nothing of one run for the next.",
+            minds_graph,
+        ),
         LOSSES: Assumption(
             "What .backward() is called on, or what is called a loss, is a tensor of floating "
             "numbers.",
@@ -167,7 +199,8 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             None,
         ),
         TORCH: Assumption(
-            "torch's functions are torch's, and its tensors have no methods of the program's own.",
+            "torch's functions are torch's, those of Python are Python's, and tensors have no "
+            "methods of the program's own.",
             changed_torch,
         ),
     }

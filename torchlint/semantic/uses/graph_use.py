@@ -43,7 +43,8 @@ _READS = ops.having("reads") - {"numpy"}
 _FUNCTIONS_CUT = frozenset(
     name for name in ops.dotted("gives-int") | ops.dotted("gives-bool") | ops.dotted("truth")
 )
-_NEVER_RAISE = ("print", "str", "repr", "format", "float", "int", "bool", "round", "complex")
+_WRITE_OUT = ("print", "str", "repr", "format")
+_NEVER_RAISE = ("float", "int", "bool", "round", "complex")
 _FACTS = frozenset(("len", "isinstance", "type", "id", "hasattr", "callable", "hash"))
 _PASSING = frozenset(
     "sum max min abs list tuple set dict sorted reversed iter next map getattr".split()
@@ -57,6 +58,7 @@ _OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "
 _BACK = frozenset(("backward", "manual_backward", "scale", "step", "minimize"))
 _TRAINS = regex(r"backward|step|train|optim|update|fit|learn|grad|loss", re.IGNORECASE)
 _NOT_RUNS = ("forward", "__init__", "__call__", "generate")
+_AS_TEXT = regex(r"%[-#0 +]*[\d*]*[sra]")
 _FUEL = 500
 _DEEP = 3
 
@@ -68,10 +70,17 @@ class GraphOutcome(enum.IntEnum):
     """Nobody reads the value, or only its shape and the like."""
     DROPPED = 1
     """The value is read, and each way ends where no graph goes on."""
-    UNKNOWN = 2
+    SHOWN = 2
+    """So it is, but on a way the tensor is written out with what it is: ``grad_fn=<...>``."""
+    UNKNOWN = 3
     """A way leaves what is known."""
-    WANTED = 3
+    WANTED = 4
     """The value is back-propagated."""
+
+    @property
+    def ended(self) -> bool:
+        """The value is read, and no graph goes on."""
+        return self in (GraphOutcome.DROPPED, GraphOutcome.SHOWN)
 
 
 @question(yes="{answer} becomes of the graph of `{0}`", no="nobody reads `{0}`")
@@ -94,7 +103,7 @@ def handed_on(module: Module, function: cst.FunctionDef, node: cst.CSTNode) -> b
     way = _GraphSearch(module, function, _DEEP, True)
     way.value(node)
     way.run()
-    return way.returned and way.worst <= GraphOutcome.DROPPED
+    return way.returned and way.worst <= GraphOutcome.SHOWN
 
 
 @question()
@@ -190,6 +199,8 @@ class _GraphSearch:
             case cst.Subscript(value=value) if value is node:
                 if not _stored_to(self.module, above):
                     self.value(above)
+            case _ if _written_out(self.module, node, above):
+                self.end(GraphOutcome.SHOWN)
             case _ if _read_at_once(node, above):
                 self.end(GraphOutcome.DROPPED)
             case cst.Element() | cst.StarredElement():
@@ -234,6 +245,8 @@ class _GraphSearch:
             self.end(GraphOutcome.DROPPED)
         elif name in ("grad", "grad_fn"):
             self.end(GraphOutcome.WANTED)
+        elif name in ("requires_grad", "is_leaf"):
+            self.end(GraphOutcome.SHOWN)
         elif name not in ops.HOST_ATTRIBUTES and not _stored_to(self.module, node):
             self.value(node)
 
@@ -306,7 +319,9 @@ class _GraphSearch:
             self._unresolved(call, arg, name)
 
     def _builtin(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
-        if name in _NEVER_RAISE:
+        if name in _WRITE_OUT:
+            self.end(GraphOutcome.SHOWN)
+        elif name in _NEVER_RAISE:
             self.end(GraphOutcome.DROPPED)
         elif name in ("zip", "enumerate"):
             self._by_position(call, arg, name)
@@ -334,7 +349,9 @@ class _GraphSearch:
             self.end(GraphOutcome.WANTED)
         elif name in ops.FACTORIES:
             return  # ``randn_like(x)`` asks for its shape.
-        elif name in _FUNCTIONS_CUT or name == "torch.save":
+        elif name == "torch.save":
+            self.end(GraphOutcome.SHOWN)
+        elif name in _FUNCTIONS_CUT:
             self.end(GraphOutcome.DROPPED)
         elif last in _PAIRS and len(call.args) > 1:
             self._pair(call)
@@ -382,7 +399,8 @@ class _GraphSearch:
         elif isinstance(func, cst.Attribute) and inferred(self.module, func.value).tensor:
             self.value(call)
         elif called(word, SHOWING):
-            self.end(GraphOutcome.DROPPED)
+            numbers = word.startswith("add_") or _formatted(self.module, call, arg)
+            self.end(GraphOutcome.DROPPED if numbers else GraphOutcome.SHOWN)
         elif self._elsewhere(call, arg, name):
             return
         elif called(word, CRITERION) or self._computes(call, word):
@@ -519,6 +537,26 @@ class _GraphSearch:
             yield self.module, site
         for caller in callers_outside(self.module, function):
             yield caller.module, caller.call
+
+
+def _written_out(module: Module, node: cst.CSTNode, above: cst.CSTNode) -> bool:
+    """Say whether a value becomes text where it stands, and perhaps not as a number."""
+    match above:
+        case cst.FormattedStringExpression(format_spec=None, conversion=None, equal=None):
+            return inferred(module, above.expression).rank != 0
+        case cst.FormattedStringExpression(format_spec=spec, conversion=conversion):
+            return spec is None or conversion is not None
+        case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() as text):
+            return _AS_TEXT.search(text.value) is not None
+    return isinstance(above, cst.BinaryOperation) and isinstance(above.left, cst.ConcatenatedString)
+
+
+def _formatted(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
+    """Say whether the text whose ``format`` is called makes a number of what it is given."""
+    text = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if not isinstance(text, cst.SimpleString):
+        return False
+    return "{}" not in text.value and "!" not in text.value
 
 
 def _read_at_once(node: cst.CSTNode, above: cst.CSTNode) -> bool:
