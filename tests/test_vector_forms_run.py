@@ -104,35 +104,6 @@ NEW = {
         ),
         "out[:, :] = pred.sum((2, 3)) + torch.exp(pred).mean((2, 3))",
     ),
-    "a list that is stacked": (
-        turns(
-            "rows.append(pred[i].pow(2).mean())",
-            start="rows = []",
-            end="rows = torch.stack(rows)\nreturn rows.sum()",
-            over="pred.size(0)",
-        ),
-        "rows = pred.pow(2).",
-    ),
-    "the hardest of each row": (
-        program(
-            "n = pred.size(0)\ndist = torch.pow(pred, 2).sum(dim=1, keepdim=True).expand(n, n)\n"
-            "dist = dist + dist.t()\ndist = dist.clamp(min=1e-12).sqrt()\n"
-            "mask = target.expand(n, n).eq(target.expand(n, n).t())\n"
-            "far, near = [], []\nfor i in range(n):\n"
-            "    far.append(dist[i][mask[i]].max().unsqueeze(0))\n"
-            "    near.append(dist[i][mask[i] == 0].sum().unsqueeze(0))\n"
-            "far = torch.cat(far)\nnear = torch.cat(near)\nreturn far - near"
-        ).replace("(pred, target)\n    opt", "(pred.flatten(1), target.flatten(1)[:, 0])\n    opt"),
-        'far = dist.masked_fill(~mask, float("-inf")).amax(dim=1)',
-    ),
-    "a sum of a generator": (
-        program("return sum((pred[:, i] * target[:, i]).mean() for i in range(pred.size(1)))"),
-        "return (pred * target).",
-    ),
-    "a stack of a list": (
-        program("return torch.stack([pred[i].max() for i in range(pred.size(0))]).sum()"),
-        ".amax(",
-    ),
     "rows by name": (
         turns("total += row.abs().sum() * 2", "scores = torch.relu(pred)\ntotal = 0.0").replace(
             "for i in range(pred.size(1))", "for row in scores"
@@ -155,18 +126,6 @@ KEPT = {
     "a dropout": turns("total += pred[:, i].bernoulli().mean()"),
     "the last one wins": turns("total = pred[:, i].mean()"),
     "a branch": turns("if i > 0:\n    total += pred[:, i].mean()"),
-    "a list that is looked at": turns(
-        "rows.append(pred[i].mean())",
-        start="rows = []",
-        end="return torch.stack(rows).sum() + len(rows)",
-        over="pred.size(0)",
-    ),
-    "one of two lists": turns(
-        "a.append(pred[i].mean())\nb.append(pred[i].mean())",
-        start="a, b = [], []",
-        end="return torch.stack(a).sum() + sum(b)",
-        over="pred.size(0)",
-    ),
 }
 
 

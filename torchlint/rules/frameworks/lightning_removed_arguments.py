@@ -61,11 +61,6 @@ from lightning.fabric import Fabric
 fabric = Fabric(accelerator="gpu", devices=2, precision="16-mixed")
 ```
 
-## Fix safety
-Unsafe: with `ddp` in the place of `dp` every process loads batches of its own, so the effective
-batch size is that of one process times the number of devices; and early versions of Lightning 1 do
-not know the new arguments.
-
 ## Measure
 Not timed: with Lightning 2 the call raises, so there is nothing to compare with.
 """
@@ -79,14 +74,10 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import (
-    Fix,
     Hit,
     Module,
-    Replace,
     Rule,
-    Safety,
     Severity,
-    without_argument,
 )
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
@@ -171,12 +162,6 @@ _NOTHING = {
     "prepare_data_per_node": ("True",),
     "reload_dataloaders_every_epoch": ("False",),
 }
-_RENAMED = {
-    "distributed_backend": "strategy",
-    "replace_sampler_ddp": "use_distributed_sampler",
-    "checkpoint_callback": "enable_checkpointing",
-}
-_CALLBACKS = ("checkpoint_callback", "early_stop_callback")
 _VERSION_1 = regex(
     r"pytorch_lightning[.](metrics|overrides|lite|utilities[.](cloud_io|cli|distributed))\b|"
     r"pytorch_lightning[^\n]*\b(DDPPlugin|LightningLite|GPUStatsMonitor|TestTubeLogger|LightningLoggerBase)\b"
@@ -186,8 +171,6 @@ _PRECISION = "Trainer(precision={arg}) is the old spelling; use {new}."
 _LEAVE_OUT = (
     "Lightning 2 has no Trainer({arg}); leave it out: without it Lightning 2 does the same."
 )
-_NOTE = "With ddp each process loads batches of its own: the batch size is then per process."
-_NEWER = "Early versions of Lightning 1 do not know the new argument."
 
 rule = Rule(
     __name__,
@@ -198,7 +181,6 @@ rule = Rule(
     default=True,
     effect="none",
     triggers=(b"Trainer",),
-    equivalence="opt-in",
 )
 
 
@@ -214,17 +196,18 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             "ddp2",
         )
         severity = Severity.WARNING if "pytorch_lightning" in module.text else None
-        fix = _fix(module, node, arg, name)
         if _asks_for_nothing(module, node, arg, name):
-            yield Hit(arg.value, {"arg": f"{name}="}, fix, severity, _LEAVE_OUT)
+            yield Hit(arg.value, {"arg": f"{name}="}, None, severity, _LEAVE_OUT)
         elif name in _REMOVED:
             words = {"arg": f"{name}=", "new": _instead(module, arg.value, name)}
-            yield Hit(arg.value, words, fix, severity)
+            yield Hit(arg.value, words, severity=severity)
         elif dp and (name, _text(arg.value)) != ("strategy", "ddp"):
             new = {"arg": f"{name}={module.shown(arg.value)}", "new": 'strategy="ddp"'}
-            yield Hit(arg.value, new, fix, severity)
+            yield Hit(arg.value, new, severity=severity)
         elif name == "precision" and isinstance(arg.value, cst.Integer) and arg.value.value == "16":
-            yield Hit(arg.value, {"arg": "16", "new": '"16-mixed"'}, fix, Severity.INFO, _PRECISION)
+            yield Hit(
+                arg.value, {"arg": "16", "new": '"16-mixed"'}, None, Severity.INFO, _PRECISION
+            )
 
 
 def _for_a_version(module: Module, node: cst.CSTNode) -> bool:
@@ -267,65 +250,3 @@ def _is_callback(module: Module, value: cst.BaseExpression) -> bool:
     made = sole_definition(module, value) or value
     name = module.name(made.func) if isinstance(made, cst.Call) else None
     return name is not None and name.rpartition(".")[2][:1].isupper()
-
-
-def _fix(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> Fix | None:
-    if _asks_for_nothing(module, node, arg, name):
-        changed = without_argument(node, arg)
-        return Fix((Replace(node, changed),), Safety.UNSAFE, "Leave the argument out", _NEWER)
-    new = _new_arguments(module, node, arg.value, name)
-    if not new or (
-        name not in ("strategy", "precision")
-        and any(keyword_argument(module, node, n) for n, _ in new)
-    ):
-        return None
-    first = arg.with_changes(keyword=cst.Name(new[0][0]), value=new[0][1])
-    between = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    made = (
-        [first]
-        if len(new) == 1
-        else [
-            first.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace("")),
-            arg.with_changes(keyword=cst.Name(new[1][0]), value=new[1][1]),
-        ]
-    )
-    args = [each for old in node.args for each in (made if old is arg else [old])]
-    note = _NOTE if new[0][0] == "strategy" else _NEWER
-    return Fix(
-        (Replace(node, node.with_changes(args=args)),),
-        Safety.UNSAFE,
-        "Use the argument of Lightning 2",
-        note,
-    )
-
-
-def _new_arguments(
-    module: Module, node: cst.Call, value: cst.BaseExpression, name: str
-) -> list[tuple[str, cst.BaseExpression]]:
-    """Return the keywords and values that take the place of one argument; none where that is for a
-    person to say."""
-    written = _written(module, value)
-    if name == "gpus" and isinstance(value, (cst.Integer, cst.List)):
-        return _devices(module, node, value)
-    if name in ("strategy", "distributed_backend") and _text(value) in ("dp", "ddp"):
-        return [("strategy", cst.SimpleString('"ddp"'))]
-    if name in ("replace_sampler_ddp", "checkpoint_callback") and written in ("True", "False"):
-        return [(_RENAMED[name], value)]
-    if name in _CALLBACKS and _is_callback(module, value):
-        return [("callbacks", cst.List([cst.Element(value)]))]
-    if name == "profile" and written == "True":
-        return [("profiler", cst.SimpleString('"simple"'))]
-    return [("precision", cst.SimpleString('"16-mixed"'))] if name == "precision" else []
-
-
-def _devices(
-    module: Module, node: cst.Call, value: cst.Integer | cst.List
-) -> list[tuple[str, cst.BaseExpression]]:
-    """Return what takes the place of ``gpus=``."""
-    had = keyword_argument(module, node, "accelerator")
-    if had is not None and _text(had) not in ("gpu", "cuda"):
-        return []
-    if module.source_of(value) in ("0", "[]"):
-        return [("accelerator", cst.SimpleString('"cpu"'))]
-    gpu: list[tuple[str, cst.BaseExpression]] = [("accelerator", cst.SimpleString('"gpu"'))]
-    return [*(gpu if had is None else []), ("devices", value)]

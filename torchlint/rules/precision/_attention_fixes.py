@@ -266,8 +266,6 @@ def _step(module: Module, found: Operation, parts: _Parts) -> cst.BaseExpression
             return scores if _scaled(module, found, factor, parts) else None
         case Operation(name="mul" | "div", operands=(scores, factor)):
             return scores if _scaled(module, found, factor, parts) else None
-        case Operation(name="add", operands=(scores, bias)):
-            return scores if _biased(module, bias, parts) else None
     return None
 
 
@@ -425,18 +423,6 @@ def _is_number(module: Module, node: cst.BaseExpression, depth: int) -> bool:
     return False
 
 
-def _biased(module: Module, bias: cst.BaseExpression, parts: _Parts) -> bool:
-    """Take what is added to scores that are scaled already: a mask of floats."""
-    value = inferred(module, bias)
-    floats = value.dtype == "float" or value.origin == "param"
-    if parts.scaled or not value.tensor or not floats:
-        return False
-    if not _masked(parts, bias, bias):
-        return False
-    parts.hidden = False
-    return True
-
-
 def _product(module: Module, found: Operation, parts: _Parts) -> bool:
     if found.name == "einsum":
         return _summed(module, found, parts)
@@ -504,8 +490,7 @@ def _last_swapped(
 
 
 def _in_one_piece(module: Module, parts: _Parts) -> bool:
-    """Say whether the steps stand on lines of their own in one block, and nothing between them
-    changes what they are made of."""
+    """Say whether the steps stand on lines of their own in one block, with nothing between."""
     last = module.statement(parts.end)
     lines = [module.statement(each) for each in parts.needless]
     block = module.parent(last)
@@ -516,30 +501,10 @@ def _in_one_piece(module: Module, parts: _Parts) -> bool:
     if any(True for each in lines for _ in module.within(each, cst.NamedExpr, nested=True)):
         return False
     at = [number for number, each in enumerate(block.body) if each in lines or each is last]
-    between = [each for each in block.body[at[0] : at[-1]] if each not in lines]
-    names = {n.value for node in parts.moved for n in module.within(node, cst.Name, nested=True)}
-    return all(_leaves(module, each, names) for each in between)
+    return all(each in lines for each in block.body[at[0] : at[-1]])
 
 
 def _alone(line: cst.CSTNode) -> bool:
     return isinstance(line, cst.If) or (
         isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-    )
-
-
-def _leaves(module: Module, line: cst.CSTNode, names: set[str]) -> bool:
-    """Say whether a line binds a name to a view or an operation of tensors, and none of `names`."""
-    match line:
-        case cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value)]
-        ):
-            pass
-        case _:
-            return False
-    if bound in names:
-        return False
-    return all(
-        operation_of(module, call) is not None
-        and not (isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_"))
-        for call in module.within(value, cst.Call, nested=True)
     )

@@ -201,25 +201,7 @@ def only_entered(module: Module, use: cst.BaseExpression) -> bool:
             and call.func.attr.value == "enter_context"
             and isinstance(module.parent(call), cst.Expr)
         )
-    if isinstance(above, cst.Assign) and above.value is node:
-        return _entered_by_name(module, above)
     return isinstance(above, cst.Decorator)
-
-
-def _entered_by_name(module: Module, home: cst.Assign) -> bool:
-    function = module.function(home)
-    target = home.targets[0].target
-    if function is None or len(home.targets) > 1 or not isinstance(target, cst.Name):
-        return False
-    if binds_globally(module, function, target.value):
-        return False
-    reads = reads_of(module, function, target.value)
-    return all(
-        isinstance(item := module.parent(read), cst.WithItem)
-        and item.item is read
-        and item.asname is None
-        for read in reads
-    )
 
 
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:

@@ -1,15 +1,11 @@
-"""Indices on the host that could be a slice, a range of the device, a buffer, or brought to the
-device once."""
+"""Indices on the host that could be a range of the device, or brought to the device once."""
 
 from __future__ import annotations
-
-import re
 
 import libcst as cst
 
 from torchlint.rule import (
     Fix,
-    InsertAfter,
     Module,
     NeedImport,
     NodeEdit,
@@ -24,33 +20,20 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
-from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.counts import counts_up
-from torchlint.semantic.values.inferred import class_attribute, inferred
-from torchlint.semantic.values.kept import made_in_constructor, made_once, refilled
+from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _EMPTY = "A range whose end is below its start is empty, and torch.arange raises there."
-_VIEW = (
-    "A slice is a view of the tensor instead of a copy, and is empty where the index was out of "
-    "range and raised."
-)
-_BUFFER = (
-    "The index is a buffer on the module's device, so that tensors elsewhere cannot be indexed "
-    "with it; DDP broadcasts it, and a module that was pickled whole before lacks it."
-)
-_STRIDES = "The strides of the result may differ where those of the tensor are not the usual ones."
-_ORDER = "Gradients of an element that is taken several times are added in another order."
-_FEW = 8
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
 _POSITIONS = ("numpy.where", "numpy.nonzero")
 _PATCHED = "The code replaces functions of torch, or looks at each of its operations."
 
 
 def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
-    """Return the fix for a tensor on the device that is indexed by a list or a range of the host;
-    where it is indexed by several things of the host, for all of them or none."""
+    """Return the fix for a tensor on the device that a range or positions of the host index; where
+    several things of the host index it, for all of them or none."""
     first = _of_index(module, node, index)
     more = [each for each in _beside(module, node, index) if _counted(module, each) is None]
     if _counted(module, index) is None and len(more) < len(_beside(module, node, index)):
@@ -99,24 +82,9 @@ def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
     match index:
         case cst.Call() if _counted(module, index) is not None:
             return _ranges(module, node)
-        case cst.List() if _written_in_vain(module, node):
-            return None
-        case cst.List():
-            return _slice(module, node, index) or _stacked(module, node, index)
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
-            return _buffer(module, index, name)
         case cst.Name():
             return _brought(module, index)
     return None
-
-
-def _written_in_vain(module: Module, node: cst.Subscript) -> bool:
-    """Say whether the copy that a list of indices takes is changed in place, as by
-    ``x[[0, 2]].clamp_()``: ``x`` stays as it is, and another copy would hide that."""
-    method = module.parent(node)
-    if isinstance(method, cst.Attribute):
-        return method.attr.value.endswith("_") and isinstance(module.parent(method), cst.Call)
-    return isinstance(method, cst.Arg) and dotted_text(method.keyword or node) == "out"
 
 
 # -- ranges ----------------------------------------------------------------------------------------
@@ -161,128 +129,6 @@ def _counted(module: Module, index: cst.BaseExpression) -> cst.Call | None:
 
 def _watched(module: Module) -> bool:
     return hooks_operations(module) or replaced(module, "arange")
-
-
-# -- slices ----------------------------------------------------------------------------------------
-
-
-def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
-    """Return the fix that takes neighbours by a slice, where nothing else picks elements."""
-    for part in node.slice:
-        if isinstance(part.slice, cst.Index) and part.slice.value is not index:
-            other = part.slice.value
-            none = isinstance(other, cst.Name) and other.value == "None"
-            if not none and not isinstance(other, (cst.Ellipsis, cst.Integer)):
-                return None
-    bounds = _neighbours(module, [each.value for each in index.elements])
-    place = module.parent(index)
-    if bounds is None or not isinstance(place, cst.Index):
-        return None
-    low, high = bounds
-    code = f"x[{low}:{high}]" if low.isdigit() or high.isdigit() else f"x[{low} : {high}]"
-    if low == "-1":
-        code = "x[-1:]"
-    shown = cst.parse_expression(code)
-    assert isinstance(shown, cst.Subscript)
-    return Fix((Replace(place, shown.slice[0].slice),), Safety.UNSAFE, "Take a slice", _VIEW)
-
-
-def _stacked(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
-    """Return the fix that takes a few elements at known positions one by one, which needs no index
-    on the device, and stacks them."""
-    numbers = [each.value for each in index.elements]
-    plain = all(isinstance(each, cst.Integer) for each in numbers) and 0 < len(numbers) <= _FEW
-    if not plain or dotted_text(node.value) is None or not free_of_effects(module, node.value):
-        return None
-    if isinstance(module.parent(node), (cst.AssignTarget, cst.AugAssign, cst.Del)):
-        return None
-    at = next(i for i, part in enumerate(node.slice) if _is_index(part, index))
-    rest = [part.slice for i, part in enumerate(node.slice) if i != at]
-    dots = [each for each in rest if isinstance(each, cst.Index)]
-    if not all(_is_all(each) for each in rest) or len(dots) > 1:
-        return None
-    front = any(isinstance(part.slice, cst.Index) for part in node.slice[:at])
-    dim = at - len(node.slice) if front else at
-    torch = name_for_module(module, "torch", "torch")
-    codes = [module.source_of(part.slice) for part in node.slice]
-    parts = []
-    for number in numbers:
-        codes[at] = module.source_of(number)
-        kept = codes[: at + 1] if not front and all(each == ":" for each in rest) else codes
-        parts.append(f"{module.source_of(node.value)}[{', '.join(kept)}]")
-    new = (
-        f"{torch}.stack(({', '.join(parts)}{',' * (len(parts) == 1)}){f', dim={dim}' * bool(dim)})"
-    )
-    flat = inferred(module, node.value).rank == 1
-    picked = [module.source_of(each) for each in numbers]
-    often = any(picked.count(each) > 2 for each in picked)
-    note = one_sentence(
-        (
-            "" if flat else _STRIDES,
-            _ORDER if often else "",
-            _PATCHED if hooks_operations(module) or replaced(module, "stack") else "",
-        )
-    )
-    edits = (Replace(node, cst.parse_expression(new)), NeedImport("torch", torch))
-    return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Stack the elements", note)
-
-
-def _is_index(part: cst.SubscriptElement, index: cst.List) -> bool:
-    return isinstance(part.slice, cst.Index) and part.slice.value is index
-
-
-def _is_all(part: cst.BaseSlice) -> bool:
-    """Say whether a part of a subscript leaves dimensions as they are: ``:`` or ``...``."""
-    match part:
-        case cst.Slice(lower=None, upper=None, step=None):
-            return True
-        case cst.Index(value=cst.Ellipsis()):
-            return True
-    return False
-
-
-def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
-    """Return start and end of the slice that holds elements in a row, at known positions."""
-    numbers = [int(each.value) for each in elements if isinstance(each, cst.Integer)]
-    if len(numbers) == len(elements):
-        row = list(range(numbers[0], numbers[0] + len(numbers)))
-        return (str(row[0]) if row[0] else "", str(row[-1] + 1)) if numbers == row else None
-    match elements:
-        case [cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1"))]:
-            return "-1", ""
-        case [cst.Name(value=name)] if _positive(module, elements[0]):
-            return name, f"{name} + 1"
-    return None
-
-
-@question()
-def _positive(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a number counts up from 0 or more: the target of a loop over such a range, or of
-    ``enumerate``."""
-    match node:
-        case cst.Integer():
-            return True
-        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Multiply(), right=right):
-            return _positive(module, left) and _positive(module, right)
-        case cst.Name():
-            found = definitions_of(module, node)
-            return bool(found) and all(
-                isinstance(each, cst.For) and _from_zero(module, each, node) for each in found
-            )
-    return False
-
-
-def _from_zero(module: Module, loop: cst.For, name: cst.Name) -> bool:
-    match loop.iter:
-        case cst.Call(func=func, args=args) if module.name(func) == "builtins.range":
-            plain = not any(arg.star or arg.keyword for arg in args) and len(args) < 3
-            named = isinstance(loop.target, cst.Name)
-            return plain and named and (len(args) == 1 or _positive(module, args[0].value))
-        case cst.Call(func=func, args=[_]) if module.name(func) == "builtins.enumerate":
-            match loop.target:
-                case cst.Tuple(elements=[cst.Element(value=cst.Name(value=first)), *_]):
-                    return first == name.value
-    return False
 
 
 # -- positions that index several times ------------------------------------------------------------
@@ -340,79 +186,3 @@ def _bound_before(module: Module, tensor: cst.Name, made: cst.Assign) -> bool:
         return False
     block = module.parent(module.statement(bound[0]))
     return block is not None and module.is_within(made, block)
-
-
-# -- buffers ---------------------------------------------------------------------------------------
-
-
-def _buffer(module: Module, index: cst.Attribute, name: str) -> Fix | None:
-    """Return the fix that keeps a list of positions, which only the constructor sets, as a buffer
-    besides."""
-    cls = module.class_of(index)
-    function = module.function(index)
-    if cls is None or function is None or not is_network(module, cls):
-        return None
-    made = made_in_constructor(module, cls, name)
-    home = module.function(made.whole) if made is not None else None
-    if made is None or home is None or refilled(module, cls, name):
-        return None
-    buffer = (
-        f"_{name}" if name.endswith(("idx", "index", "indices", "indexes")) else f"_{name}_index"
-    )
-    taken = re.search(rf"\b{buffer}\b", module.text) is not None
-    listed = all(_is_list(module, cls, each, name) for each in made.statements)
-    if not listed or taken or not _behind_super(module, made.whole, home):
-        return None
-    item = class_attribute(module, cls, name).item
-    if item is None or item.kind != "number" or item.dtype != "int":
-        return None
-    reads = [
-        each
-        for each in module.within(cls.body, cst.Attribute, nested=True)
-        if dotted_text(each) == f"self.{name}" and _indexes(module, each)
-    ]
-    if any(isinstance(each, cst.Lambda) for each in module.ancestors(index)):
-        return None
-    torch = name_for_module(module, "torch", "torch")
-    line = (
-        f'self.register_buffer("{buffer}", {torch}.tensor(self.{name}, dtype={torch}.long), '
-        "persistent=False)"
-    )
-    edits: list[NodeEdit] = [
-        InsertAfter(made.whole, line),
-        *(Replace(each, each.with_changes(attr=cst.Name(buffer))) for each in reads),
-        NeedImport("torch", torch),
-    ]
-    return Fix(tuple(edits), Safety.UNSAFE, "Keep the index as a buffer", _BUFFER)
-
-
-def _is_list(
-    module: Module, cls: cst.ClassDef, made: cst.Assign | cst.AnnAssign, name: str
-) -> bool:
-    """Say whether an attribute is bound to a list: one that is written out, or another attribute
-    that the constructor binds to one."""
-    match made.value:
-        case cst.ListComp() | cst.List():
-            return True
-        case cst.Call(func=func):
-            return module.name(func) == "builtins.list"
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=other)) if other != name:
-            known = made_once(module, cls, other)
-            return known is not None and _is_list(module, cls, known, other)
-    return False
-
-
-def _behind_super(module: Module, made: cst.CSTNode, home: cst.FunctionDef) -> bool:
-    return any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "__init__"
-        and module.before(call, made)
-        for call in module.within(home.body, cst.Call)
-    )
-
-
-def _indexes(module: Module, node: cst.Attribute) -> bool:
-    """Say whether an attribute indexes a tensor on the device."""
-    place = module.parent(node)
-    indexed = module.parent(module.parent(place) or node) if isinstance(place, cst.Index) else None
-    return isinstance(indexed, cst.Subscript) and on_device(module, indexed.value) is True

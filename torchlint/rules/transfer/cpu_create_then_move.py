@@ -81,10 +81,8 @@ A factory whose result is computed with, or bound to a name, is given the device
 it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
 may round differently, where several tensors, which could lie on several devices, are indexed with
 it, or where a view takes the place of its copy. A range as index becomes `torch.arange`, which
-raises where its end is below its start. A list of neighbours becomes a slice, which is a view; a
-few other positions that are written out are taken one by one and stacked; a list that only the
-constructor sets is kept as a buffer besides, with `persistent=False`, so that the keys of
-`state_dict` stay.
+raises where its end is below its start. For a list as index there is no fix: take a slice, stack
+single elements, or keep the list as a buffer.
 
 ## Measure
 One call of the module. On a CPU no gain is expected, as `.to` returns the same tensor: what is
@@ -126,7 +124,6 @@ from torchlint.rules.transfer._host_indices import host_index
 from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._placement import Placement, placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.device.factories import (
     any_dtype,
@@ -600,23 +597,9 @@ def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bo
         return name.removeprefix("torch.") in kinds
     match node:
         case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
-            return certainly_tensor(module, tensor) or _has_sizes(module, tensor)
+            return certainly_tensor(module, tensor)
         case cst.Attribute(value=cst.Attribute() as tensor, attr=cst.Name(value="dtype")):
             return inferred(module, tensor).tensor
-    return False
-
-
-def _has_sizes(module: Module, tensor: cst.Name) -> bool:
-    """Say whether the function asks a named object for ``.size(…)``, which of all things with a
-    dtype tensors have."""
-    for read in reads_of(module, module.function(tensor) or module.root, tensor.value):
-        above = module.parent(read)
-        if (
-            isinstance(above, cst.Attribute)
-            and above.attr.value == "size"
-            and inferred(module, read).tensor
-        ):
-            return isinstance(module.parent(above), cst.Call)
     return False
 
 

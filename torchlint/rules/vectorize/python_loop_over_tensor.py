@@ -68,12 +68,11 @@ class Split(nn.Module):
 ```
 
 ## Fix safety
-Unsafe: a loop that adds up, writes or collects what elementwise operations and reductions make of
+Unsafe: a loop that adds up or writes what elementwise operations and reductions make of
 each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
-sums are made in another order, and all turns are in memory at once. `x[i][mask[i]].max()` fills
-what the mask leaves out with infinity. Safe: tensors of which a loop only compares, selects and
-counts elements, to read the results on the host, are copied there once before it. Other loops get
-no fix: which operation does the work depends on the loop.
+sums are made in another order, and all turns are in memory at once. Safe: tensors of which a loop
+only compares, selects and counts elements, to read the results on the host, are copied there once
+before it. Other loops get no fix: which operation does the work depends on the loop.
 
 ## Measure
 Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU:
@@ -96,7 +95,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity, brought_to_host
+from torchlint.rule import Fix, Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.vectorize._bodies import (
     counts_elements,
     independent_rounds,
@@ -189,12 +188,16 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     place = node if isinstance(node, cst.For) else _holder(module, node)
     counts = _ranged(module, node.iter)
     sized = bool(counts) and is_size(module, counts[-1])
-    fix = vector_form(module, node, sized)
-    if fix is None and isinstance(node, cst.For):
-        together = host_loop(module, node)
-        alone = together is not None and together.alone
-        fix = brought_to_host(module, together) if together is not None and alone else None
+    fix = _fix(module, node, sized) if isinstance(node, cst.For) else None
     yield Hit(place, message=found, severity=severity, fix=fix)
+
+
+def _fix(module: Module, node: cst.For, sized: bool) -> Fix | None:
+    together = host_loop(module, node)
+    alone = together is not None and together.alone
+    return vector_form(module, node, sized) or (
+        brought_to_host(module, together) if together is not None and alone else None
+    )
 
 
 def _listed(module: Module, node: _Loop) -> bool:
