@@ -128,7 +128,6 @@ NOTES = [
     ("TL908", "stay on the GPU"),
     ("TL908", "fewer lines in the log"),
     ("TL909", "dict of lists"),
-    ("TL910", "gets classes in place of logits"),
 ]
 
 
