@@ -26,6 +26,7 @@ from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.code.versions import torch_unsaid
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.attention import axes_of, is_scale, softmax_dim
 from torchlint.semantic.values.classes import is_network
@@ -383,7 +384,7 @@ def _infinite(module: Module, node: cst.BaseExpression, spellings: Sequence[str]
 
 def _scaled(module: Module, found: Operation, factor: cst.BaseExpression, parts: _Parts) -> bool:
     """Take a scale; False where there was one, or where it may be a tensor."""
-    if parts.scaled or not _is_number(module, factor, _DEPTH):
+    if parts.scaled or not _is_number(module, factor):
         return False
     parts.scaled, parts.factor = True, factor
     if found.name == "mul":
@@ -394,32 +395,33 @@ def _scaled(module: Module, found: Operation, factor: cst.BaseExpression, parts:
     return True
 
 
-def _is_number(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _is_number(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a scale is a number and no tensor, as the fused call demands: known as one, or
     made of a root, also as the attribute of a constructor."""
     value = inferred(module, node)
-    if value.kind == "number" or depth == 0 or value.tensor:
+    if value.kind == "number" or value.tensor:
         return value.kind == "number"
     match node:
         case cst.BinaryOperation(operator=cst.Power(), right=power):
             return module.source_of(power).strip("()-") == "0.5"
         case cst.BinaryOperation(left=cst.Integer() | cst.Float(), right=right):
-            return _is_number(module, right, depth - 1)
+            return _is_number(module, right)
         case cst.BooleanOperation(operator=cst.Or(), right=right):
-            return _is_number(module, right, depth - 1)
+            return _is_number(module, right)
         case cst.IfExp(body=body, orelse=orelse):
-            return all(_is_number(module, each, depth - 1) for each in (body, orelse))
+            return all(_is_number(module, each) for each in (body, orelse))
         case cst.Call(func=func):
             return module.name(func) in ("math.sqrt", "numpy.sqrt")
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             cls = module.class_of(node)
             made = made_once(module, cls, name) if cls is not None else None
             kept = made.value if made is not None else None
-            return kept is not None and _is_number(module, kept, depth - 1)
+            return kept is not None and _is_number(module, kept)
         case cst.Name():
             found = definitions_of(module, node)
             given = _plain_value(found[0], node.value) if len(found) == 1 else None
-            return given is not None and _is_number(module, given, depth - 1)
+            return given is not None and _is_number(module, given)
     return False
 
 

@@ -110,6 +110,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import (
     goes_over,
     is_structural,
@@ -311,7 +312,7 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
         if (
             not value.loose
             and on_device(module, goes.iterated)
-            and _works(module, body, goes.target)
+            and _works_on(module, body, goes.target)
         ):
             return _ROWS
     return _COUNTS if isinstance(node, cst.For) and counts_elements(module, node) else ""
@@ -357,7 +358,7 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
     """Judge ``for i in range(n)``: elements of a tensor taken by ``i``."""
     taken = list(module.within(body, cst.Subscript))
     read = [s for s in taken if _picks(module, s, index) and on_device(module, s.value)]
-    if not any(_works(module, body, s) for s in read):
+    if not any(_works_on(module, body, s) for s in read):
         return ""
     inner = {
         name.value
@@ -403,13 +404,14 @@ def _picks(module: Module, node: cst.Subscript, index: cst.Name) -> bool:
     return any(bool(spelled_alike(module, item, index)) for item in node.slice)
 
 
-def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode, depth: int = 3) -> bool:
+@question()
+def _works_on(module: Module, body: cst.CSTNode, part: cst.CSTNode) -> bool:
     """Say whether a tensor operation is done on a part: arithmetic, a torch function, a layer, one
     of its methods, a function of this file, or a copy into another tensor."""
-    return any(_operates(module, use, body, depth) for use in spelled_alike(module, body, part))
+    return any(_operates(module, use, body) for use in spelled_alike(module, body, part))
 
 
-def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -> bool:
+def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode) -> bool:
     node, above = use, module.parent(use)
     while isinstance(
         above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)
@@ -423,8 +425,8 @@ def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -
             return isinstance(call, cst.Call) and _computes(module, call)
         case cst.Attribute(attr=cst.Name(value=method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]) if depth:
-            return _works(module, body, name, depth - 1)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+            return _works_on(module, body, name)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=into))], value=value):
             return value is node and bool(on_device(module, into))
     return False
