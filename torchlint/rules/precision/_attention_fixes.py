@@ -26,6 +26,7 @@ from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.code.versions import torch_unsaid
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.attention import axes_of, is_scale, softmax_dim
 from torchlint.semantic.values.classes import is_network
@@ -266,8 +267,6 @@ def _step(module: Module, found: Operation, parts: _Parts) -> cst.BaseExpression
             return scores if _scaled(module, found, factor, parts) else None
         case Operation(name="mul" | "div", operands=(scores, factor)):
             return scores if _scaled(module, found, factor, parts) else None
-        case Operation(name="add", operands=(scores, bias)):
-            return scores if _biased(module, bias, parts) else None
     return None
 
 
@@ -385,7 +384,7 @@ def _infinite(module: Module, node: cst.BaseExpression, spellings: Sequence[str]
 
 def _scaled(module: Module, found: Operation, factor: cst.BaseExpression, parts: _Parts) -> bool:
     """Take a scale; False where there was one, or where it may be a tensor."""
-    if parts.scaled or not _is_number(module, factor, _DEPTH):
+    if parts.scaled or not _is_number(module, factor):
         return False
     parts.scaled, parts.factor = True, factor
     if found.name == "mul":
@@ -396,45 +395,34 @@ def _scaled(module: Module, found: Operation, factor: cst.BaseExpression, parts:
     return True
 
 
-def _is_number(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _is_number(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a scale is a number and no tensor, as the fused call demands: known as one, or
     made of a root, also as the attribute of a constructor."""
     value = inferred(module, node)
-    if value.kind == "number" or depth == 0 or value.tensor:
+    if value.kind == "number" or value.tensor:
         return value.kind == "number"
     match node:
         case cst.BinaryOperation(operator=cst.Power(), right=power):
             return module.source_of(power).strip("()-") == "0.5"
         case cst.BinaryOperation(left=cst.Integer() | cst.Float(), right=right):
-            return _is_number(module, right, depth - 1)
+            return _is_number(module, right)
         case cst.BooleanOperation(operator=cst.Or(), right=right):
-            return _is_number(module, right, depth - 1)
+            return _is_number(module, right)
         case cst.IfExp(body=body, orelse=orelse):
-            return all(_is_number(module, each, depth - 1) for each in (body, orelse))
+            return all(_is_number(module, each) for each in (body, orelse))
         case cst.Call(func=func):
             return module.name(func) in ("math.sqrt", "numpy.sqrt")
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
             cls = module.class_of(node)
             made = made_once(module, cls, name) if cls is not None else None
             kept = made.value if made is not None else None
-            return kept is not None and _is_number(module, kept, depth - 1)
+            return kept is not None and _is_number(module, kept)
         case cst.Name():
             found = definitions_of(module, node)
             given = _plain_value(found[0], node.value) if len(found) == 1 else None
-            return given is not None and _is_number(module, given, depth - 1)
+            return given is not None and _is_number(module, given)
     return False
-
-
-def _biased(module: Module, bias: cst.BaseExpression, parts: _Parts) -> bool:
-    """Take what is added to scores that are scaled already: a mask of floats."""
-    value = inferred(module, bias)
-    floats = value.dtype == "float" or value.origin == "param"
-    if parts.scaled or not value.tensor or not floats:
-        return False
-    if not _masked(parts, bias, bias):
-        return False
-    parts.hidden = False
-    return True
 
 
 def _product(module: Module, found: Operation, parts: _Parts) -> bool:
@@ -504,8 +492,7 @@ def _last_swapped(
 
 
 def _in_one_piece(module: Module, parts: _Parts) -> bool:
-    """Say whether the steps stand on lines of their own in one block, and nothing between them
-    changes what they are made of."""
+    """Say whether the steps stand on lines of their own in one block, with nothing between."""
     last = module.statement(parts.end)
     lines = [module.statement(each) for each in parts.needless]
     block = module.parent(last)
@@ -516,30 +503,10 @@ def _in_one_piece(module: Module, parts: _Parts) -> bool:
     if any(True for each in lines for _ in module.within(each, cst.NamedExpr, nested=True)):
         return False
     at = [number for number, each in enumerate(block.body) if each in lines or each is last]
-    between = [each for each in block.body[at[0] : at[-1]] if each not in lines]
-    names = {n.value for node in parts.moved for n in module.within(node, cst.Name, nested=True)}
-    return all(_leaves(module, each, names) for each in between)
+    return all(each in lines for each in block.body[at[0] : at[-1]])
 
 
 def _alone(line: cst.CSTNode) -> bool:
     return isinstance(line, cst.If) or (
         isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-    )
-
-
-def _leaves(module: Module, line: cst.CSTNode, names: set[str]) -> bool:
-    """Say whether a line binds a name to a view or an operation of tensors, and none of `names`."""
-    match line:
-        case cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value)]
-        ):
-            pass
-        case _:
-            return False
-    if bound in names:
-        return False
-    return all(
-        operation_of(module, call) is not None
-        and not (isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_"))
-        for call in module.within(value, cst.Call, nested=True)
     )

@@ -252,21 +252,7 @@ def _width_of_part(module: Module, made: cst.CSTNode, name: str) -> Hashable:
             module.name(func) == "builtins.map"
         ):
             return _width(module, each)
-    split = _split(module, made)
-    if split is None:
-        return None
-    inner = split.operands[0]
-    axis = split.argument(1 if split.name == "unbind" else 2, "dim")
-    code = module.source_of(axis) if axis is not None else "0"
-    rank = _rank(module, inner)
-    first = code == "0" or (rank is not None and code.isdigit() and int(code) < rank - 1)
-    return _width(module, inner) if first else None
-
-
-def _split(module: Module, made: cst.CSTNode) -> Operation | None:
-    """Return the operation that takes a tensor apart, where a statement binds the parts."""
-    found = operation_of(module, made.value) if isinstance(made, cst.Assign) else None
-    return found if found is not None and found.name in ("unbind", "chunk") else None
+    return None
 
 
 def _last_given(module: Module, call: cst.Call) -> Hashable:
@@ -327,10 +313,6 @@ def _rank(module: Module, node: cst.BaseExpression) -> int | None:
             found = definitions_of(module, node)
             made = found[0] if len(found) == 1 else None
             value = _value_of(made, name)
-            split = _split(module, made) if made is not None and value is None else None
-            if split is not None:
-                whole = _rank(module, split.operands[0])
-                return whole - (split.name == "unbind") if whole is not None else None
             rank = _rank(module, value) if value is not None else None
             return rank if rank is not None else inferred(module, node).rank
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=method))) if method in _SIZED:

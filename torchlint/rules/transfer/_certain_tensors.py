@@ -55,8 +55,6 @@ _SAME = ops.having("method", "same") | {"clone", "cpu", "cuda"}
 _SHAPES = ops.SAME_VALUES | {"repeat"}
 _TO_FLOAT = frozenset(method for method, kind in dtypes.CASTS.items() if "float" in kind)
 _TO_INT = ops.having("cast", "gives-int")
-_POINTWISE = ops.having("method", "pointwise") - ops.having("several")
-_OF_ALL = ops.REDUCTIONS - ops.BOOL_METHODS - ops.INT_METHODS - ops.having("several")
 _COMPARED = (
     cst.Equal,
     cst.NotEqual,
@@ -200,16 +198,8 @@ def _method(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | No
         return tensor
     if name in _SHAPES:
         return Certain(tensor.kind)
-    if tensor.kind == FLOAT:
-        return _of_floats(tensor, name, args)
-    return _of_whole(tensor, name, args) if tensor.kind is not None else None
-
-
-def _of_floats(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | None:
-    if name in _TO_FLOAT or (name in _POINTWISE and not args):
-        return tensor
-    # ``max(dim)`` gives a pair, and ``sum(dtype=…)`` another kind.
-    return Certain(FLOAT, True) if name in _OF_ALL and not args else None
+    whole = tensor.kind is not None and tensor.kind != FLOAT
+    return _of_whole(tensor, name, args) if whole else None
 
 
 def _of_whole(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | None:

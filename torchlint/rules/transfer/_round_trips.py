@@ -19,8 +19,6 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
-_DEPTH = 6
-
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
@@ -52,7 +50,7 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
         return None
     through: list[str] = []
     data = maker.args[0].value
-    for expr in _sources(module, data, maker, _DEPTH, set()):
+    for expr in _sources(module, data, maker, set()):
         for call in module.within(expr, cst.Call):
             copy = host_copy(module, call)
             if copy is not None:
@@ -85,14 +83,11 @@ def _sources(
     module: Module,
     expr: cst.BaseExpression,
     before: cst.CSTNode,
-    depth: int,
     seen: set[cst.CSTNode],
 ) -> Iterator[cst.BaseExpression]:
     """Yield an expression, then the expressions from which the names in it got their values,
     nearest first."""
     yield expr
-    if depth == 0:
-        return
     for name in module.within(expr, cst.Name):
         above = module.parent(name)
         if isinstance(above, cst.Attribute) and above.attr is name:
@@ -102,7 +97,7 @@ def _sources(
         origin = _origin(module, name.value, before)
         if origin is not None and origin not in seen:
             seen.add(origin)
-            yield from _sources(module, origin, origin, depth - 1, seen)
+            yield from _sources(module, origin, origin, seen)
 
 
 def _origin(module: Module, name: str, before: cst.CSTNode) -> cst.BaseExpression | None:

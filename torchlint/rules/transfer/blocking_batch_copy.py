@@ -168,6 +168,7 @@ from torchlint.semantic.data.loaders import (
 )
 from torchlint.semantic.device.transfers import cast_before, certainly_tensor, transfer_of
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
@@ -182,7 +183,6 @@ from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))
-_DEPTH = 4
 _FRESH = ops.having("fresh")
 _OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}
 """What copies an array or a list, or shares the array's memory; the others may give the tensor."""
@@ -500,13 +500,14 @@ def _of_another_package(module: Module, call: cst.Call) -> bool:
     return (
         package not in ("", "torch", "builtins")
         and module.outside.find(name) is None
-        and any(_computed(module, arg.value, _DEPTH) for arg in call.args)
+        and any(_made_by_calls(module, arg.value) for arg in call.args)
     )
 
 
-def _computed(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _made_by_calls(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a name holds what calls have given that give no views."""
-    if not isinstance(node, cst.Name) or not depth:
+    if not isinstance(node, cst.Name):
         return False
     made = definitions_of(module, node)
     values = [each.value if isinstance(each, cst.Assign) else None for each in made]
@@ -515,7 +516,7 @@ def _computed(module: Module, node: cst.BaseExpression, depth: int) -> bool:
         and (
             not isinstance(value.func, cst.Attribute)
             or value.func.attr.value not in _VIEWS
-            or _computed(module, value.func.value, depth - 1)
+            or _made_by_calls(module, value.func.value)
         )
         for value in values
     )

@@ -29,12 +29,11 @@ def step_counter(module: Module, loop: cst.CSTNode | None) -> str | None:
     return None if found is None or writes_of(module, loop.body, found) else found
 
 
-def _counting(
-    module: Module, target: cst.CSTNode, iterated: cst.BaseExpression, depth: int = 2
-) -> str | None:
+@question()
+def _counting(module: Module, target: cst.CSTNode, iterated: cst.BaseExpression) -> str | None:
     if isinstance(iterated, cst.Name):
-        made = [_made_by(each, iterated) for each in definitions_of(module, iterated) if depth]
-        names = {_counting(module, target, each, depth - 1) if each else None for each in made}
+        made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
+        names = {_counting(module, target, each) if each else None for each in made}
         return names.pop() if len(names) == 1 else None
     if not isinstance(iterated, cst.Call) or not iterated.args:
         return None
@@ -48,13 +47,13 @@ def _counting(
         case "builtins.enumerate", cst.Tuple(elements=[cst.Element(cst.Name(counter)), _]), _:
             return counter
         case "builtins.zip", cst.Tuple(elements=[cst.Element(first), *_]), [cst.Arg(numbers), *_]:
-            return _counting(module, first, numbers, depth)
+            return _counting(module, first, numbers)
         case "itertools.count", cst.Name(counter), [_]:
             return counter if iterated.args[0].keyword is None else None
         case (("builtins.range" | "tqdm.trange"), cst.Name(counter), [_] | [_, _]):
             return counter if iterated.args[-1].keyword is None else None
     bar = name.startswith("tqdm") and not name.endswith("trange")
-    return _counting(module, target, iterated.args[0].value, depth) if bar else None
+    return _counting(module, target, iterated.args[0].value) if bar else None
 
 
 def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | None:

@@ -19,7 +19,6 @@ from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
 from torchlint.semantic.values.value import CPU
 
-_DEPTH = 8
 _TIED = frozenset(("generator", "out", "pin_memory"))
 _EXACT = ops.having("factory", "exact")
 _LIKE = ops.dotted("factory", "like")
@@ -44,7 +43,7 @@ def factories_of(module: Module, node: cst.BaseExpression, filled: bool = False)
     Unless `filled` ones are wanted, a tensor whose elements the host reads or writes on the way
     counts as made of data, not by its factory.
     """
-    found = _factories(module, node, None, filled, _DEPTH, set())
+    found = _factories(module, node, None, filled, set())
     return [each for where, each in found if where is module and not _as_given(module, each, node)]
 
 
@@ -63,7 +62,7 @@ def _as_given(module: Module, factory: cst.Call, node: cst.BaseExpression) -> bo
 def factory_elsewhere(module: Module, node: cst.BaseExpression) -> str | None:
     """Return the factory in another file of the project that makes a tensor expression, as it is
     written there, or None."""
-    for where, factory in _factories(module, node, None, False, _DEPTH, set()):
+    for where, factory in _factories(module, node, None, False, set()):
         made = (
             where is not module
             and not _as_given(where, factory, node)
@@ -79,7 +78,6 @@ def _factories(
     node: cst.BaseExpression,
     part: int | None,
     filled: bool,
-    depth: int,
     seen: set[cst.CSTNode],
 ) -> Iterator[tuple[Module, cst.Call]]:
     """Yield the factories behind an expression, or behind one part of the tuple that it is."""
@@ -88,9 +86,9 @@ def _factories(
     seen.add(node)
     if isinstance(node, cst.Call) and makes_of_sizes(module, node):
         yield module, node
-    elif depth:
+    else:
         for where, inner, its in _inner(module, node, part, filled):
-            yield from _factories(where, inner, its, filled, depth - 1, seen)
+            yield from _factories(where, inner, its, filled, seen)
 
 
 _Inner = Iterator[tuple[Module, cst.BaseExpression, int | None]]

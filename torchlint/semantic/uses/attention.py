@@ -180,11 +180,11 @@ def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain
             return False
     else:
         operands = [*found.operands]
-        if len(operands) != 2 or not any(_turned(module, o, 4) for o in operands):
+        if len(operands) != 2 or not any(_turned(module, o) for o in operands):
             return False
     if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in operands):
         return False
-    return chain.scaled or any(_scaled(module, o, 4) for o in operands)
+    return chain.scaled or any(_scaled(module, o) for o in operands)
 
 
 def _flat_operands(found: Operation) -> list[cst.BaseExpression]:
@@ -248,9 +248,10 @@ def _sources(module: Module, node: cst.BaseExpression) -> list[cst.CSTNode]:
     return definitions_of(module, node) if isinstance(node, cst.Name) else [node]
 
 
-def _turned(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _turned(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has had two of its axes swapped on its way."""
-    for source in _sources(module, node) if depth else ():
+    for source in _sources(module, node):
         value = source.value if isinstance(source, (cst.Assign, cst.AugAssign)) else source
         if isinstance(value, cst.Attribute) and value.attr.value in ("mT", "T"):
             return True
@@ -263,18 +264,19 @@ def _turned(module: Module, node: cst.BaseExpression, depth: int) -> bool:
             return True
         if found is None or not found.operands:
             continue
-        if found.name in _TURNS or _turned(module, found.operands[0], depth - 1):
+        if found.name in _TURNS or _turned(module, found.operands[0]):
             return True
     return False
 
 
-def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+@question()
+def _scaled(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has been multiplied by a number on its way."""
     if isinstance(node, cst.Name) and any(
         _scaled_in_place(module, read) for read in _siblings(module, node)
     ):
         return True
-    for source in _sources(module, node) if depth else ():
+    for source in _sources(module, node):
         value = (
             source
             if isinstance(source, cst.AugAssign)
@@ -287,9 +289,7 @@ def _scaled(module: Module, node: cst.BaseExpression, depth: int) -> bool:
             continue
         if found.name in _SCALES and any(is_scale(module, o) for o in found.operands):
             return True
-        if any(
-            _scaled(module, o, depth - 1) for o in found.operands[:2] if found.name not in _PRODUCTS
-        ):
+        if any(_scaled(module, o) for o in found.operands[:2] if found.name not in _PRODUCTS):
             return True
     return False
 

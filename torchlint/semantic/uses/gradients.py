@@ -22,8 +22,6 @@ from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _NEEDS = ops.having("wants-graph")
 _CUTS = ops.having("cuts")
-_CALLEES = 2
-"""Functions into which one is followed that a place calls."""
 _OFF = regex(r"requires_grad_?\s*(=|\()\s*(requires_grad\s*=\s*)?False")
 _HOST = ops.having("method", "reads") | ops.having("method", "fact")
 _CUTTING = regex(r"detach|no_grad|inference_mode|\.data\b|requires_grad")
@@ -35,18 +33,10 @@ _DEFINITIONS = 40
 def differentiates(module: Module, place: cst.CSTNode) -> bool:
     """Say whether code inside `place`, or a function that it calls, asks autograd for something: a
     backward pass, a gradient, a hook."""
-    return _differentiates(module, place, _CALLEES)
-
-
-@question()
-def _differentiates(module: Module, place: cst.CSTNode, depth: int) -> bool:
-    return _asks(module, place) or (
-        depth > 0
-        and any(
-            isinstance(callee, cst.FunctionDef) and _differentiates(where, callee.body, depth - 1)
-            for call in module.within(place, cst.Call)
-            for where, callee in functions(module, call)
-        )
+    return _asks(module, place) or any(
+        isinstance(callee, cst.FunctionDef) and differentiates(where, callee.body)
+        for call in module.within(place, cst.Call)
+        for where, callee in functions(module, call)
     )
 
 

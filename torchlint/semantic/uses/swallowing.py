@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import FUNCTIONS, callee
 from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 
 _PASS_ON = ops.dotted("context") | frozenset(
@@ -32,20 +33,21 @@ def may_be_swallowed(module: Module, node: cst.CSTNode) -> bool:
         if isinstance(above, (cst.Try, cst.TryStar)):
             return True
         if isinstance(above, cst.With) and not all(
-            passes_on(module, item.item) for item in above.items
+            reraises(module, item.item) for item in above.items
         ):
             return True
     return False
 
 
-def passes_on(module: Module, context: cst.BaseExpression) -> bool:
+@question()
+def reraises(module: Module, context: cst.BaseExpression) -> bool:
     """Say whether a context manager is certainly one that lets exceptions through."""
     if module.name(callee(context)) in _PASS_ON:
         return isinstance(context, cst.Call)
     match context:
         case cst.IfExp(body=body, orelse=orelse):
-            return passes_on(module, body) and passes_on(module, orelse)
+            return reraises(module, body) and reraises(module, orelse)
         case cst.Name():
             made = sole_definition(module, context)
-            return made is not None and passes_on(module, made)
+            return made is not None and reraises(module, made)
     return False

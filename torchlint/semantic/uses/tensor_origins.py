@@ -184,7 +184,7 @@ class Root:
     part: Key | None = None
 
 
-@question(remember=False)
+@question()
 def host_roots(module: Module, node: cst.CSTNode, *, granted: bool = False) -> list[Root] | None:
     """Return where a tensor on the host comes from, or None where it is not certain that it is one
     of torch's own.
