@@ -37,7 +37,7 @@ def test_what_to_do_next_is_about_the_paths_that_were_named(crowded: Cli) -> Non
     assert "  torchlint check --statistics a.py  " in shown
     assert "fixable with `torchlint fix --apply a.py`" in shown
     shown = crowded("check", "--select", "TL101", "--ignore", "odd", ".", code=1).stdout
-    assert "fixable with `torchlint fix --apply --select TL101 --ignore odd`" in shown
+    assert "fixable with `torchlint fix --apply --ignore odd --select TL101`" in shown
     assert "torchlint fix a.py 'b c.py'" in crowded("check", "a.py", "b c.py", code=1).stdout
     assert "  torchlint fix  " in crowded("check", "a.py", *["a.py"] * 20, code=1).stdout
 

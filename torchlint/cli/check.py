@@ -24,6 +24,8 @@ from torchlint.report.formats import FORMATS, TEXT_FORMATS
 from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
 from torchlint.report.summary import next_steps, summary, undone
+from torchlint.settings import values
+from torchlint.settings.keys import FIELDS, KEYS
 
 if TYPE_CHECKING:
     from torchlint.cli.cached_run import Outcome
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 _NAMED = 60
 """Columns of named rules and paths that a command that is shown repeats at most."""
-_CHOOSING = ("select", "ignore", "extend_select")
 
 
 @click.command("check", cls=Checking)
@@ -214,8 +215,9 @@ def _named(given: Given) -> str:
         return ""
     import shlex  # Few runs need it.
 
-    options = {f"--{name.replace('_', '-')}": given[name] for name in _CHOOSING}
-    rules = [word for name, each in options.items() if each for word in (name, ",".join(each))]
+    keys = [key for key, row in KEYS.items() if row.check in (values.selection, values.rules)]
+    chosen = [(f"--{key}", ",".join(given[FIELDS[key]] or ())) for key in keys]
+    rules = [word for option in chosen if option[1] for word in option]
     words = shlex.join([*rules, *(() if paths == (".",) else paths)])
     return visible(words) if len(words) <= _NAMED else ""
 
