@@ -3,7 +3,6 @@ flags."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -111,6 +110,7 @@ class Guards:
         self._decided = Decided(text, names, self.flags.reaching)
         self._ones: set[str] | None = None
         self._unreached: dict[cst.CSTNode, bool] = {}
+        self._ends: dict[cst.CSTNode, cst.CSTNode] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
         self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
         self._asked: set[cst.CSTNode] = set()
@@ -236,8 +236,9 @@ class Guards:
             case cst.BooleanOperation(left=left, operator=joined, right=right) if node is right:
                 return self._decided.truth(left) is isinstance(joined, cst.Or)
             case cst.IndentedBlock(body=lines):
-                before = itertools.takewhile(lambda line: line is not node, lines)
-                return any(map(self._has_left, before))
+                if above not in self._ends:
+                    self._ends[above] = next(filter(self._has_left, lines), lines[-1])
+                return self.tree.order[self._ends[above]] < self.tree.order[node]
         return False
 
     def _has_left(self, line: cst.CSTNode) -> bool:
