@@ -134,28 +134,22 @@ def cpu_limit(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def torch_switches() -> Iterator[None]:
-    """Put torch's switches back; without torch in the process there is nothing to do."""
+def torch_as_before() -> Iterator[None]:
+    """Put torch's switches back; and fail a test that leaves a mode of torch's on, which each later
+    test of the process would run under. Without torch in the process there is nothing to do."""
+    torch = sys.modules.get("torch")
+    before = [] if torch is None else [(read(), write) for read, write in switches(torch)]
+    yield
     torch = sys.modules.get("torch")
     if torch is None:
-        yield
         return
-    before = [(read(), write) for read, write in switches(torch)]
-    yield
-    for (value, write), (read, _) in zip(before, switches(torch), strict=True):
-        if read() != value:
-            write(value)
-
-
-@pytest.fixture(autouse=True)
-def torch_modes() -> Iterator[None]:
-    """Fail a test that leaves a mode of torch's on, which each later test of the process would
-    run under."""
-    yield
-    torch = sys.modules.get("torch")
+    if before:
+        for (value, write), (read, _) in zip(before, switches(torch), strict=True):
+            if read() != value:
+                write(value)
     left = []
-    while torch is not None and torch._C._len_torch_function_stack():
+    while torch._C._len_torch_function_stack():
         left.append(torch._C._pop_torch_function_stack())
-    while torch is not None and torch._C._len_torch_dispatch_stack():
+    while torch._C._len_torch_dispatch_stack():
         left.append(torch._C._pop_torch_dispatch_stack(None))
     assert not left, f"modes left on: {left}"

@@ -20,7 +20,8 @@ from torchlint.edits.splice import EditContext, Splice
 from torchlint.edits.wrapping import Style, limit_of, style_of, width, wrapped
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-FILES = sorted((*FIXTURES.glob("rules/*/*.py"), *FIXTURES.glob("cases/*/*.py")))
+RULES, CASES = (sorted(FIXTURES.glob(f"{folder}/*/*.py")) for folder in ("rules", "cases"))
+FILES = sorted((*RULES, *CASES))
 STEP = """\
 import torch
 from torch import nn
@@ -48,7 +49,11 @@ def too_long(before: str, after: str, limit: int) -> Iterator[str]:
             yield from (line for line in new[c:d] if width(line) > limit)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FIXTURES)))
+@pytest.mark.parametrize(
+    "path",
+    [*RULES, *(pytest.param(path, marks=pytest.mark.slow) for path in CASES)],
+    ids=lambda path: str(path.relative_to(FIXTURES)),
+)
 def test_no_fix_makes_a_line_too_long_that_was_not(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     wraps: list[bool] = []

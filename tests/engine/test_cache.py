@@ -6,12 +6,14 @@ import functools
 import importlib
 import json
 import os
+import pickle
 import random
 import re
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,8 +27,9 @@ from torchlint.cli import cached_run, main
 from torchlint.cli.session import Session
 from torchlint.engine.job import Job
 from torchlint.report.formats import FORMATS
-from torchlint.run import cache, cache_folder, digests, worker
+from torchlint.run import cache, cache_folder, digests, projects, run, worker
 from torchlint.run.cache_folder import CacheFolder, open_folder
+from torchlint.run.fork import ForkedWorker
 from torchlint.semantic.code.named_tests import Holds, name_of, named
 from torchlint.semantic.project.project import Project as Elsewhere
 from torchlint.semantic.uses.observers import _SCRIPT, _replaces, _replaces_any
@@ -91,10 +94,30 @@ class Done:
 
 @pytest.fixture(scope="module", autouse=True)
 def engine() -> None:
-    """Import here what every worker needs: they are forks of this process."""
+    """Import what an analysis needs."""
     catalog = load_catalog()
     load_rules(sorted(catalog.codes & {info.code for info in catalog.rules}))
     importlib.import_module("torchlint.engine.hits")
+
+
+class Here:
+    """Stands in the place of a worker: this process, which knows of no project as the run begins,
+    as a fork would not."""
+
+    def __init__(self, tasks: Sequence[worker.Task], waiting: object) -> None:
+        self.tasks = iter(tasks)
+
+    def __enter__(self) -> Here:
+        projects.forget()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        projects.forget()
+
+    def next(self) -> FileReport:
+        task = next(self.tasks)
+        report: FileReport = pickle.loads(pickle.dumps(task.analyse(task.job)))
+        return report
 
 
 class Project:
@@ -113,6 +136,7 @@ class Project:
             analyse(session, targets)  # type: ignore[arg-type]
 
         monkeypatch.setattr(Session, "_analyse", noted)
+        monkeypatch.setattr(run, "ForkedWorker", Here)
         monkeypatch.chdir(folder)
         monkeypatch.delenv("CI", raising=False)
         # Other tests and editors may write to the folders of the import path meanwhile.
@@ -886,6 +910,7 @@ def test_an_answer_that_cannot_be_had_again_is_none(
     of_callers(project)
     project.check(*JSON)
     monkeypatch.setattr(cache, "_PATIENCE", 0.2)
+    monkeypatch.setattr(run, "ForkedWorker", ForkedWorker)
     monkeypatch.setattr(worker, "confirm_job", _without_end)
     project.write("far.py", FAR + "    # a word\n")
     assert {"far.py", "heart.py", "train.py"} <= set(same(project).analysed)
