@@ -47,6 +47,25 @@ else:
         return made
 
 
+def import_libcst() -> None:
+    """Import libcst without what `dataclasses` compiles for each class of nodes to drop it again,
+    as the classes have such methods already: a seventh of that import."""
+    usual: Any = dataclasses.dataclass
+
+    def sooner(cls: Any = None, /, **how: Any) -> Any:
+        if cls is None:
+            return lambda cls: sooner(cls, **how)
+        if {"__repr__", "__eq__", "__hash__"} <= vars(cls).keys():
+            how = {**how, "repr": False, "eq": False}
+        return usual(cls, **how)
+
+    dataclasses.dataclass = sooner
+    try:
+        import libcst  # noqa: F401
+    finally:
+        dataclasses.dataclass = usual
+
+
 def _init(cls: type, fields: Fields, *, named: bool) -> Callable[..., None]:
     """Return the ``__init__`` of a class: each field is set by its slot."""
     names: dict[str, Any] = {"_unset": _UNSET}

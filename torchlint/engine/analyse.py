@@ -27,7 +27,7 @@ from torchlint.base.finding import (
     Suppressed,
     fingerprint,
 )
-from torchlint.base.records import dataclass
+from torchlint.base.records import dataclass, import_libcst
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Position
 from torchlint.catalog.rules import load_catalog, load_rules
@@ -326,6 +326,7 @@ def _rule_findings(
         return (), ()
     # A rule also yields to a more specific one that is switched off, so that one has to run too.
     silent = {code for info in on if info.code in wanted for code in info.yields_to} & able - wanted
+    import_libcst()
     tree = syntax.parse(text, python)
     if isinstance(tree, str):
         return (), (Note(NoteKind.SKIPPED, job.document.filename, tree),)

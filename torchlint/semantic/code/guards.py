@@ -52,6 +52,10 @@ _DRAWS = frozenset(
     torch.rand""".split()
 )
 """Functions that draw numbers between 0 and 1."""
+_DECIDING = frozenset(
+    (cst.If, cst.IfExp, cst.BooleanOperation, cst.IndentedBlock, cst.Module, *FUNCTIONS)
+)
+"""What may decide whether a node below it runs, and where its function begins."""
 _SELDOM = 0.2
 """The share of steps up to which a test by chance is seldom true."""
 _EXCEPTION = regex(
@@ -132,6 +136,9 @@ class Guards:
     def _conditions(self, node: cst.CSTNode, until: cst.CSTNode | None) -> Iterator[Condition]:
         child = node
         for above in self.tree.ancestors(node):
+            if type(above) not in _DECIDING and above is not until:
+                child = above
+                continue
             if isinstance(above, cst.If) and child is not above.test:
                 branch = child.body if isinstance(child, (cst.BaseSuite, cst.Else)) else (child,)
                 if isinstance(branch, cst.BaseSuite):

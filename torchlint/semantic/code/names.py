@@ -47,17 +47,14 @@ chain."""
 
 def dotted_text(node: cst.CSTNode | None) -> str | None:
     """Return ``a.b.c`` for a chain of plain names, else None."""
-    if isinstance(node, cst.Name):
-        return node.value
-    parts: list[str] = []
-    for _ in range(_MOST_PARTS):
+    text = ""
+    for _ in range(_MOST_PARTS + 1):
+        if isinstance(node, cst.Name):
+            return node.value + text
         if not isinstance(node, cst.Attribute):
             break
-        parts.append(node.attr.value)
+        text = f".{node.attr.value}{text}"
         node = node.value
-    if isinstance(node, cst.Name):
-        parts.append(node.value)
-        return ".".join(reversed(parts))
     return None
 
 

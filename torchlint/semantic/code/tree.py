@@ -200,6 +200,9 @@ class Tree:
     def _nearest(
         self, node: cst.CSTNode, kind: type[N], known: dict[cst.CSTNode, N | None]
     ) -> N | None:
+        if node in known:
+            return known[node]
+
         def nearest(_: cst.CSTNode, above: cst.CSTNode | None) -> N | Open | None:
             return above if above is None or isinstance(above, kind) else OPEN
 
@@ -308,24 +311,20 @@ class Tree:
         return nodes[low : bisect.bisect_right(orders, self.ends[outer], low)]
 
     def within(self, node: cst.CSTNode, *types: type[N], nested: bool = False) -> Iterator[N]:
-        """Yield `node` and its descendants of exactly these types, in source order.
+        """Return `node` and its descendants of exactly these types, in source order.
 
         Bodies of functions defined inside are left out unless `nested`.
         """
-        low, high = self.order[node], self.ends[node]
+        low, high, owners = self.order[node], self.ends[node], self.owners
         found: list[N] = []
         for node_type in types:
-            found.extend(self._between(node_type, low, high))
+            found += self._between(node_type, low, high)
         if len(types) > 1:
             found.sort(key=self.order.__getitem__)
-        if nested:
-            yield from found
-            return
-        owner = node if isinstance(node, FUNCTIONS) else self.owners[node]
-        owners = self.owners
-        for each in found:
-            if owners[each] is owner or each is node:
-                yield each
+        if found and not nested:
+            owner = node if isinstance(node, FUNCTIONS) else owners[node]
+            found = [each for each in found if owners[each] is owner or each is node]
+        return iter(found)
 
     def _between(self, node_type: type[N], low: int, high: int) -> list[N]:
         every: list[N] | None = self.by_type.get(node_type)

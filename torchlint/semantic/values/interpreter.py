@@ -337,18 +337,11 @@ def _join_env(a: Env, b: Env, test: cst.BaseExpression | None = None) -> Env:
     """Return what is known after one of two ways, which a test chose."""
     if a is b:
         return a
-    out = {}
-    for name in a.keys() | b.keys():
-        left, right = a.get(name), b.get(name)
-        if left is None or right is None:
-            found = left if left is not None else right
-            if found is not None:
-                # Bound on one path only: a use that runs at all sees this value.
-                out[name] = found
-        elif left is right or test is None:
-            out[name] = join(left, right)
-        else:
-            out[name] = chosen(test, left, right)
+    out = {**a, **b}  # Bound on one path only: a use that runs at all sees this value.
+    for name in a.keys() & b.keys():
+        left, right = a[name], b[name]
+        if left is not right:
+            out[name] = join(left, right) if test is None else chosen(test, left, right)
     return out
 
 
