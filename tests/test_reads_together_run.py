@@ -62,19 +62,15 @@ TOGETHER = {
         "self.angle = np.degrees(torch.mean(out).item())\n"
         "self.other = math.exp(-extra.item())\nreturn self.angle"
     ),
-    "a choice that cannot raise": (
-        "self.angle = torch.mean(out).item() if len(out) > 0 else 0\n"
-        "self.other = loss.item() if len(out) > 0 else 0"
-    ),
     "ends that a message says again": (
         "kept[len(kept)] = ((x.cuda().amin().item() > 0) and (x.cuda().amax().item() < 9),\n"
         "    f'{x.cuda().amin().item()} to {x.cuda().amax().item()}')"
     ),
     "two of one tensor": "return [(out > 5).all().item(), (out < 9).all().item()]",
-    "both of a test": "kept[len(kept)] = (out > 5).any().item() and (out < 9).all().item()",
 }
 APART = {
     "one alone": 'return {"loss": loss.item()}',
+    "both of a test": "kept[len(kept)] = (out > 5).any().item() and (out < 9).all().item()",
     "of two kinds": 'return {"loss": loss.item(), "hits": (out > 0.5).sum().item()}',
     "one depends on the other": (
         "self.angle = loss.item()\nself.other = (extra * self.angle).item() + 1"

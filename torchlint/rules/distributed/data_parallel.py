@@ -98,6 +98,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.destinations import destinations
+from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import readers_of
@@ -106,6 +107,7 @@ from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
 from torchlint.semantic.values.inferred import is_model_call
+from torchlint.semantic.values.params import bind
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
@@ -295,7 +297,11 @@ def _stays_still(module: Module, node: cst.Call, model: cst.BaseExpression) -> b
     if any(name in frozen for name in names) or made_frozen(module, model):
         return True
     still = any(called((name or "").rpartition(".")[2], KEPT_STILL) for name in names)
-    return still and not any(_asks(call, names) for call in module.nodes(cst.Call))
+    return (
+        still
+        and not any(_asks(call, names) for call in module.nodes(cst.Call))
+        and not _handed_to_trainer(module, names, scope)
+    )
 
 
 def _asks(call: cst.Call, names: Container[str | None]) -> bool:
@@ -303,6 +309,27 @@ def _asks(call: cst.Call, names: Container[str | None]) -> bool:
     match call.func:
         case cst.Attribute(value=owner, attr=cst.Name("parameters")):
             return dotted_text(owner) in names
+    return False
+
+
+def _handed_to_trainer(
+    module: Module, names: Container[str | None], scope: cst.CSTNode, depth: int = 3
+) -> bool:
+    """Say whether a function of the file that makes optimizer steps is handed a network, and asks
+    it for its parameters: one that distils is handed its teacher too."""
+    for call in module.within(scope, cst.Call):
+        for function in callees_of(module, call):
+            if not isinstance(function, cst.FunctionDef):
+                continue
+            given = bind(function, call, isinstance(call.func, cst.Attribute))
+            inside = {name for name, value in given.items() if dotted_text(value) in names}
+            if not inside:
+                continue
+            asked = any(_asks(each, inside) for each in module.within(function, cst.Call))
+            if (asked and _trains(module, function)) or (
+                depth and _handed_to_trainer(module, inside, function, depth - 1)
+            ):
+                return True
     return False
 
 

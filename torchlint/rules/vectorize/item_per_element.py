@@ -64,8 +64,8 @@ a tensor with certainly one dimension (`flatten()`, `view(-1)`, `torch.arange`, 
 and their Python types are equal for every dtype. Elsewhere it is unsafe: a generator that is read
 later, or a function that is called between the reads, may see the tensor changed, and after a
 `for` statement its variable holds a number. Where the dimensions are not known it is
-`flatten().tolist()`, for each row is read as one number. In programs that TorchScript compiles the
-loop goes over a copy on the host instead, whose elements are tensors as before.
+`flatten().tolist()`, for each row is read as one number. A program that TorchScript compiles gets
+no fix.
 
 ## Measure
 Timed is one pass over three batches of 500 samples. A gain is expected on a CPU, where one small
