@@ -60,6 +60,8 @@ NOTES = [
     ("TL103", "other than CUDA"),
     ("TL103", "may be written again before the copy has ended"),
     ("TL103", "memory that cannot be swapped out"),
+    ("TL104", "round differently"),
+    ("TL104", "on the tensor's own device"),
     ("TL105", "Only every 50th step"),
     ("TL105", "Between the steps that log it"),
     ("TL105", "The meter holds tensors"),

@@ -71,6 +71,13 @@ class Exported(nn.Module):
         return torch.from_numpy(np.sqrt(x.detach().cpu().numpy()))
 ```
 
+## Fix safety
+Unsafe for one NumPy function with an exact counterpart in torch, in one expression or in a
+statement whose result the next one alone sends back. Functions of floating numbers may round
+differently on a GPU and be float32 where NumPy gives float64, positions of NaN and of equal values
+may differ, and what `.cuda()` brought to the current device stays on the tensor's own. Everything
+else needs a person.
+
 ## Measure
 The positions of the large values in a batch of images. NumPy and PyTorch find them in different
 ways, so a CPU shows a difference, too; on a GPU two copies over the bus are saved as well.
@@ -83,19 +90,29 @@ images = torch.randn(16, 3, 64, 64, device=device)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import libcst as cst
 
 from torchlint.rule import (
+    Fix,
     Hit,
     Module,
+    NodeEdit,
+    Remove,
+    Replace,
     Rule,
+    Safety,
     Severity,
+    one_sentence,
 )
-from torchlint.rules.transfer._round_trips import round_trip
+from torchlint.rules.transfer._round_trips import RoundTrip, round_trip
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once
+from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,
@@ -118,7 +135,14 @@ FORCED = (
 EQUIVALENTS = {
     array: name for name, arrays in ops.values("numpy").items() for array in arrays.split("/")
 }
+ARGUMENTS = {"where": 3, "clip": 3}
 HOST_ONLY = frozenset(("scipy", "sklearn", "faiss", "lap", "cv2", "pycocotools", "skimage"))
+HOST_KINDS = ("ndarray", "list", "tuple", "tensor")
+NOTE = (
+    "Results may round differently, order NaN and ties differently, and be float32 where "
+    "NumPy gives float64."
+)
+CURRENT = "The result lies on the tensor's own device, which need not be the current one."
 
 
 @rule.on(cst.Call)
@@ -140,6 +164,113 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             "back": module.shown(trip.maker.func),
             "equivalent": equivalent,
         },
+        fix=_fix(module, trip),
         severity=Severity.INFO if forced or is_compiled(module, node) else None,
         message=FORCED if forced and function not in EQUIVALENTS else None,
     )
+
+
+def _fix(module: Module, trip: RoundTrip) -> Fix | None:
+    """Return the same call in torch where one NumPy function is called on the copy, and on numbers
+    else."""
+    device = _device_note(trip)
+    maker = trip.maker.func
+    if device is None or module.name(maker) != "torch.from_numpy":
+        return None
+    if not isinstance(maker, cst.Attribute):
+        return None
+    made = trip.maker.args[0].value
+    first = None if trip.direct else _statement_before(module, trip)
+    inner = made if first is None else first.value
+    if not isinstance(inner, cst.Call) or not _has_counterpart(module, trip, inner):
+        return None
+    function = EQUIVALENTS[(module.name(inner.func) or "").rpartition(".")[2]]
+    args = [arg.with_changes(value=_on_device(module, arg.value)) for arg in inner.args]
+    call = cst.Call(cst.Attribute(maker.value, cst.Name(function)), args)
+    edits: tuple[NodeEdit, ...] = (Replace(trip.back, call),)
+    return Fix(
+        edits if first is None else (Remove(first), *edits),
+        Safety.UNSAFE,
+        f"Use torch.{function} on the device",
+        one_sentence((NOTE, device)),
+    )
+
+
+def _has_counterpart(module: Module, trip: RoundTrip, inner: cst.Call) -> bool:
+    """Say whether a call is of a NumPy function that torch has too, on the copy and numbers."""
+    name = module.name(inner.func) or ""
+    function = name.rpartition(".")[2]
+    if (
+        name != f"numpy.{function}"
+        or function not in EQUIVALENTS
+        or len(inner.args) != ARGUMENTS.get(function, 1)
+        or not module.is_within(trip.copy.node, inner)
+    ):
+        return False
+    if any(arg.keyword is not None or arg.star for arg in inner.args):
+        return False
+    if function == "where" and not isinstance(inner.args[0].value, cst.Comparison):
+        return False
+    beside = [n for n in module.within(inner, cst.Name) if not module.is_within(n, trip.copy.node)]
+    return not any(inferred(module, n).kind in HOST_KINDS for n in beside)
+
+
+def _statement_before(module: Module, trip: RoundTrip) -> cst.Assign | None:
+    """Return the assignment right before the statement that sends its value back, where nothing
+    else reads that: ``x = np.argwhere(…)``, then ``x = torch.from_numpy(x).to(…)``."""
+    held = trip.maker.args[0].value
+    if not isinstance(held, cst.Name):
+        return None
+    match definitions_of(module, held):
+        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]) as made]:
+            pass
+        case _:
+            return None
+    match module.small_statement(trip.back):
+        case cst.Assign(value=value) | cst.Return(value=value) if value is trip.back:
+            pass
+        case _:
+            return None
+    alone = readers_of(module, made, name) == [held]
+    return made if alone and _follows(module, made, trip.back) else None
+
+
+def _follows(module: Module, made: cst.Assign, back: cst.Call) -> bool:
+    """Say whether the line of one statement is the next one behind that of another."""
+    one, other = module.statement(made), module.statement(back)
+    match module.parent(one) if one is not None else None:
+        case cst.IndentedBlock(body=lines) | cst.Module(body=lines):
+            return any(a is one and b is other for a, b in pairwise(lines))
+    return False
+
+
+def _device_note(trip: RoundTrip) -> str | None:
+    """Return what a reader has to know of the device on which the result lies without the trip:
+    nothing for ``.to(x.device)`` of a trip that left from `x`; None where it may be another."""
+    match trip.back:
+        case cst.Call(
+            func=cst.Attribute(value=made, attr=cst.Name("to")),
+            args=[cst.Arg(keyword=None, value=target)],
+        ) if made is trip.maker:
+            match target:
+                case cst.Attribute(value=holder, attr=cst.Name("device")):
+                    return "" if holder.deep_equals(trip.copy.tensor) else None
+        case cst.Call(func=cst.Attribute(value=made, attr=cst.Name("cuda")), args=[]):
+            return CURRENT if made is trip.maker else None
+    return None
+
+
+def _on_device(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression with ``x.cpu().numpy()`` replaced by ``x``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=cst.Call() as copy, attr=cst.Name("numpy"))):
+            read = host_copy(module, copy)
+            return read.tensor if read is not None else node
+        case cst.Comparison(left=left, comparisons=rest):
+            others = [c.with_changes(comparator=_on_device(module, c.comparator)) for c in rest]
+            return node.with_changes(left=_on_device(module, left), comparisons=others)
+        case cst.BinaryOperation(left=left, right=right):
+            return node.with_changes(left=_on_device(module, left), right=_on_device(module, right))
+        case cst.UnaryOperation(expression=inner):
+            return node.with_changes(expression=_on_device(module, inner))
+    return node
