@@ -240,14 +240,18 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
     """Return what `DataLoader` is given in a call that makes a loader; None where that is not
     known.
 
-    A derived class may set some of this in its own ``__init__``; a factory does in its body.
+    A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
     """
     if module.name(loader.func) == DATALOADER:
         return arguments_of(module, loader, DATALOADER)
     family = list(definitions_behind.classes(module, definitions_behind.made(module, loader)))
     for where, cls in family:
-        if method_of(where, cls, "__init__") is not None:
-            return None
+        init = method_of(where, cls, "__init__")
+        if init is not None:
+            inner = _super_init(where, init)
+            if inner is None or _hands_on(init, inner):
+                return arguments_of(module, loader, DATALOADER) if inner is not None else None
+            return arguments_of(where, inner, DATALOADER)
     if family:
         return arguments_of(module, loader, DATALOADER)
     found = [
@@ -257,6 +261,23 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
         for call in built(where, out)
     ]
     return found[0] if len(found) == 1 else None
+
+
+def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
+    for call in module.within(init.body, cst.Call):
+        match call:
+            case cst.Call(
+                func=cst.Attribute(
+                    value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")
+                )
+            ):
+                return call
+    return None
+
+
+def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
+    """Say whether ``__init__`` takes ``*args, **kwargs`` and gives just these to its base."""
+    return [arg.star for arg in inner.args] == ["*", "**"] and len(init.params.params) == 1
 
 
 @question(
