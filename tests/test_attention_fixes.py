@@ -55,10 +55,9 @@ PLAIN = {
         return self.out(y)
     """,
     "batches of matrices": """
-        q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
+        q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1) * 2
         s = torch.bmm(q, k.transpose(1, 2)) * c**-0.5
         w = F.softmax(s, dim=2)
-        v = v * 2
         return torch.bmm(w, v)
     """,
     "einsum": """
@@ -88,11 +87,6 @@ PLAIN = {
     "masked by what is not kept": """
         s = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
         s = s.masked_fill(~mask, -np.inf)
-        return s.softmax(dim=-1) @ v
-    """,
-    "a bias": """
-        s = q @ k.transpose(-2, -1) * self.scale
-        s = s + self.bias
         return s.softmax(dim=-1) @ v
     """,
     "dropout by function": """
@@ -150,12 +144,6 @@ USUAL = {
         "q, k, v = q.permute(0, 2, 1, 3), k.transpose(-3, -2), v.transpose(1, 2)",
         "k = k.contiguous()",
         ATTEND.format("/ width**0.5"),
-    ),
-    "one tensor for all": (
-        "x = torch.stack((q[:, :5], k[:, :5], v[:, :5]), 2).view(b, 5, 3, h, self.size)",
-        "q, k, v = x.unbind(2)",
-        "q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)",
-        ATTEND.format("* self.factor"),
     ),
     "parts of one tensor": (
         "x = torch.stack((q[:, :5], k[:, :5], v[:, :5])).view(3, b, 5, h, self.size)",
