@@ -252,7 +252,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if batchwise and stays_beside(module, node) is not None:
         return
     iterated = _iterated(module, whole)
-    forced = forced or leaves or apart or iterated
+    worked_on = leaves and not _collected(module, whole)
+    forced = forced or worked_on or apart or iterated
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
@@ -261,7 +262,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     twice = copied_as_well(module, copy.tensor) if fix is None and not forced else None
-    spared = forced or batchwise or guessed or sized or _elements(module, copy) or twice is not None
+    spared = (
+        forced
+        or leaves
+        or batchwise
+        or guessed
+        or sized
+        or _elements(module, copy)
+        or twice is not None
+    )
     other = SIZED if sized else TWICE if twice else None if loop_in_sight(module, node) else NO_LOOP
     yield Hit(
         node,
@@ -356,9 +365,13 @@ def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     number = isinstance(outer, cst.Call) and module.name(outer.func) in _NUMBERS
     return (
         inferred(module, whole).kind in ("ndarray", "list")
-        and not (number or _collected(module, whole))
+        and not (number or (isinstance(outer, cst.Call) and _appends(module, outer)))
         and not isinstance(above, cst.AugAssign)
     )
+
+
+def _appends(module: Module, call: cst.Call) -> bool:
+    return module.source_of(call.func).endswith(("append", "extend"))
 
 
 def _collected(module: Module, node: cst.CSTNode, calls: int = 2) -> bool:
@@ -366,7 +379,7 @@ def _collected(module: Module, node: cst.CSTNode, calls: int = 2) -> bool:
     function that gives it back."""
     places = [each for each in destinations(module, node) if not isinstance(each, cst.Assign)]
     return bool(places) and all(
-        module.source_of(place.func).endswith(("append", "extend"))
+        _appends(module, place)
         if isinstance(place, cst.Call)
         else isinstance(place, cst.Return) and _given_to_lists(module, place, calls)
         for place in places
