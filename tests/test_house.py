@@ -64,6 +64,19 @@ BESIDE = {path for path in RULE_FILES if path.name.startswith("_")}
 """What one rule needs and no other."""
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    """Return the tree of a text: many laws look at every file."""
+    return ast.parse(text)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """Keep the trees of all files for these laws alone: they are 200 MiB."""
+    yield
+    parsed.cache_clear()
+
+
 def dotted(path: Path) -> str:
     """Return a file's module name."""
     parts = path.relative_to(ROOT.parent).with_suffix("").parts
@@ -76,7 +89,7 @@ def imported(text: str, package: str) -> tuple[tuple[int, str], ...]:
 
     Most laws ask it of every file, so it is worked out once.
     """
-    return tuple(_imported(ast.parse(text), package))
+    return tuple(_imported(parsed(text), package))
 
 
 def _imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
@@ -292,7 +305,7 @@ had."""
 def spelled(text: str, *, words: bool) -> set[str]:
     """Return the keys that code spells as data: neither in prose nor where a command reads its own
     parameters."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     read = {
         id(n.slice)
         for n in ast.walk(tree)
@@ -431,7 +444,7 @@ Other files are asked through `project.asked`, from everywhere.
 def above_itself(text: str, module: str) -> list[str]:
     """Return the imports at run time by which a file of `semantic` asks a subject that comes after
     its own."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.If)
@@ -511,7 +524,7 @@ def test_the_modes_of_verify_share_what_lies_below_them() -> None:
 
 
 def test_the_ground_knows_no_torch() -> None:
-    tree = ast.parse((ROOT / "semantic" / "module.py").read_text(encoding="utf-8"))
+    tree = parsed((ROOT / "semantic" / "module.py").read_text(encoding="utf-8"))
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     targets = [target for _, target in _imported(tree, "torchlint.semantic")]
     assert not [target for target in targets if target.startswith("torchlint.semantic.torch")]
@@ -593,7 +606,7 @@ def tables_of_operations(text: str) -> dict[str, set[str]]:
     function's name.
     """
     tables: list[tuple[str, ast.expr]] = []
-    for line in ast.parse(text).body:
+    for line in parsed(text).body:
         if isinstance(line, (ast.Assign, ast.AnnAssign)) and line.value is not None:
             target = line.targets[0] if isinstance(line, ast.Assign) else line.target
             tables.append((ast.unparse(target), line.value))
@@ -753,7 +766,7 @@ def test_a_class_has_no_more_than_two_bases_of_ours() -> None:
     for path in FILES:
         module = dotted(path)
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        bases |= bases_in(ast.parse(path.read_text(encoding="utf-8")), module, package)
+        bases |= bases_in(parsed(path.read_text(encoding="utf-8")), module, package)
     assert too_many(bases) - MANY_BASES == set()
 
 
@@ -762,7 +775,7 @@ def test_bases_are_counted_over_all_generations() -> None:
         "from torchlint.a import A\nclass B(A): pass\nclass C(B, dict[str, int]): pass\nclass "
         "D(Generic[T], C): pass\n"
     )
-    found = bases_in(ast.parse(text), "torchlint.b", "torchlint")
+    found = bases_in(parsed(text), "torchlint.b", "torchlint")
     assert found["torchlint.b.D"] == {"torchlint.b.C"}
     assert too_many(found) == {"torchlint.b.D"}
 
@@ -927,12 +940,12 @@ def speaking() -> list[Path]:
 def misused_words() -> list[str]:
     """Return the places where a text for words is taken for code."""
     texts = {path: path.read_text(encoding="utf-8") for path in speaking()}
-    files = {path: Shown(ast.parse(text)) for path, text in texts.items() if "shown(" in text}
+    files = {path: Shown(parsed(text)) for path, text in texts.items() if "shown(" in text}
     told = {name for found in files.values() for name in found.tellers if name[0] != "_"}
     for path, text in texts.items():
         asks = told & {name.rpartition(".")[2] for _, name in imported(text, "x")}
         if asks:
-            files[path] = Shown(ast.parse(text), frozenset(asks))
+            files[path] = Shown(parsed(text), frozenset(asks))
     found = [f"{dotted(path)}.{line}" for path, file in files.items() for line in file.misused()]
     return [each for each in found if not each.startswith(SAID_ONCE)]
 
@@ -961,7 +974,7 @@ def test_no_text_that_is_cut_for_words_is_parsed_or_compared() -> None:
     ],
 )
 def test_words_that_are_taken_for_code_are_seen(lines: str) -> None:
-    assert list(Shown(ast.parse(lines), frozenset({"elsewhere"})).misused())
+    assert list(Shown(parsed(lines), frozenset({"elsewhere"})).misused())
 
 
 @pytest.mark.parametrize(
@@ -974,4 +987,4 @@ def test_words_that_are_taken_for_code_are_seen(lines: str) -> None:
     ],
 )
 def test_words_are_for_messages(lines: str) -> None:
-    assert not list(Shown(ast.parse(lines)).misused())
+    assert not list(Shown(parsed(lines)).misused())
