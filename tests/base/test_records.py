@@ -6,6 +6,8 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field, fields, replace
 from typing import Any
@@ -201,3 +203,30 @@ def test_others_are_left_to_the_standard_library() -> None:
     made.value = 2
     assert made == Open(2)
     assert Open.__hash__ is None
+
+
+_SOONER = """
+import dataclasses
+from torchlint.base.records import import_libcst
+
+usual = dataclasses.dataclass
+import_libcst()
+assert dataclasses.dataclass is usual
+import libcst as cst
+from libcst.metadata import CodePosition
+
+one, other = cst.Name("x"), cst.Name("x")
+assert one != other and one.deep_equals(other) and hash(one) == id(one)
+assert repr(one).startswith("Name(") and one.with_changes(value="y").value == "y"
+assert not cst.Name.__dataclass_params__.eq
+assert CodePosition(1, 2) == CodePosition(1, 2) != CodePosition(1, 3)
+try:
+    one.value = "y"
+except dataclasses.FrozenInstanceError:
+    print("frozen")
+"""
+
+
+def test_libcst_is_the_same_when_it_is_imported_sooner() -> None:
+    done = subprocess.run([sys.executable, "-c", _SOONER], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("frozen\n", "")

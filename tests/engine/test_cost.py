@@ -21,12 +21,13 @@ from torchlint.semantic.project import callers
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 MOST = {
-    "29_loops_over_elements/train.py": 4_100,
-    "29_what_an_interval_guards/train.py": 2_750,
+    "29_loops_over_elements/train.py": 3_430,
+    "29_what_an_interval_guards/train.py": 2_670,
     "30_attention_by_hand/model.py": 1_600,
     "30_loops_that_run_a_model/train.py": 2_350,
 }
-"""By program a seventh more than the calls for each line of it on 2026-11-27, CPython 3.11."""
+"""By program at most a seventh more than the calls for each line of it on 2026-11-28, CPython
+3.11."""
 
 
 def cost(jobs: Iterable[Job]) -> int:
