@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import inspect
@@ -15,6 +16,8 @@ import torchlint
 from tests.checking import job
 from tests.semantic.test_project import analysed, write
 from torchlint.run.projects import forget, outside_of
+from torchlint.semantic.code import always_given, left_out
+from torchlint.semantic.code.left_out import concerns
 from torchlint.semantic.code.named_tests import Holds, name_of, names, words_of
 from torchlint.semantic.code.wording import Wording
 
@@ -100,3 +103,35 @@ def test_an_answer_for_a_program_is_found_once(tmp_path: Path) -> None:
         outside = outside_of(job(text, name=name, root=str(tmp_path)))
         assert outside.others_say(test, near=False) is False
     assert len(looked) == 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from nets import Net\n",
+        "from nets import Net\n\ndef run(net: Net, *more: Net):\n    '''Runs a Net.'''\n",
+        "import nets\n\ndef run(net: nets.Net):\n    return net(1)  # a Net\n",
+        "class Networks:\n    Nets = 1\n",
+    ],
+)
+def test_who_only_names_a_class_has_nothing_to_do_with_it(text: str) -> None:
+    assert not concerns("Net", text)
+    assert not left_out._may_give("Net", "0", text)
+    assert not left_out._makes("Net", text)
+    assert left_out._objects("Net", 0, ast.parse(text)) is False
+    assert always_given._told("Net", "x", "0", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from nets import Net\n\nnet = Net()\n",
+        "import nets\n\nmake(nets.Net)\n",
+        "from nets import Net\n\ndef run(net: Net = Net()):\n    net(1)\n",
+        "class Net:\n    pass\n",
+        "def run(net) -> Net:\n    return make()\n",
+        "print 'Net'\n",
+    ],
+)
+def test_who_makes_or_hands_on_a_class_has_something_to_do_with_it(text: str) -> None:
+    assert concerns("Net", text)

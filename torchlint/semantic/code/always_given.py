@@ -11,7 +11,7 @@ import ast
 import functools
 from collections.abc import Iterator
 
-from torchlint.semantic.code.left_out import TESTED, Say, last_name
+from torchlint.semantic.code.left_out import TESTED, Say, concerns, last_name
 from torchlint.semantic.torch import ops
 from torchlint.source.python import parents, parsed, walk
 
@@ -63,7 +63,7 @@ def _gives(cls: str, name: str, position: str, text: str) -> bool:
 def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
     """Return of each call of an object of a class whether it gives a parameter; None where not all
     calls are in view."""
-    if cls not in text or TESTED.search(text) is not None:
+    if not concerns(cls, text) or TESTED.search(text) is not None:
         return []
     tree = parsed(text)
     if tree is None:
@@ -75,7 +75,7 @@ def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
     return [
         _is_value(_argument(node, name, int(position)), _home(node, above))
         for node in walk(tree)
-        if isinstance(node, ast.Call) and _key(node.func) in held
+        if isinstance(node, ast.Call) and _is_held(node.func, held)
     ]
 
 
@@ -97,7 +97,7 @@ def _held(cls: str, tree: ast.Module, above: Above) -> set[str] | None:
     bound = list(_bound(tree)) if held else []
     for _ in range(_THROUGH):
         for target, source in bound:
-            if any(_key(each) in held for each in _sources(source)):
+            if any(_is_held(each, held) for each in _sources(source)):
                 held |= {_key(each) for each in walk(target) if isinstance(each, ast.Name)}
     return held
 
@@ -139,6 +139,11 @@ def _sources(node: ast.expr) -> Iterator[ast.expr]:
 
 def _key(node: ast.expr) -> str:
     return ast.unparse(node.value if isinstance(node, ast.Subscript) else node)
+
+
+def _is_held(node: ast.expr, held: set[str]) -> bool:
+    last = last_name(node.value if isinstance(node, ast.Subscript) else node)
+    return any(each.endswith(last) for each in held) and _key(node) in held
 
 
 def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:

@@ -220,15 +220,38 @@ def last_name(func: ast.AST) -> str:
     return getattr(func, "attr", "") or getattr(func, "id", "")
 
 
+def concerns(cls: str, text: str) -> bool:
+    """Say whether a file may do something with a class: most that name one import it, and say that
+    a parameter is one."""
+    names = _spoken(text) if cls in text else ()
+    return names is None or cls in names
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _spoken(text: str) -> frozenset[str] | None:
+    """Return the names that the code of a file says, but for what annotates a parameter; None where
+    it is no Python."""
+    tree = parsed(text)
+    if tree is None:
+        return None
+    nodes = walk(tree)
+    annotations = {node.annotation for node in nodes if isinstance(node, ast.arg)}
+    return frozenset(
+        node.name if isinstance(node, ast.ClassDef) else last_name(node)
+        for node in nodes
+        if isinstance(node, (ast.ClassDef, ast.Name, ast.Attribute)) and node not in annotations
+    )
+
+
 def _makes(cls: str, text: str) -> bool:
     """Say whether a file holds objects of a class."""
-    tree = parsed(text) if cls in text else None
+    tree = parsed(text) if concerns(cls, text) else None
     return tree is not None and _objects(cls, 1 << 30, tree) is True
 
 
 def _may_give(cls: str, position: str, text: str) -> bool:
     """Say whether a file may call objects of a class with something at a place."""
-    if cls not in text or TESTED.search(text) is not None:
+    if not concerns(cls, text) or TESTED.search(text) is not None:
         return False
     tree = parsed(text)
     return tree is None or _objects(cls, int(position), tree) is None

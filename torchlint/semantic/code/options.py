@@ -114,7 +114,7 @@ def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -
 def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str) -> bool:
     if cls not in text or TESTED.search(text) is not None:
         return False
-    if not re.search(rf"{cls}\s*[(),#\\]", text):
+    if not re.search(rf"\b{cls}\s*[(),#\\]", text):
         return False  # What only names a class, as most annotations do, makes none.
     tree = parsed(text)
     if tree is None:  # What does not parse, as code for Python 2, may give anything.

@@ -23,6 +23,8 @@ from torchlint.semantic.values.value import UNKNOWN, Value
 _STEPS = ops.SAME_VALUES | ops.having("cast") | ops.REDUCTIONS | {"data", "numpy", "cpu"}
 _READS = ops.having("reads") | {"cpu"}
 _CASTS = frozenset(("builtins.float", "builtins.int"))
+READING = _READS | {"float", "int"}
+"""Last names of what reads an argument on the host."""
 _TESTS = frozenset(("builtins.isinstance", "torch.is_tensor", "builtins.hasattr"))
 
 

@@ -367,12 +367,11 @@ class Outside:
     def reads(self, dotted: str) -> tuple[ArgumentRead, ...]:
         """Return the arguments that a function of another file always reads on the host."""
         found = self.find(dotted)
-        module = self._facts(found) if found is not None and found.kind == FUNCTION else None
-        return (
-            exports.argument_reads(module, found.name)
-            if module is not None and found is not None
-            else ()
-        )
+        if self.project is None or found is None or found.kind != FUNCTION:
+            return ()
+        may_read = self.project.may_call(found, exports.READING)
+        module = self._facts(found) if may_read else None
+        return exports.argument_reads(module, found.name) if module is not None else ()
 
     def family(self, value: Value) -> tuple[Definition, ...]:
         """Return the class in another file that a value is an instance of, with its ancestors in

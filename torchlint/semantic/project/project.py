@@ -511,6 +511,14 @@ class Project:
         self._frequent.update(dict.fromkeys(way, False))
         return False
 
+    def may_call(self, function: Definition, names: Iterable[str]) -> bool:
+        """Say whether a function, as it is written, calls something of one of some names."""
+        self._trail.read.add(function.path)
+        calls = self._written(function.path)
+        return calls.unread or any(
+            site.within == function.name for name in names for site in calls.sites.get(name, ())
+        )
+
     def may_be_called(self, target: Definition) -> bool:
         """Say whether other files hold calls that may reach a function."""
         return bool(self._callers(target))
