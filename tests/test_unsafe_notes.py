@@ -109,6 +109,7 @@ NOTES = [
     ("TL410", "draws other random numbers for dropout"),
     ("TL411", "the plain kernel runs, which is slower"),
     ("TL501", "lose their grad_fn"),
+    ("TL501", "compute otherwise"),
     ("TL502", "no longer require gradients"),
     ("TL503", "check the learning rate"),
     ("TL506", "foreach needs memory"),

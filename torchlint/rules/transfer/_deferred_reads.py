@@ -272,13 +272,13 @@ class _Deferral:
         sites = all_calls(self.module, function)
         if sites is None:
             return False
-        if isinstance(above, cst.Return):
+        if function.returns is not None or self.module.outside.in_package():
             self.notes.append(_RETURNED)
+        if isinstance(above, cst.Return):
             return all(self.used(site, kind) for site in sites)
         row = self.module.parent(above) if isinstance(above, cst.Element) else None
         if not isinstance(row, cst.Tuple) or not isinstance(self.module.parent(row), cst.Return):
             return False
-        self.notes.append(_RETURNED)
         place = [each.value for each in row.elements].index(node)
         return all(
             _taken(self.module, self, site, (place, len(row.elements)), kind) for site in sites

@@ -68,10 +68,10 @@ class Ragged(nn.Module):
 ```
 
 ## Fix safety
-Safe for zeros, ones, empty, eye, a full of a literal and ranges of integers: the same bits, dtype
-and strides. Unsafe for random numbers, as the CPU's generator is no longer advanced: the values
-change, and so do later draws on the CPU, the next shuffle of a DataLoader among them. Unsafe for
-inexact ranges, for `requires_grad=True`, for `.cuda(n)` of a variable that may be None, where
+Safe for zeros, ones, empty, eye, a full of a literal and ranges by whole steps: the same bits,
+dtype and strides. Unsafe for random numbers, as the CPU's generator is no longer advanced: the
+values change, and so do later draws on the CPU, the next shuffle of a DataLoader among them. Unsafe
+for inexact ranges, for `requires_grad=True`, for `.cuda(n)` of a variable that may be None, where
 `.to(other)` evaluates more than a name or is given what may be no tensor, and where `.to` casts to
 a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
 code that may do more, as that runs earlier, and where code replaces or watches functions of torch;

@@ -117,7 +117,7 @@ arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is done on t
 where each divisor is a whole number and a fraction, and so never zero.
 
 Unsafe elsewhere: terms that are divided, or multiplied by what may be an array; what a function
-returns; a loop that may be left on another way than to the line behind it; sums that start as 0 in a
+of a package, or one whose annotation says a number, returns; a loop that may be left on another way than to the line behind it; sums that start as 0 in a
 loop that may add nothing; and other arithmetic with several reads, as a division by zero raises
 nothing on the device. There is no float64 on MPS. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only

@@ -12,7 +12,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -25,7 +25,6 @@ _LIKE = ops.dotted("factory", "like")
 _RANDOM = ops.having("factory", "random")
 _SIZED = ops.having("factory", "only-sizes")
 _ANY_DTYPE = ops.having("factory", "zero-one")
-_WHOLE = dtypes.dotted(dtype for dtype in dtypes.of_kind("int") if dtype.name in ("int32", "int64"))
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _ELEMENT_WRITERS = ops.having("host-memory")
 _READS = ops.having("reads")
@@ -306,14 +305,13 @@ def _effect_on_values(module: Module, factory: cst.Call) -> str:
 
 
 def _whole(module: Module, factory: cst.Call) -> bool:
-    """Say whether a range is one of whole numbers."""
-    dtype = keyword_argument(module, factory, "dtype")
-    if dtype is not None and module.name(dtype) not in _WHOLE:
-        return False
-    numbers = [
-        a.value
-        for a in factory.args
-        if a.keyword is None or a.keyword.value in ("start", "end", "step")
+    """Say whether a range counts whole numbers, by a whole step: they are exact in every dtype."""
+    plain = [arg.value for arg in factory.args if arg.keyword is None]
+    numbers = [*plain[: len(plain) > 1], *plain[2:]]
+    numbers += [
+        arg.value
+        for arg in factory.args
+        if arg.keyword is not None and arg.keyword.value in ("start", "step")
     ]
     return all(
         inferred(module, n).kind == "number" and inferred(module, n).dtype == "int" for n in numbers
