@@ -84,6 +84,17 @@ def test_a_loop_that_needs_the_tensors_stays(name: str) -> None:
     assert changed(source) == source
 
 
+def test_near_torchscript_the_elements_stay_tensors() -> None:
+    source = program(
+        "half = lambda: torch.jit.script(net)\nbest = out.argmax(1)\nfor i in best:\n"
+        "    found.append(i.item())"
+    )
+    after = changed(source)
+    assert "for i in best.cpu():\n" in after
+    assert "found.append(i.item())" in after
+    assert output(after) == output(source)
+
+
 def test_the_note_tells_of_layouts() -> None:
     source = program("best = out.to_sparse().to_dense()[:, 0]\nfor i in best:\n    print(i.item())")
     (found,) = check(source, codes=CODES).findings

@@ -28,6 +28,7 @@ from torchlint.semantic.uses.observers import (
     elsewhere,
     elsewhere_reached,
     is_interactive,
+    is_stored,
     reads_by_string,
     says,
     sees_globals,
@@ -735,7 +736,7 @@ def gathering_loop(module: Module, append: cst.Call) -> Gathering | None:
     inner = module.loops(append)
     inner = inner[: inner.index(loop)]
     free = [each for each in inner if not any(module.is_within(read, each) for read in reads)]
-    if not free or reads:
+    if not free or not all(_only_looks(module, read) for read in reads):
         return None
     found = free[-1]
     if not isinstance(found, (cst.For, cst.While)) or found.orelse is not None:
@@ -755,6 +756,25 @@ def _fresh_list(
     start = _assigned_by(module, binding, name)
     empty = isinstance(start, cst.List) and not start.elements and _its_own(binding)
     return empty and not writes_of(module, loop, name) and not _seen_elsewhere(module, loop, name)
+
+
+_LOOKERS = frozenset(f"builtins.{name}" for name in ("sum", "len", "max", "min", "print"))
+
+
+def _only_looks(module: Module, read: cst.Name) -> bool:
+    """Say whether a read of a list takes numbers out of it, asks for their sum or mean, or empties
+    it: no other name for the list comes of it."""
+    above = module.parent(read)
+    match above:
+        case cst.Subscript(value=value) if value is read:
+            return not is_stored(module, above)
+        case cst.Attribute(attr=cst.Name("clear")):
+            return True
+        case cst.Arg():
+            call = module.parent(above)
+            name = module.name(call.func) or "" if isinstance(call, cst.Call) else ""
+            return name in _LOOKERS or name.startswith(("numpy.", "statistics."))
+    return False
 
 
 def _its_own(binding: cst.CSTNode | None) -> bool:
