@@ -236,7 +236,7 @@ def _known(module: Module, call: cst.Call) -> bool:
         return False
     if name.startswith("torch.") or name in _BUILTINS or name in CLOCKS:
         return True
-    if callees_of(module, call):
+    if callees_of(module, call) or module.outside.find(name or None) is not None:
         return False
     if is_model_call(module, call):
         # What takes arrays is a predictor of another kind, which gives results back.

@@ -155,6 +155,7 @@ from torchlint.semantic.data.loaders import (
     loader_role,
     makes_loader,
     moves_batches,
+    never_read,
     pins_memory,
 )
 from torchlint.semantic.data.pickling import pickled
@@ -232,6 +233,8 @@ rule = Rule(
 
 @rule.on(cst.Call, about=makes_loader)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if never_read(module, node):
+        return
     bound = arguments_of(module, node, _LOADER)
     workers = bound.value("num_workers")
     if _per_gpu(module, workers):

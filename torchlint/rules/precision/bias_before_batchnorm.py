@@ -108,6 +108,8 @@ _FILLS = regex(
     r"load_state_dict\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*,\s*(?:strict\s*=\s*)?False\b"
 )
 """Loads the weights that have a place, and is silent about others."""
+_WEIGHTS = regex(r"\b(load_url|load_state_dict_from_url)\(")
+"""Fetches weights, and nothing else."""
 _FETCHES = regex(
     r"\b(\w+_)?urls?\b\s*[=,)\[]|load_url\(|_from_url\(|download\w*\(|hf_hub_\w+\(|\bgdown\b",
     re.IGNORECASE,
@@ -234,10 +236,13 @@ def _loads_weights(module: Module, node: cst.Call) -> bool:
 
 
 def _fills_from_published(module: Module) -> bool:
-    """Say whether the file, or one that uses it, fetches weights that others trained and loads what
-    fits of them: without its parameter their bias would be dropped, and no one told."""
-    return _fetches_and_fills(module.text) or (
-        module.outside.others_say(_fetches_and_fills, near=True) is True
+    """Say whether the file fetches weights that others trained and loads them, or one that uses it
+    loads what fits of such: without its parameter their bias would be refused, or dropped and no
+    one told."""
+    text = module.text
+    own = "load_state_dict(" in text and _WEIGHTS.search(text) is not None
+    return own or (
+        _fetches_and_fills(text) or module.outside.others_say(_fetches_and_fills, near=True) is True
     )
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import sole_definition, top_level
+from torchlint.semantic.code.bindings import binds_globally, sole_definition, top_level
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
@@ -233,6 +234,21 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
         return False
     bound = settings(module, call)
     return bound is not None and set(bound.named.values()) <= set(call.args)
+
+
+@question(yes="nothing reads the loader", no="something may read the loader")
+def never_read(module: Module, loader: cst.Call) -> bool:
+    """Say whether a loader is only given a name, in a function or under the main guard, that
+    nothing there reads."""
+    home = module.parent(loader)
+    function = module.function(loader)
+    if not isinstance(home, cst.Assign) or (function is None and not in_main_guard(module, loader)):
+        return False
+    names = [t.target.value for t in home.targets if isinstance(t.target, cst.Name)]
+    scope = function or module.root
+    return len(names) == len(home.targets) and not any(
+        reads_of(module, scope, name) or binds_globally(module, scope, name) for name in names
+    )
 
 
 @question()
