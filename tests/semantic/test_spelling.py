@@ -51,6 +51,7 @@ CASES = {
         "in_channels num_classes batch_size hidden_dim epoch lr max_iters log_interval",
         "feature_dim freq num_boxes n_pos step steps size index gamma num_tokens lengths",
     ),
+    "LENGTHS": ("lens decode_lengths lengths", "length max_len lengthen lenses"),
     "SPECIAL_TOKEN": ("<pad> </s> <|endoftext|> [CLS]", "pad start a<b> [pad]"),
     "RANK": ("rank local_rank LOCAL_RANK gpu", "ranking RANK gpus world_rank"),
     "BATCH": ("batch inputs data_dict features targets x batch_x", "plan extra sizes options meta"),

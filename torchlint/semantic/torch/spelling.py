@@ -137,6 +137,13 @@ NUMBER = Spelling(
         "others are tuples and lists of numbers"
     ),
 )
+LENGTHS = Spelling(
+    r"(^|_)(lens|lengths)$",
+    (
+        "beside scores, networks give the lengths of sequences as tensors (torch.nn.utils.rnn's "
+        "pad_packed_sequence) or as lists (PyTorch tutorials on captioning): the name leaves it open"
+    ),
+)
 SPECIAL_TOKEN = Spelling(
     r"^(<[^<>]+>|\[[A-Z]+\d*\])$",
     "the special tokens of the vocabularies of torchtext, T5 and GPT, and of BERT",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.torch.spelling import LOADER, called
+from torchlint.semantic.torch.spelling import LENGTHS, LOADER, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
 from torchlint.semantic.values.parts import literal_key
@@ -178,6 +178,9 @@ class Interpreter(Expressions):
         exact = value.items is not None and len(value.items) == len(elements)
         for index, element in enumerate(elements):
             part = value.items[index] if exact and value.items is not None else self._any_of(value)
+            if value.tensor and isinstance(element.value, cst.Name):
+                # A network gives several things, of which these may be numbers in a list.
+                part = UNKNOWN if called(element.value.value, LENGTHS) else part
             self.bind(element if isinstance(element, cst.StarredElement) else element.value, part)
 
     def _any_of(self, value: Value) -> Value:
