@@ -45,7 +45,7 @@ from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.entry_points import uncalled, unused
+from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
@@ -421,7 +421,9 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
     around = (node, *(why.node for why in heat.why))
     if not benchmarks and any(is_benchmark(module, each) for each in around):
         return None
-    if unreached(module, node) or (runs != "anywhere" and uncalled(module, node)):
+    if unreached(module, node) or broken_import(module) is not None:
+        return None
+    if runs != "anywhere" and uncalled(module, node):
         return None
     return heat
 

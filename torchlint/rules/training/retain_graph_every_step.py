@@ -123,7 +123,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if asked is None or not isinstance(asked.value, cst.Name) or asked.value.value != "True":
         return
     loop = heat_of(module, node).loop
-    if not isinstance(loop, LOOPS) or _differentiated(module, node):
+    if not isinstance(loop, LOOPS) or _differentiated(module, node) or _of_many(module, node, loop):
         return
     if keyword_argument(module, node, "create_graph") is None and _fresh(module, node, loop):
         args = [a for a in node.args if a is not asked]
@@ -131,6 +131,22 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             args[-1] = args[-1].with_changes(comma=asked.comma)
         edit = Replace(node, node.with_changes(args=args))
         yield Hit(asked, fix=Fix((edit,), Safety.UNSAFE, "Let backward free the graph", _NOTE))
+
+
+def _of_many(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
+    """Say whether the loop goes over what is differentiated, which may share one graph."""
+    if not isinstance(loop, cst.For):
+        return False
+    targets = {name.value for name in module.within(loop.target, cst.Name)}
+    targets |= {loop.target.value} if isinstance(loop.target, cst.Name) else set()
+    todo = [cst.ensure_type(node.func, cst.Attribute).value]
+    while todo:
+        match todo.pop():
+            case cst.Name(value=name) if name in targets:
+                return True
+            case cst.BinaryOperation(left=left, right=right):
+                todo += [left, right]
+    return False
 
 
 def _differentiated(module: Module, node: cst.Call) -> bool:

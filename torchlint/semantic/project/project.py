@@ -13,8 +13,9 @@ import copy
 import functools
 import os
 import re
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.regex import regex
@@ -81,6 +82,12 @@ _PARSED = 4_000_000
 _HOPS = 20
 _WORD = regex(r"\w+")
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
+_GIVES_ANY = regex(
+    r"^[ \t]*from\s+\S+\s+import\s+\*|__getattr__|__path__|globals\(\)|setattr\(|\bexec\("
+    r"|sys\.modules|_sys\b|LazyModule|lazy_?import",
+    re.MULTILINE,
+)
+"""A module that may give names which its text does not hold."""
 _FAMILY = 40
 """Files of a family of classes that are looked at."""
 _CALLERS = 16
@@ -412,6 +419,30 @@ class Project:
         if known is None or known[0] != text:
             known = self._reaches[path] = text, reach(text)
         return known[1]
+
+    def lacks(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
+        """Return the first of some names that a file imports from a module of the project, and that
+        stands nowhere in its text; None where there is none.
+
+        Unknown is a module that Python or a library has as well, one that takes names from
+        elsewhere, and what may be a module itself."""
+        first, _, rest = dotted.partition(".")
+        home = self.search.module(importer, dotted)
+        text = self._text(home) if home is not None and home != importer else None
+        if text is None or first in sys.stdlib_module_names or _GIVES_ANY.search(text):
+            return None
+        lacking = [name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)]
+        # Of a library's namesake none of the names would be there, nor of what is compiled beside.
+        whole = first and rest and not str(home).endswith("__init__.py")
+        if not lacking or (len(lacking) == len(names) and not whole):
+            return None
+        return lacking[0] if self.ask(("beside", importer, lacking[0])) is False else None
+
+    def _has_module(self, _: str, name: str) -> bool:
+        """Say whether a file or folder of the project may have a name."""
+        parts = [f"{os.sep}{name}{end}" for end in (os.sep, ".")]
+        every = self._every()
+        return every is None or any(part in path for path in every for part in parts)
 
     def uses(self, path: str, name: str) -> bool | None:
         """Say whether the program uses a function or class that stands in no other one, in the file
@@ -1075,6 +1106,7 @@ _SAYS_WHAT = regex(
 """What tells others what is installed; a project that says nothing installs its own imports."""
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
+    "beside": Project._has_module,
     "callers": Project._found_callers,
     "flag": Project._files_with_flag,
     "graphless": Project._may_be_graphless,

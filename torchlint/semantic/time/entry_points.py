@@ -11,6 +11,7 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import has_main_guard
 from torchlint.semantic.module import Module
@@ -62,6 +63,25 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
     if asked and len(homes) > 1 and _own_method(module, homes[-1], homes[-2]):
         asked.append(f"{names[-1]}.{names[-2]}")
     return next((name for name in asked if module.outside.uses(name) is False), None)
+
+
+@question(
+    yes="the file cannot be imported: `{answer}` stands nowhere in the file that it names",
+    no="nothing shows that the file cannot be imported",
+    ground=True,
+)
+def broken_import(module: Module) -> str | None:
+    """Return a name that the file imports in any case from another file of its program, in which
+    it stands nowhere; None where there is none. What lies behind it never runs as it is."""
+    for line in module.root.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
+                dotted = "." * len(small.relative) + (dotted_text(small.module) or "")
+                names = [str(alias.evaluated_name) for alias in small.names]
+                lacking = module.outside.lacks(dotted, names)
+                if lacking is not None:
+                    return lacking
+    return None
 
 
 def _own_method(module: Module, cls: cst.CSTNode, method: cst.CSTNode) -> bool:

@@ -141,7 +141,7 @@ LENGTHS = Spelling(
     r"(^|_)(lens|lengths)$",
     (
         "beside scores, networks give the lengths of sequences as tensors (torch.nn.utils.rnn's "
-        "pad_packed_sequence) or as lists (PyTorch tutorials on captioning): the name leaves it open"
+        "pad_packed_sequence) or as lists (tutorials on captioning): the name leaves it open"
     ),
 )
 SPECIAL_TOKEN = Spelling(
