@@ -61,7 +61,7 @@ from torchlint.semantic.project.reach import (
     stem_of,
 )
 from torchlint.semantic.project.search import LIBRARIES, Search
-from torchlint.semantic.project.used import Used
+from torchlint.semantic.project.used import COMMENTED, Used
 from torchlint.semantic.project.vocabulary import Vocabulary, imported_words
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
@@ -431,12 +431,16 @@ class Project:
         text = self._text(home) if home is not None and home != importer else None
         if text is None or first in sys.stdlib_module_names or _GIVES_ANY.search(text):
             return None
-        lacking = [name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)]
+        code = COMMENTED.sub("", text)
+        absent = [
+            name
+            for name in names
+            if not re.search(rf"\b{re.escape(name)}\b", code)
+            and self.ask(("beside", importer, name)) is False
+        ]
         # Of a library's namesake none of the names would be there, nor of what is compiled beside.
         whole = first and rest and not str(home).endswith("__init__.py")
-        if not lacking or (len(lacking) == len(names) and not whole):
-            return None
-        return lacking[0] if self.ask(("beside", importer, lacking[0])) is False else None
+        return absent[0] if absent and (whole or len(absent) < len(names)) else None
 
     def _has_module(self, _: str, name: str) -> bool:
         """Say whether a file or folder of the project may have a name."""

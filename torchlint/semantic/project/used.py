@@ -84,7 +84,7 @@ _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", 
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
-_COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
+COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")
@@ -590,7 +590,7 @@ class Used:
         """Say whether another file than one speaks of a name."""
         said = re.compile(rf"\b{re.escape(name)}\b")
         return any(
-            said.search(_COMMENTED.sub("", self._read(other) or "")) is not None
+            said.search(COMMENTED.sub("", self._read(other) or "")) is not None
             for other in self._holding(name) - {path}
         )
 
@@ -599,7 +599,7 @@ class Used:
         an object."""
         text = self._read(path) or ""
         if name in text:
-            code = _COMMENTED.sub("", text)
+            code = COMMENTED.sub("", text)
             spoken = len(re.findall(rf"\b{name}\b", code))
             if spoken > len(re.findall(rf"\bdef[ \t]+{name}\b", code)[:1]):
                 return True
@@ -630,7 +630,7 @@ class Used:
             if size > _PARSED:
                 yield other, ""
             elif said is None:
-                if re.search(rf"\b{name}\b", _COMMENTED.sub("", text)):
+                if re.search(rf"\b{name}\b", COMMENTED.sub("", text)):
                     yield other, ""
             else:
                 users = self._users_in(other, said, Definition(path, name, ""), other in taken)
