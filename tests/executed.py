@@ -4,7 +4,6 @@ imports torch."""
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import math
 import random
@@ -34,7 +33,6 @@ def execute(source: str, target: str = "cpu") -> tuple[dict[str, Any], Any]:
     random.seed(0)
     np.random.seed(0)
     names: dict[str, Any] = {"__name__": "example"}
-    gc.freeze()  # some collect garbage: they need not look through all that tests have made
     with warnings.catch_warnings(), StandIn(target):
         warnings.simplefilter("ignore")
         exec(compile(source, "example", "exec"), names)  # noqa: S102 - our own documentation, run to prove it

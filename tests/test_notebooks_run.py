@@ -7,6 +7,7 @@ import ast
 import asyncio
 import inspect
 import json
+import re
 import textwrap
 from pathlib import Path
 from types import FunctionType
@@ -97,6 +98,13 @@ def test_a_sum_is_kept_on_the_device_for_sure_only_in_a_function(text: str, safe
 
 
 @pytest.mark.slow
+def outputs(notebook: Any) -> list[Any]:
+    """Return what the cells gave, with as many digits of numbers as all CPUs agree on."""
+    text = json.dumps([cell.get("outputs") for cell in notebook.cells], sort_keys=True)
+    found: list[Any] = json.loads(re.sub(r"\d+\.\d{5,}", lambda n: f"{float(n[0]):.5f}", text))
+    return found
+
+
 def test_a_kernel_gives_the_same_outputs() -> None:
     """The fixture holds what IPython's kernel gave before the fixes; magics, commands and await run
     here as well."""
@@ -111,6 +119,4 @@ def test_a_kernel_gives_the_same_outputs() -> None:
         nbformat.reads(after.decode(), as_version=4),
     )
     executed.preprocess(again, {})
-    assert [cell.get("outputs") for cell in again.cells] == [
-        cell.get("outputs") for cell in before.cells
-    ]
+    assert outputs(again) == outputs(before)

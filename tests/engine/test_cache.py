@@ -550,6 +550,7 @@ def test_fix_is_not_misled(project: Project) -> None:
 
 
 def test_a_failure_is_not_cached(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "ForkedWorker", ForkedWorker)
     done = project.check("net.py", "--timeout", "0.000001")
     assert done.code == 2
     assert project.check("net.py").analysed == [USER]
@@ -591,9 +592,9 @@ def test_projects_that_share_a_folder_have_each_their_own_torch(project: Project
     assert [has_fix("old"), has_fix("new")] == [(False, True), (True, True)]
     assert [has_fix("old"), has_fix("new")] == [(False, False), (True, False)]
     (project.folder / "old" / "requirements.txt").unlink()
-    project.write("old/setup.py", "setup(install_requires=['torch>=2.3'])\n")
+    project.write("old/environment.yml", "dependencies:\n  - pytorch>=2.3\n")
     assert has_fix("old") == (False, False)
-    project.write("old/setup.py", "setup(install_requires=['torch>=2.4'])\n")
+    project.write("old/environment.yml", "dependencies:\n  - pytorch>=2.4\n")
     assert has_fix("old") == (True, True)
 
 

@@ -452,7 +452,7 @@ for _path in PACKAGE.glob("rules/*/*.py"):
 
 
 OF_RULES = ("torchlint.semantic.", "torchlint.rules.")
-REPAIRS = ("Fix | None", "Deferred | None")  # what is asked for an edit is no question
+REPAIRS = ("Fix", "Fix | None", "Deferred | None")  # what is asked for an edit is no question
 
 
 def asked_by_rules() -> set[str]:

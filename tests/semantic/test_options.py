@@ -29,7 +29,7 @@ class Trainer:
             if self.loud:
                 print(loss.item())
 """
-RUN = "from trainer import Trainer\nprint 'starts'\n"
+RUN = "from trainer import Trainer\nprint 'starts'\nmade().fit(batches, steps)\n"
 
 
 @pytest.mark.parametrize(("more", "severity"), [("Trainer(net, True)\n", "warning"), ("", "info")])

@@ -77,13 +77,19 @@ def question(
             return iter(found) if several else found
 
         def imagined(module: Module, *args: P.args, **named: P.kwargs) -> Any:
-            truth: Any = (
-                ask(module.ground, *args, **named) if ground else decide(module, *args, **named)
-            )
-            if not yes or module.counterfactual is None:
-                return truth
-            truth = tuple(truth) if several else truth
-            given: Any = module.counterfactual.tell(about, (*args, *named.values()), truth)
+            world: Any = module.counterfactual
+            key = (decide, *args, *named.items()) if remember else None
+            if key is not None and key in world.pending:
+                return circular
+            world.pending.add(key)
+            try:
+                truth: Any = (
+                    ask(module.ground, *args, **named) if ground else decide(module, *args, **named)
+                )
+                truth = tuple(truth) if several else truth
+            finally:
+                world.pending.discard(key)
+            given: Any = world.tell(about, (*args, *named.values()), truth) if yes else truth
             return iter(given) if several else given
 
         return cast(Asked[P, R], functools.update_wrapper(ask, decide))

@@ -170,9 +170,10 @@ class Outside:
     def lacks(self, dotted: str, names: Iterable[str]) -> str | None:
         """Return the first of some names that this file imports from a module of its program which
         stands nowhere in that; None where there is none, or the module may be another."""
-        if self.project is None or self.of_library():
+        if self.project is None:
             return None
-        return self.project.lacks(self.path, dotted, list(names))
+        found = self.project.lacks(self.path, dotted, list(names))
+        return found if found is not None and not self.of_library() else None
 
     def others_say(
         self, test: Callable[[str], bool], *, near: bool, by_place: bool = False

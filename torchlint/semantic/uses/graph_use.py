@@ -397,6 +397,8 @@ class _GraphSearch:
         elif word in _BACK:
             self.end(GraphOutcome.WANTED)
         elif isinstance(func, cst.Attribute) and inferred(self.module, func.value).tensor:
+            if word.endswith("_"):
+                self.container(func.value)  # ``best.copy_(x)``: it takes the graph over.
             self.value(call)
         elif called(word, SHOWING):
             numbers = word.startswith("add_") or _formatted(self.module, call, arg)
