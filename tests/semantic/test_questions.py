@@ -83,6 +83,7 @@ class Other:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, tuple[object, ...], object]] = []
+        self.pending: set[object] = set()
 
     def tell(self, question: Question, arguments: tuple[object, ...], truth: object) -> object:
         self.told.append((question.name, arguments, truth))

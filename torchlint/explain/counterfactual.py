@@ -162,7 +162,6 @@ class World(Module):
         self.imagined = imagined or {}
         self.asked: list[Answer] = []
         self.pending: set[object] = set()
-        """The questions that are being answered, so that a circle of them ends here too."""
 
     def tell(self, question: Question, arguments: tuple[object, ...], truth: object) -> object:
         """Note a question with its true answer, and return the answer that is given."""

@@ -57,6 +57,9 @@ class Question:
 class Counterfactual(Protocol):
     """Who is told every question that has words, and may give another answer."""
 
+    pending: set[object]
+    """The questions that are being answered, so that a circle of them ends."""
+
     def tell(self, question: Question, arguments: tuple[object, ...], truth: object) -> object:
         """Return the answer that is given to a question."""
 

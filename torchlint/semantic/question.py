@@ -77,7 +77,8 @@ def question(
             return iter(found) if several else found
 
         def imagined(module: Module, *args: P.args, **named: P.kwargs) -> Any:
-            world: Any = module.counterfactual
+            world = module.counterfactual
+            assert world is not None
             key = (decide, *args, *named.items()) if remember else None
             if key is not None and key in world.pending:
                 return circular
