@@ -240,9 +240,10 @@ def _fills_from_published(module: Module) -> bool:
     loads what fits of such: without its parameter their bias would be refused, or dropped and no
     one told."""
     text = module.text
-    own = "load_state_dict(" in text and _WEIGHTS.search(text) is not None
-    return own or (
-        _fetches_and_fills(text) or module.outside.others_say(_fetches_and_fills, near=True) is True
+    return (
+        ("load_state_dict(" in text and _WEIGHTS.search(text) is not None)
+        or _fetches_and_fills(text)
+        or module.outside.others_say(_fetches_and_fills, near=True) is True
     )
 
 

@@ -137,8 +137,7 @@ def _of_many(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     """Say whether the loop goes over what is differentiated, which may share one graph."""
     if not isinstance(loop, cst.For):
         return False
-    targets = {name.value for name in module.within(loop.target, cst.Name)}
-    targets |= {loop.target.value} if isinstance(loop.target, cst.Name) else set()
+    targets = module.names_in(loop.target)
     todo = [cst.ensure_type(node.func, cst.Attribute).value]
     while todo:
         match todo.pop():

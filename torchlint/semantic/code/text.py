@@ -18,6 +18,8 @@ _REASON = regex(
     re.IGNORECASE,
 )
 """Words with which people say why code is as it is."""
+COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
+"""A line that is a comment."""
 _MAIN = regex(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
 

@@ -23,6 +23,7 @@ from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
 from torchlint.semantic.code.named_tests import Test, name_of, named, words_of
+from torchlint.semantic.code.text import COMMENTED
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.callers import (
     HOPS,
@@ -61,7 +62,7 @@ from torchlint.semantic.project.reach import (
     stem_of,
 )
 from torchlint.semantic.project.search import LIBRARIES, Search
-from torchlint.semantic.project.used import COMMENTED, Used
+from torchlint.semantic.project.used import Used
 from torchlint.semantic.project.vocabulary import Vocabulary, imported_words
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
@@ -431,12 +432,11 @@ class Project:
         text = self._text(home) if home is not None and home != importer else None
         if text is None or first in sys.stdlib_module_names or _GIVES_ANY.search(text):
             return None
-        code = COMMENTED.sub("", text)
+        words = set(re.findall(r"\w+", COMMENTED.sub("", text)))
         absent = [
             name
             for name in names
-            if not re.search(rf"\b{re.escape(name)}\b", code)
-            and self.ask(("beside", importer, name)) is False
+            if name not in words and self.ask(("beside", importer, name)) is False
         ]
         # Of a library's namesake none of the names would be there, nor of what is compiled beside.
         whole = first and rest and not str(home).endswith("__init__.py")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.text import COMMENTED
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
@@ -84,7 +85,6 @@ _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", 
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
-COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")

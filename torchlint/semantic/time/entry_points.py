@@ -13,7 +13,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.text import has_main_guard
+from torchlint.semantic.code.text import COMMENTED, has_main_guard
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -102,7 +102,6 @@ def _own_method(module: Module, cls: cst.CSTNode, method: cst.CSTNode) -> bool:
 _OF_NETWORKS = frozenset(("forward", "train", "eval", "extra_repr", "state_dict"))
 """Methods that torch calls, by no name that the project has to say."""
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
-_COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
 _TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 
 
@@ -156,5 +155,5 @@ def _says(name: str, text: str) -> bool:
     """Say whether a file speaks of a name, commented lines and one definition apart."""
     if name not in text:
         return False
-    code = _COMMENTED.sub("", text) if "#" in text else text
+    code = COMMENTED.sub("", text) if "#" in text else text
     return code.count(name) > len(re.findall(rf"\bdef {name}\(", code)[:1])
