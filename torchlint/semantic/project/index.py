@@ -6,7 +6,7 @@ Read with `ast`, which is many times faster than libcst and enough for the struc
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from torchlint.base.records import dataclass
@@ -36,25 +36,36 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The top-level names of one file, None for a name with two origins, and the modules it imports
-    with a star."""
+    """The top-level names of one file, None for a name with two origins, the modules it imports
+    with a star, and what is imported in any case when the file runs: modules, each with the names
+    that are taken from it. `readable` says whether Python accepts the file."""
 
     names: Mapping[str, Origin | None] = field(default_factory=dict)
     stars: tuple[str, ...] = ()
+    needs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    readable: bool = True
 
 
 def index(tree: ast.Module | None) -> Index:
     """Return the index of a file by CPython's tree; an empty one for a text that Python does not
     accept."""
     if tree is None:
-        return Index()
+        return Index(readable=False)
     found = _Collector()
     found.block(tree.body)
     names = {
         name: next(iter(origins)) if len(origins) == 1 else None
         for name, origins in found.origins.items()
     }
-    return Index(names, tuple(found.stars))
+    return Index(names, tuple(found.stars), tuple(_needs(tree)))
+
+
+def _needs(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or ""), tuple(each.name for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((each.name, ()) for each in node.names)
 
 
 def _dotted(node: ast.expr) -> str:

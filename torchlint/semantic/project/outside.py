@@ -167,13 +167,12 @@ class Outside:
         one, or may use it; None where that is not known."""
         return self.project.uses(self.path, name) if self.project is not None else None
 
-    def lacks(self, dotted: str, names: Iterable[str]) -> str | None:
-        """Return the first of some names that this file imports from a module of its program which
-        stands nowhere in that; None where there is none, or the module may be another."""
-        if self.project is None:
+    def broken(self, dotted: str, names: Iterable[str]) -> str | None:
+        """Return what shows that this file cannot import names from a module of its program: what
+        stands nowhere, or a file that is no Python; None where nothing does."""
+        if self.project is None or self.of_library():
             return None
-        found = self.project.lacks(self.path, dotted, list(names))
-        return found if found is not None and not self.of_library() else None
+        return self.project.broken(self.path, dotted, names)
 
     def others_say(
         self, test: Callable[[str], bool], *, near: bool, by_place: bool = False

@@ -13,9 +13,8 @@ import copy
 import functools
 import os
 import re
-import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.regex import regex
@@ -23,8 +22,8 @@ from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
 from torchlint.semantic.code.named_tests import Test, name_of, named, words_of
-from torchlint.semantic.code.text import COMMENTED
 from torchlint.semantic.elsewhere import Definition, Lineage
+from torchlint.semantic.project.broken import Broken
 from torchlint.semantic.project.callers import (
     HOPS,
     MEMBER,
@@ -83,12 +82,6 @@ _PARSED = 4_000_000
 _HOPS = 20
 _WORD = regex(r"\w+")
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
-_GIVES_ANY = regex(
-    r"^[ \t]*from\s+\S+\s+import\s+\*|__getattr__|__path__|globals\(\)|setattr\(|\bexec\("
-    r"|sys\.modules|_sys\b|LazyModule|lazy_?import",
-    re.MULTILINE,
-)
-"""A module that may give names which its text does not hold."""
 _FAMILY = 40
 """Files of a family of classes that are looked at."""
 _CALLERS = 16
@@ -173,6 +166,7 @@ class Project:
         self._frequent: dict[Step, bool] = {}
         self._vocabulary: list[Vocabulary] = []
         self._used: list[Used] = []
+        self._broken: list[Broken] = []
         self._asides: dict[str, str | None] = {}
         self._aside: list[Project] = []
         self._beyond = Dependencies()
@@ -421,26 +415,19 @@ class Project:
             known = self._reaches[path] = text, reach(text)
         return known[1]
 
-    def lacks(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
-        """Return the first of some names that a file imports from a module of the project, and that
-        stands nowhere in its text; None where there is none.
+    def broken(self, importer: str, dotted: str, names: Iterable[str]) -> str | None:
+        """Return what shows that a file of a program cannot import names from a module, as
+        `Broken.why` does; None where nothing does."""
+        found: str | None = self.ask(("broken", importer, dotted, *names))
+        return found
 
-        Unknown is a module that Python or a library has as well, one that takes names from
-        elsewhere, and what may be a module itself."""
-        first, _, rest = dotted.partition(".")
-        home = self.search.module(importer, dotted)
-        text = self._text(home) if home is not None and home != importer else None
-        if text is None or first in sys.stdlib_module_names or _GIVES_ANY.search(text):
-            return None
-        words = set(re.findall(r"\w+", COMMENTED.sub("", text)))
-        absent = [
-            name
-            for name in names
-            if name not in words and self.ask(("beside", importer, name)) is False
-        ]
-        # Of a library's namesake none of the names would be there, nor of what is compiled beside.
-        whole = first and rest and not str(home).endswith("__init__.py")
-        return absent[0] if absent and (whole or len(absent) < len(names)) else None
+    def _why_broken(self, importer: str, dotted: str, *names: str) -> str | None:
+        return self._imports_that_fail().why(importer, dotted, names)
+
+    def _imports_that_fail(self) -> Broken:
+        if not self._broken:
+            self._broken.append(Broken(self.search, self.index, self._text, self._has_module))
+        return self._broken[0]
 
     def _has_module(self, _: str, name: str) -> bool:
         """Say whether a file or folder of the project may have a name."""
@@ -504,7 +491,10 @@ class Project:
             return None
         if not self._used:
             program = functools.partial(self._program, every=every)
-            self._used.append(Used(self.search, self, self._text, every, program, self._holding))
+            fails = self._imports_that_fail().file
+            self._used.append(
+                Used(self.search, self, self._text, every, program, self._holding, fails)
+            )
         return self._used[0]
 
     # -- callers -----------------------------------------------------------------------------------
@@ -1110,7 +1100,7 @@ _SAYS_WHAT = regex(
 """What tells others what is installed; a project that says nothing installs its own imports."""
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
-    "beside": Project._has_module,
+    "broken": Project._why_broken,
     "callers": Project._found_callers,
     "flag": Project._files_with_flag,
     "graphless": Project._may_be_graphless,

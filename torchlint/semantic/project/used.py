@@ -374,6 +374,7 @@ class Used:
         every: all files.
         program: gives the files that may run in one process with one.
         holding: gives the files whose text holds a word.
+        fails: says of a file what it cannot import, None where it may run.
     """
 
     def __init__(
@@ -384,6 +385,7 @@ class Used:
         every: tuple[str, ...],
         program: Callable[[str], frozenset[str]],
         holding: Callable[[str], frozenset[str]],
+        fails: Callable[[str], str | None],
     ) -> None:
         self._search = search
         self._find = names
@@ -391,6 +393,7 @@ class Used:
         self._every = every
         self._program = program
         self._holding = holding
+        self._fails = fails
         self._said: dict[str, Said | None] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._finding: set[frozenset[str]] = set()
@@ -622,7 +625,7 @@ class Used:
         own level; `taken` are the files of which any name may be taken."""
         size, holding = 0, self._holding(name)
         for other in self._every:
-            if other not in holding and other not in taken:
+            if (other not in holding and other not in taken) or self._fails(other) is not None:
                 continue
             text = self._read(other) or ""
             size += len(text)

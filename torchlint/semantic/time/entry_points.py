@@ -7,6 +7,7 @@ import fnmatch
 import functools
 import itertools
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -66,22 +67,31 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
 
 
 @question(
-    yes="the file cannot be imported: `{answer}` stands nowhere in the file that it names",
+    yes="the file cannot be imported: `{answer}` stands nowhere, or is no Python",
     no="nothing shows that the file cannot be imported",
     ground=True,
 )
 def broken_import(module: Module) -> str | None:
-    """Return a name that the file imports in any case from another file of its program, in which
-    it stands nowhere; None where there is none. What lies behind it never runs as it is."""
+    """Return what shows that the file cannot run as it is: a name that it imports in any case, or
+    that one of the files does which it imports, and that stands nowhere in the module that it
+    names; or the file among them that Python does not accept. None where nothing shows it."""
     for line in module.root.body:
         for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
-                dotted = "." * len(small.relative) + (dotted_text(small.module) or "")
-                names = [str(alias.evaluated_name) for alias in small.names]
-                lacking = module.outside.lacks(dotted, names)
-                if lacking is not None:
-                    return lacking
+            for dotted, names in _imported(small):
+                why = module.outside.broken(dotted, names)
+                if why is not None:
+                    return why
     return None
+
+
+def _imported(node: cst.CSTNode) -> Iterator[tuple[str, list[str]]]:
+    """Yield the modules that an import statement names, each with what is taken from it."""
+    if isinstance(node, cst.ImportFrom):
+        aliases = () if isinstance(node.names, cst.ImportStar) else node.names
+        names = [str(alias.evaluated_name) for alias in aliases]
+        yield "." * len(node.relative) + (dotted_text(node.module) or ""), names
+    elif isinstance(node, cst.Import):
+        yield from ((str(alias.evaluated_name), []) for alias in node.names)
 
 
 def _own_method(module: Module, cls: cst.CSTNode, method: cst.CSTNode) -> bool:
