@@ -62,9 +62,10 @@ fabric = Fabric(accelerator="gpu", devices=2, precision="16-mixed")
 ```
 
 ## Fix safety
-Unsafe: with `ddp` in the place of `dp` every process loads batches of its own, so the effective
-batch size is that of one process times the number of devices; and early versions of Lightning 1 do
-not know the new arguments.
+Only where each old argument of the call can be replaced, as no version takes a call with old and
+new ones. Unsafe: with `ddp` in the place of `dp` every process loads batches of its own, so the
+effective batch size is that of one process times the number of devices; and early versions of
+Lightning 1 do not know the new arguments.
 
 ## Measure
 Not timed: with Lightning 2 the call raises, so there is nothing to compare with.
@@ -74,6 +75,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -206,6 +208,15 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if mentions(module, _VERSION_1) or _for_a_version(module, node):
         return
+    hits = list(_hits(module, node))
+    # With one old argument left no version would take the new ones.
+    given = [keyword_argument(module, node, each) for each in _CALLBACKS]
+    lists = [each for each in given if each is not None and _is_callback(module, each)]
+    whole = len(lists) < 2 and all(hit.fix is not None for hit in hits)
+    yield from (hit if whole else replace(hit, fix=None) for hit in hits)
+
+
+def _hits(module: Module, node: cst.Call) -> Iterator[Hit]:
     for arg in node.args:
         name = arg.keyword.value if arg.keyword is not None else ""
         dp = name in ("strategy", "distributed_backend", "accelerator") and _text(arg.value) in (
