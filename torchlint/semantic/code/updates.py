@@ -27,6 +27,7 @@ _BOTH_PASSES = regex(
     r"^(self(\.\w+)?|(\w+\.)*\w*(trainer|engine|learner))\.forward_(and_)?backward$"
 )
 """A step of who trains; a diffusion has a forward and a backward process, without gradients."""
+_LOSS = regex(r"loss|criteri|entropy", re.IGNORECASE)
 _NUMBERS = regex(r"(^|\.)t?range$")
 _COLLECTION = regex(
     r"(optim(?!\w*(step|iter|iteration|epoch|round|update)s?$)\w*|opts|losses|loss_?dict"
@@ -161,12 +162,22 @@ class Updates:
         return self._step_functions[key]
 
     def _fits(self, function: cst.CSTNode) -> bool:
-        """Say whether a function makes an optimizer that goes on until it converges: one step of
-        that, outside of any loop, is a whole fit."""
-        return any(
-            (dotted_text(call.func) or "").rpartition(".")[2] == "LBFGS"
-            for call in self.tree.within(function, cst.Call)
-        )
+        """Say whether steps of a function, outside of any loop, are all that there are: it makes
+        their optimizer, which may go on until it converges, or, where nothing learns from its
+        backward pass, the network."""
+        made = set[str]()
+        for node in self.tree.within(function, cst.Assign):
+            for target in node.targets:
+                if isinstance(name := target.target, cst.Name) and (kind := _class_of(node.value)):
+                    if kind == "LBFGS":
+                        return True
+                    made |= set() if _LOSS.search(kind) else {name.value}
+        steps = [dotted_text(step.func) or "?" for step in self.steps(function)]
+        learns = [each for each in steps if not each.endswith("backward")]
+        if steps and not learns:
+            calls = self.tree.within(function, cst.Call)
+            learns = [dotted_text(call.func) or "?" for call in calls]
+        return any(each.removesuffix(".step") in made for each in learns)
 
     def updates(self, statements: Sequence[cst.CSTNode]) -> bool:
         """Say whether statements of one block are themselves a training step: one is among them, or
@@ -196,3 +207,15 @@ def updates(module: Module) -> Updates:
 def is_step(module: Module, call: cst.Call) -> bool:
     """Say whether a call is a backward pass, an optimizer step or a gradient scaler's step."""
     return updates(module).is_step(call)
+
+
+def _class_of(value: cst.BaseExpression) -> str:
+    """Return the name of the class whose object an expression makes: ``Net().to(device)``; empty
+    for others."""
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if not isinstance(value.func.value, cst.Call):
+            break
+        value = value.func.value
+    name = dotted_text(value.func) or "" if isinstance(value, cst.Call) else ""
+    last = name.rpartition(".")[2]
+    return last if last[:1].isupper() else ""
