@@ -19,7 +19,7 @@ from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch.names import CALLED_BY_TORCH
-from torchlint.source.python import children, parsed
+from torchlint.source.python import DEFS, children, parsed
 
 _FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
 """Names of what finds functions and classes of any file by a text."""
@@ -179,7 +179,7 @@ class Said:
         while todo:
             node, place = todo.pop()
             around = place.partition(".")[0]
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if isinstance(node, (*DEFS, ast.ClassDef)):
                 if not around:
                     self._handed[node.name] |= _makers(node)
                 place = self._define(node, place)
@@ -203,8 +203,7 @@ class Said:
         if isinstance(node, ast.ClassDef):
             self.bases.setdefault(node.name, set()).update(map(_dotted, node.bases))
             if not at:
-                functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-                here = {each.name for each in node.body if isinstance(each, functions)}
+                here = {each.name for each in node.body if isinstance(each, DEFS)}
                 self.methods.setdefault(node.name, set()).update(here)
         elif node.name in self.methods.get(at, ()):
             place = f"{at}.{node.name}"
