@@ -744,9 +744,9 @@ def shown_if_in_vain(
     if waited_before(module, tensor) is not None:
         return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
     alone = stays_beside(module, node) is None and shown_beside(module, node) is None
-    if alone and len(waits_beside(module, node)) < _MANY:
-        return fix
-    return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
+    if not alone or len(waits_beside(module, node)) >= _MANY:
+        return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
+    return fix
 
 
 _STEPS_OF_NAMES = 3

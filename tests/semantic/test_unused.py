@@ -248,6 +248,8 @@ NESTED = "def make():\n    class A(Worker, Trainer): pass\n"
         ("flags = object()\nprint(vars(flags), flags.__dict__, dir(flags))\n", False),
         ("for name in vars(Worker):\n    print(name)\n", True),
         ("print(Worker.__dict__[MODE])\n", True),
+        ("import fire\nfire.Fire(Worker)\n", True),
+        ("from jsonargparse import CLI\nCLI(Worker)\n", True),
     ],
 )
 def test_what_uses_a_method(said: str, used: bool, tmp_path: Path) -> None:

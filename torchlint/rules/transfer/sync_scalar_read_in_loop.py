@@ -129,7 +129,9 @@ is handed the tensor where its class does no more than average, and all that loo
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 Only shown where several functions that hand back numbers read the device in the same turn of the
-loop: the step waits for them anyway. What is read right behind a copy that NumPy works on waits for
+loop: the step waits for them anyway. The same where each step prints or logs a tensor right beside
+the read (`wandb.log({"loss": loss})`, a progress bar): log that every N steps first (TL105); the
+read is an `info` until then. What is read right behind a copy that NumPy works on waits for
 nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
 or beside a list that it copies to the device, and any read under anomaly detection (TL801). Where
 another library takes an array in each batch of an evaluation, a read beside that copy is left
@@ -156,6 +158,7 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -217,6 +220,7 @@ rule = Rule(
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
+_LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
 DECIDED = (
     "`{expr}` waits for the GPU every step because a Python branch depends on it; use torch.where "
     "or a mask, or check only every N steps."
@@ -298,7 +302,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         yield Hit(
             read.node,
             words,
-            fix=shown_if_in_vain(module, read.node, read.tensor, fix),
+            fix=_unless_in_vain(module, read, fix),
             severity=Severity.INFO if spared or read_as_one(module, read) else None,
             message=message or (_instead(module, read) if fix is None else None),
             why_hot=read.inside,
@@ -347,10 +351,21 @@ def _gains_little(module: Module, node: cst.BaseExpression) -> bool:
     grade = heat_of(module, node).grade
     return (
         stays_beside(module, node) is not None
-        or shown_beside(module, node) is not None
+        or shown_beside(module, node, training=True) is not None
         or anomalies_sought(module, node) is not None
         or (grade in (Grade.EVAL, Grade.FORWARD) and wait_that_stays(module, node) is not None)
     )
+
+
+def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | None:
+    """Return a fix that is only shown where the step waits all the same, for what it logs right
+    beside the read too; a fix that makes logs seldom is about those."""
+    fix = shown_if_in_vain(module, read.node, read.tensor, fix)
+    if fix is None or SELDOM in fix.note or fix.safety is Safety.SUGGESTION:
+        return fix
+    if shown_beside(module, read.node, training=True) is None:
+        return fix
+    return replace(fix, safety=Safety.SUGGESTION, note=_LOGGED)
 
 
 def _needed(module: Module, read: HostRead) -> str | None:

@@ -1,5 +1,5 @@
-"""Waits that each batch of an evaluation has whatever becomes of its other reads: the host works on
-a copy, or shows a number."""
+"""Waits that each batch of an evaluation has, or each step, whatever becomes of its other reads:
+the host works on a copy, or shows a number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.data.per_step_use import logged_in, redraws_bar
+from torchlint.semantic.data.per_step_use import (
+    Sink,
+    logged_in,
+    logging_call,
+    redraws_bar,
+    shown_tensors,
+)
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -42,15 +48,21 @@ def worked_on_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | 
 
 
 @question(
-    yes="each batch of the evaluation shows `{answer}` right beside it",
-    no="nothing is known to be shown right beside it in each batch of an evaluation",
+    yes="each turn of the loop shows `{answer}` right beside it",
+    no="nothing is known to be shown right beside it in each turn of the loop",
 )
-def shown_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return a read that each batch of an evaluation prints or logs, other than on a progress bar,
-    with no run of a model between it and `node`."""
-    if heat_of(module, node).grade is not Grade.EVAL:
+def shown_beside(
+    module: Module, node: cst.CSTNode, *, training: bool = False
+) -> cst.BaseExpression | None:
+    """Return what each batch of an evaluation reads of the device to print or log, other than on a
+    progress bar, with no run of a model between it and `node`; with `training` also what each
+    training step does, anywhere."""
+    grade = heat_of(module, node).grade
+    if grade is Grade.EVAL:
+        return nearest(module, node, (e for e in turn_places(module, node) if _shown(module, e)))
+    if not training or grade is not Grade.TRAIN:
         return None
-    return nearest(module, node, (e for e in turn_places(module, node) if _shown(module, e)))
+    return nearest(module, node, (e for e in turn_places(module, node) if _logs(module, e)))
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
@@ -85,7 +97,23 @@ def _uses_array(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
 
 
 def _shown(module: Module, place: cst.BaseExpression) -> bool:
-    return bool(scalar_reads(module, place)) and any(
-        sink.kind in ("show", "take") and not redraws_bar(module, sink.call)
-        for sink in logged_in(module, place)
+    sinks = logged_in(module, place) if scalar_reads(module, place) else [*_given(module, place)]
+    return any(
+        sink.kind in ("show", "take") and not redraws_bar(module, sink.call) for sink in sinks
     )
+
+
+def _logs(module: Module, place: cst.BaseExpression) -> bool:
+    """Say whether a call reads the device for a log that it is part of, or for its own."""
+    sinks = logged_in(module, place) if scalar_reads(module, place) else ()
+    within = any(
+        sink.kind in ("show", "take") and module.is_within(place, sink.call) for sink in sinks
+    )
+    return within or any(True for _ in _given(module, place))
+
+
+def _given(module: Module, place: cst.BaseExpression) -> Iterator[Sink]:
+    """Yield what a call is as one that logs, where it makes numbers of tensors that it is given."""
+    sink = logging_call(module, place) if isinstance(place, cst.Call) else None
+    if sink is not None and sink.kind == "show" and any(True for _ in shown_tensors(module, sink)):
+        yield sink

@@ -52,6 +52,8 @@ _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 """Functions that may take any name of the file that calls them."""
 _ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
 """Functions that may take any name of a module that they are given."""
+_EXPOSING = frozenset(("Fire", "CLI"))
+"""Functions that make commands of the methods of what they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
 _SAID = (
@@ -167,6 +169,8 @@ class Said:
             self._call(call, name, around)
             if name in ("getattr", "getmembers") and not self._names_one(call, name):
                 self.asked |= {(_dotted(each), place) for each in call.args[:1]}
+            elif name in _EXPOSING:
+                self.asked.add(("?", place))
             elif name == "vars":
                 self.asked |= {(at, place) for at in map(_dotted, call.args) if _IS_CLASS(at)}
             self._modules += [(each, around) for each in _module_asked(call, name)]
