@@ -439,7 +439,8 @@ class Project:
             if name not in words and self.ask(("beside", importer, name)) is False
         ]
         # Of a library's namesake none of the names would be there, nor of what is compiled beside.
-        whole = first and rest and not str(home).endswith("__init__.py")
+        deep = bool(words) and "." in rest
+        whole = first and rest and (deep or not str(home).endswith("__init__.py"))
         return absent[0] if absent and (whole or len(absent) < len(names)) else None
 
     def _has_module(self, _: str, name: str) -> bool:
