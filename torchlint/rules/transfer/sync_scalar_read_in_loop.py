@@ -187,23 +187,22 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
-from torchlint.semantic.data.evaluated_batches import shown_beside, worked_on_beside
+from torchlint.semantic.data.evaluated_batches import (
+    shown_beside,
+    waits_anyway,
+    worked_on_beside,
+)
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
 from torchlint.semantic.data.taken_in_turn import host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight
+from torchlint.semantic.time.heat import heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
-from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
-from torchlint.semantic.uses.unavoidable_syncs import (
-    stays_beside,
-    wait_that_stays,
-    waited_before,
-)
+from torchlint.semantic.uses.unavoidable_syncs import waited_before
 
 rule = Rule(
     __name__,
@@ -286,9 +285,9 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
         fix = fix or _at_once(module, read)
-        spared = _decides(module, node) or waited_before(module, read.tensor) is not None
-        spared = spared or message is not None or (taker is not None and taker.kept)
-        spared = spared or _gains_little(module, read.node)
+        spared = _decides(module, node) or message is not None
+        spared = spared or (taker is not None and taker.kept)
+        spared = spared or waits_anyway(module, read.node, read.tensor) is not None
         if taker is not None:
             message = TAKEN
         elif fix is None and by_host:
@@ -343,17 +342,6 @@ def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
     return not any(
         call is not node and (scalar_reads(module, call) or host_copy(module, call) is not None)
         for call in module.within(turn, cst.Call)
-    )
-
-
-def _gains_little(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether the host waits all the same for something else, whatever becomes of a read."""
-    grade = heat_of(module, node).grade
-    return (
-        stays_beside(module, node) is not None
-        or shown_beside(module, node, training=True) is not None
-        or anomalies_sought(module, node) is not None
-        or (grade in (Grade.EVAL, Grade.FORWARD) and wait_that_stays(module, node) is not None)
     )
 
 

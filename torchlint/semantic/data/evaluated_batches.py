@@ -18,9 +18,17 @@ from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
-from torchlint.semantic.uses.unavoidable_syncs import goes_on_elsewhere, nearest, turn_places
+from torchlint.semantic.uses.unavoidable_syncs import (
+    goes_on_elsewhere,
+    nearest,
+    stays_beside,
+    turn_places,
+    wait_that_stays,
+    waited_before,
+)
 
 _COLLECTS = frozenset("add append appendleft extend insert put setdefault update".split())
 _ARRAYS = ops.having("reduce") | ops.having("join") | {"append", "array", "asarray"}
@@ -63,6 +71,27 @@ def shown_beside(
     if not training or grade is not Grade.TRAIN:
         return None
     return nearest(module, node, (e for e in turn_places(module, node) if _logs(module, e)))
+
+
+@question(
+    yes="`{answer}` waits for the device all the same",
+    no="nothing is known to wait for the device all the same",
+)
+def waits_anyway(
+    module: Module, node: cst.CSTNode, tensor: cst.BaseExpression, *, logs: bool = False
+) -> cst.CSTNode | None:
+    """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
+    wait just before, a read that the host needs right beside it, what is printed or logged beside
+    it where `node` does not log itself, anomaly detection, or, where nothing is trained, another
+    wait of the same function."""
+    trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
+    return (
+        waited_before(module, tensor)
+        or stays_beside(module, node)
+        or shown_beside(module, node, training=not logs)
+        or anomalies_sought(module, node)
+        or (None if trains else wait_that_stays(module, node))
+    )
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
