@@ -1077,7 +1077,7 @@ TRAINER = (
     + indented(ONE.replace("(x, y):", "(self, x, y):").rstrip() + "\n\n")
     + "    def epoch(self):\n        total = 0.0\n"
     + indented(EACH + "    total += self.losses_of(x, y)\n", 8)
-    + "        return total\n"
+    + "        return total\n\n\nprint(Trainer().epoch())\n"
 )
 
 

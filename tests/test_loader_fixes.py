@@ -305,7 +305,11 @@ def held_out_loader(root):
 def photos_loader(root):
     return DataLoader(torchvision.datasets.ImageFolder(root), shuffle=True, num_workers=0)
 """
-SCRIPT = "from made import held_out_loader, photos_loader\n\nROOT = {root}\n{call}"
+SCRIPT = """from made import held_out_loader, photos_loader
+
+ROOT = {root}
+{call}print(photos_loader, globals())
+"""
 TOP = "for x, y in held_out_loader(ROOT):\n    print(x.cuda())\n"
 ALL = "loader = held_out_loader(\n    ROOT,\n)\nphotos = photos_loader(ROOT)\n"
 GUARDED = 'if __name__ == "__main__":\n    loader = held_out_loader(ROOT)\n'

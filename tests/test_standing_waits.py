@@ -70,6 +70,39 @@ def test_a_step_that_waits_for_two_functions_is_not_repaired_for_one_read(
     assert "saves next to nothing" in fix.note
 
 
+LOGS = {
+    "print(loss)": True,
+    "print('loss', float(loss))": True,
+    "wandb.log({'loss': loss})": True,
+    "writer.add_scalar('loss', loss, 1)": True,
+    "bar.set_postfix(loss=loss)": True,
+    "bar.set_postfix(loss=(out.argmax(1) == y).sum().item())": True,
+    "wandb.log({'size': len(y)})": False,
+    "print(loss.shape)": False,
+    "if verbose: print(loss)": False,
+    "logging.debug('%s', loss)": False,
+    "with torch.no_grad(): print(model(x).shape)": False,
+    "again = model(x); print(again.sum())": False,
+    "meter.update(loss)": False,
+}
+
+
+@pytest.mark.parametrize("line", LOGS)
+def test_a_read_beside_what_a_training_step_logs_saves_nothing_by_itself(line: str) -> None:
+    imports = "import logging\nimport wandb\nfrom tqdm import tqdm\nfrom torch.utils.tensorboard"
+    imports += " import SummaryWriter\nbar = tqdm()\nwriter = SummaryWriter()\n"
+    source = imports + PROGRAM.format(line=SUM, body=line)
+    (read,) = (
+        each
+        for each in check(source, codes=frozenset({"TL101"})).findings
+        if "`loss.item()`" in each.message
+    )
+    assert read.fix is not None
+    assert (read.fix.safety is Safety.SUGGESTION) is LOGS[line]
+    assert ("first log every N steps" in read.fix.note) is LOGS[line]
+    assert (read.severity is Severity.INFO) is LOGS[line]
+
+
 def test_what_a_logging_call_reads_by_itself_is_no_other() -> None:
     source = PROGRAM.format(line="print(loss)\n        bar.set_postfix(loss=loss)", body=TWICE)
     source = source.replace("def run", "from tqdm import tqdm\n\nbar = tqdm()\n\n\ndef run")

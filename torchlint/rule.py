@@ -402,11 +402,9 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 
 def _graded(module: Module, hit: Hit, severity: Severity) -> Severity:
     """Return the severity of a hit: what costs only where somebody turns on an option that is off
-    by default, or uses what nothing uses here, is a hint."""
+    by default is a hint."""
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
-    optional = severity is Severity.WARNING and (
-        heat_of(module, node).optional or unused(module, node) is not None
-    )
+    optional = severity is Severity.WARNING and heat_of(module, node).optional
     return Severity.INFO if optional else severity
 
 
@@ -425,7 +423,7 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
         return None
     if runs != "anywhere" and uncalled(module, node):
         return None
-    return heat
+    return heat if unused(module, node) is None else None
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:
@@ -746,9 +744,9 @@ def shown_if_in_vain(
     if waited_before(module, tensor) is not None:
         return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
     alone = stays_beside(module, node) is None and shown_beside(module, node) is None
-    if alone and len(waits_beside(module, node)) < _MANY:
-        return fix
-    return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
+    if not alone or len(waits_beside(module, node)) >= _MANY:
+        return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
+    return fix
 
 
 _STEPS_OF_NAMES = 3

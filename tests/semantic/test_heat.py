@@ -67,6 +67,11 @@ _CALLBACKS = "from transformers import ProgressCallback, TrainerCallback\n"
         "is_last_batch",
         "should_log(step)",
         "step < 5",
+        "step <= 3",
+        "5 > step",
+        "3 >= step",
+        "not torch.isfinite(loss) or step <= 3",
+        "loss.isnan().any() or (step < 3)",
         "debug",
     ],
 )
@@ -94,7 +99,12 @@ def test_chance_that_seldom_lets_pass_throttles(test: str, expected: Grade) -> N
 
 
 @pytest.mark.parametrize(
-    "test", ["rank == 0", "verbose", "log_interval > 0", "loss is not None", "step > 5"]
+    "test",
+    [
+        *("rank == 0", "verbose", "log_interval > 0", "loss is not None", "step > 5", "5 <= step"),
+        *("5 < step", "size <= 3", "step <= most"),
+        "torch.isfinite(loss) or len(batch) <= 3",
+    ],
 )
 def test_other_guards_do_not(test: str) -> None:
     assert grade(TRAIN.format(f"if {test}: probe()", "pass", "pass")) is Grade.TRAIN

@@ -201,6 +201,108 @@ def test_what_a_comment_chooses(run: str, used: bool, tmp_path: Path) -> None:
     assert uses(tmp_path, files, "lib/nets.py") is used
 
 
+WORKER = """class Worker:
+    def evaluate(self):
+        pass
+    def fit(self):
+        pass
+"""
+OTHER = """class Judge:
+    def evaluate(self):
+        pass
+    def fit(self):
+        self.evaluate()
+"""
+START = "from nets import Worker\nWorker().fit()\n"
+
+
+HEIR = "class Mine(Worker):\n    def go(self, x):\n        "
+BASE_CALLS = "class B:\n    def evaluate(self): pass\n    def go(self): self.evaluate()\n"
+TWO_HEIRS = "class A(Worker): pass\nclass C(A, Trainer): pass\n"
+NESTED = "def make():\n    class A(Worker, Trainer): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "used"),
+    [
+        ("", False),
+        (OTHER, False),
+        (f"{OTHER}Judge().fit()\n", False),
+        ("# Worker().evaluate()\n", False),
+        ("help = 'how to evaluate, and when'\n", False),
+        ("print(evaluate(3))\n", False),
+        ("class Own:\n    evaluate = 2\n    x = evaluate\n", False),
+        ("MODE = 'evaluate'\n", True),
+        ("MODE = 'worker.evaluate(3) now'\n", True),
+        ("Worker().evaluate()\n", True),
+        ("def f(it):\n    return it.evaluate()\n", False),
+        ("def f(it):\n    return it.evaluate()\nf(2)\n", True),
+        (f"{HEIR}self.evaluate()\nMine().go(2)\n", True),
+        (f"{HEIR}self.evaluate()\nMine().fit()\n", False),
+        ("from x import T\nclass Mine(T, Worker):\n    pass\n", True),
+        (TWO_HEIRS, True),
+        (NESTED, True),
+        ("import sys\nprint(getattr(Worker(), sys.argv[1]))\n", True),
+        (f"{HEIR}getattr(self, x)\n", True),
+        ("class Log:\n    def go(self, x):\n        getattr(self, x)\n", False),
+        ("flags = object()\nprint(vars(flags), flags.__dict__, dir(flags))\n", False),
+        ("for name in vars(Worker):\n    print(name)\n", True),
+        ("print(Worker.__dict__[MODE])\n", True),
+        ("import fire\nfire.Fire(Worker)\n", True),
+        ("from jsonargparse import CLI\nCLI(Worker)\n", True),
+    ],
+)
+def test_what_uses_a_method(said: str, used: bool, tmp_path: Path) -> None:
+    files = {"nets.py": WORKER, "run.py": f"{START}{said}"}
+    assert uses(tmp_path, files, name="Worker.evaluate") is used
+
+
+@pytest.mark.parametrize(
+    ("nets", "files", "used"),
+    [
+        (f"{WORKER}    def old(self):\n        self.evaluate()\n", {}, False),
+        (WORKER.replace("pass", "self.evaluate()", 1), {}, False),
+        (WORKER.replace("pass", "self.fit()", 1), {}, False),
+        (f"{WORKER[:-5]}self.evaluate()\n", {}, True),
+        (f"{WORKER}    run = evaluate\n", {}, True),
+        (f"{BASE_CALLS}{WORKER.replace(':', '(B):', 1)}b = B().go()\n", {}, True),
+        (f"{BASE_CALLS}{WORKER}b = B().go()\n", {}, False),
+        (WORKER.replace(":", "(Trainer):", 1), {}, True),
+        (f"@add\n{WORKER}", {}, True),
+        (WORKER.replace("    def eval", "    @add\n    def eval"), {}, True),
+        (WORKER.replace("    def eval", "    @torch.no_grad()\n    def eval"), {}, False),
+        (WORKER, {"look.ipynb": '{"x": "w.evaluate()"}'}, True),
+        (WORKER, {"old.py": "print w.evaluate()\n"}, True),
+        (WORKER, {"judge.py": f"{OTHER}Judge().fit()\n"}, False),
+    ],
+)
+def test_what_calls_a_method(nets: str, files: dict[str, str], used: bool, tmp_path: Path) -> None:
+    files = {"nets.py": f"import torch\n{nets}", "run.py": START, **files}
+    assert uses(tmp_path, files, name="Worker.evaluate") is used
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "used"),
+    [
+        ({"run.py": "import nets\n# nets.start()\nprint()\n"}, "nets.py", True),
+        ({"run.py": "import nets\n# other.start()\nprint()\n"}, "nets.py", False),
+        (
+            {"run.py": RUN, "lib.py": "import nets\ndef f():\n    # nets.start()\n    pass\n"},
+            "nets.py",
+            False,
+        ),
+        ({"run.py": "from lib.tools.kit import x\nprint(x)\n"}, "lib/nets.py", False),
+        ({"run.py": "from other import x\nprint(x)\n"}, "lib/nets.py", True),
+    ],
+)
+def test_functions_of_other_files(
+    files: dict[str, str], path: str, used: bool, tmp_path: Path
+) -> None:
+    kit = {"lib/tools/__init__.py": "", "lib/tools/kit.py": ""} if path != "nets.py" else {}
+    files = {path: "def start():\n    pass\n", **kit, **files}
+    assert uses(tmp_path, files, path, "start") is used
+
+
 def test_what_assume_hot_names_is_used(tmp_path: Path) -> None:
     text = """
 import torch

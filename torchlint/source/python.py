@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import warnings
 
+DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
+"""The nodes of functions with a name."""
 _PLAIN = frozenset(
     "ctx op ops id attr arg kind type_comment level module conversion simple is_async asname rest "
     "type_ignores".split()

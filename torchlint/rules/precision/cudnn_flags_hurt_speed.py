@@ -80,6 +80,7 @@ from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
 
 _FLAGS = "torch.backends.cudnn."
+_SPAWN = "torch.multiprocessing.spawn"
 _BOTH = (
     "cudnn.benchmark defeats itself beside cudnn.deterministic: it times algorithms, and may "
     "not take the fast ones."
@@ -101,6 +102,8 @@ rule = Rule(
 @rule.on(cst.Assign)
 def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     flag = _flag(module, node)
+    if flag and _of_the_parent(module, node):
+        return
     value = node.value.value if isinstance(node.value, cst.Name) else ""
     if flag == "enabled" and value == "False":
         if len(_settings(module, "enabled")) == 1 and not any(
@@ -118,6 +121,17 @@ def _flag(module: Module, node: cst.Assign) -> str:
         (module.name(node.targets[0].target) or "").removeprefix(_FLAGS)
         if len(node.targets) == 1
         else ""
+    )
+
+
+def _of_the_parent(module: Module, node: cst.Assign) -> bool:
+    """Say whether the function that sets a flag leaves the work to new processes, where the flag
+    is not set: they are spawned, and do not run the function."""
+    function = module.function(node)
+    return function is not None and any(
+        module.name(call.func) == _SPAWN and not any(True for _ in conditions_around(module, call))
+        for call in module.within(function.body, cst.Call)
+        if isinstance(call, cst.Call)
     )
 
 

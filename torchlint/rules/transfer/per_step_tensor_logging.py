@@ -117,6 +117,7 @@ from torchlint.rule import (
     shown_if_in_vain,
     wait_for,
 )
+from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
     Sink,
@@ -129,12 +130,11 @@ from torchlint.semantic.data.per_step_use import (
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.unavoidable_syncs import stays_beside, turn_waits, waited_before
+from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -239,12 +239,8 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
-    beside = (
-        waited_before(module, read.tensor)
-        or stays_beside(module, read.node)
-        or anomalies_sought(module, read.node)
-    )
-    severity = Severity.INFO if beside is not None else None
+    spared = waits_anyway(module, read.node, read.tensor, logs=True) is not None
+    severity = Severity.INFO if spared else None
     return Hit(
         read.node,
         words,

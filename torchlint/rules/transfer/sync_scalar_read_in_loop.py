@@ -129,7 +129,9 @@ is handed the tensor where its class does no more than average, and all that loo
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 Only shown where several functions that hand back numbers read the device in the same turn of the
-loop: the step waits for them anyway. What is read right behind a copy that NumPy works on waits for
+loop: the step waits for them anyway. The same where each step prints or logs a tensor right beside
+the read (`wandb.log({"loss": loss})`, a progress bar): log that every N steps first (TL105); the
+read is an `info` until then. What is read right behind a copy that NumPy works on waits for
 nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
 or beside a list that it copies to the device, and any read under anomaly detection (TL801). Where
 another library takes an array in each batch of an evaluation, a read beside that copy is left
@@ -156,6 +158,7 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -184,23 +187,22 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
-from torchlint.semantic.data.evaluated_batches import shown_beside, worked_on_beside
+from torchlint.semantic.data.evaluated_batches import (
+    shown_beside,
+    waits_anyway,
+    worked_on_beside,
+)
 from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
 from torchlint.semantic.data.taken_in_turn import host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight
+from torchlint.semantic.time.heat import heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
-from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
-from torchlint.semantic.uses.unavoidable_syncs import (
-    stays_beside,
-    wait_that_stays,
-    waited_before,
-)
+from torchlint.semantic.uses.unavoidable_syncs import waited_before
 
 rule = Rule(
     __name__,
@@ -217,6 +219,7 @@ rule = Rule(
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
+_LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
 DECIDED = (
     "`{expr}` waits for the GPU every step because a Python branch depends on it; use torch.where "
     "or a mask, or check only every N steps."
@@ -282,9 +285,9 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
         fix = fix or _at_once(module, read)
-        spared = _decides(module, node) or waited_before(module, read.tensor) is not None
-        spared = spared or message is not None or (taker is not None and taker.kept)
-        spared = spared or _gains_little(module, read.node)
+        spared = _decides(module, node) or message is not None
+        spared = spared or (taker is not None and taker.kept)
+        spared = spared or waits_anyway(module, read.node, read.tensor) is not None
         if taker is not None:
             message = TAKEN
         elif fix is None and by_host:
@@ -298,7 +301,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         yield Hit(
             read.node,
             words,
-            fix=shown_if_in_vain(module, read.node, read.tensor, fix),
+            fix=_unless_in_vain(module, read, fix),
             severity=Severity.INFO if spared or read_as_one(module, read) else None,
             message=message or (_instead(module, read) if fix is None else None),
             why_hot=read.inside,
@@ -342,15 +345,15 @@ def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
     )
 
 
-def _gains_little(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether the host waits all the same for something else, whatever becomes of a read."""
-    grade = heat_of(module, node).grade
-    return (
-        stays_beside(module, node) is not None
-        or shown_beside(module, node) is not None
-        or anomalies_sought(module, node) is not None
-        or (grade in (Grade.EVAL, Grade.FORWARD) and wait_that_stays(module, node) is not None)
-    )
+def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | None:
+    """Return a fix that is only shown where the step waits all the same, for what it logs right
+    beside the read too; a fix that makes logs seldom is about those."""
+    fix = shown_if_in_vain(module, read.node, read.tensor, fix)
+    if fix is None or SELDOM in fix.note or fix.safety is Safety.SUGGESTION:
+        return fix
+    if shown_beside(module, read.node, training=True) is None:
+        return fix
+    return replace(fix, safety=Safety.SUGGESTION, note=_LOGGED)
 
 
 def _needed(module: Module, read: HostRead) -> str | None:

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 
 from torchlint.semantic.code.left_out import TESTED, Say, concerns, last_name
 from torchlint.semantic.torch import ops
-from torchlint.source.python import parents, parsed, walk
+from torchlint.source.python import DEFS, parents, parsed, walk
 
 _LISTS = frozenset(("ModuleList", "list"))
 _OVER = frozenset(("reversed", "enumerate", "zip", "list", "iter"))
 _THROUGH = 3
 """Names through which an object comes to its call."""
 _SPEAKS = (ast.arg, ast.AnnAssign, ast.ImportFrom)
-_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPUTED = (ast.BinOp, ast.Compare, ast.UnaryOp)
 
 _KEPT = 64
@@ -158,7 +157,7 @@ def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
 def _home(node: ast.AST, above: Above) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     while node in above:
         node = above[node]
-        if isinstance(node, _DEFS):
+        if isinstance(node, DEFS):
             return node
     return None
 

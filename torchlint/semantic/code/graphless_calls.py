@@ -6,10 +6,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.source.python import parents, parsed, walk
+from torchlint.source.python import DEFS, parents, parsed, walk
 
 _SWITCHES = frozenset(("no_grad", "inference_mode", "set_grad_enabled"))
-_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def calls_method(method: str, text: str) -> bool:
@@ -37,7 +36,7 @@ def calls_without_graph(method: str, text: str) -> bool:
         while node is not None:
             if node in reach:
                 return True
-            if isinstance(node, _DEFS) and node.name not in seen:
+            if isinstance(node, DEFS) and node.name not in seen:
                 seen.add(node.name)
                 todo += _calls(tree, node.name, plain=True)
             node = above.get(node)
@@ -72,7 +71,7 @@ def _reach(switch: ast.AST, above: dict[ast.AST, ast.AST]) -> ast.AST:
     function around it or the file."""
     node = switch
     while (outer := above.get(node)) is not None:
-        if isinstance(outer, _DEFS) or (isinstance(node, ast.withitem)):
+        if isinstance(outer, DEFS) or (isinstance(node, ast.withitem)):
             return outer
         node = outer
     return node

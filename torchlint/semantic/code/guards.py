@@ -1047,11 +1047,12 @@ class Guards:
         if any(op in (cst.Equal, cst.In) for op in operators):
             return True
         # ``step < 10``: only the first steps; ``step > 10`` is most of them.
-        return (
-            operators == (cst.LessThan,)
-            and self._is_counter(test.left)
-            and isinstance(sides[1], cst.Integer)
-        )
+        first, last = sides[0], sides[-1]
+        if operators in ((cst.GreaterThan,), (cst.GreaterThanEqual,)):
+            first, last = last, first
+        elif operators not in ((cst.LessThan,), (cst.LessThanEqual,)):
+            return False
+        return self._is_counter(first) and isinstance(last, cst.Integer)
 
     def _is_counter(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.BinaryOperation):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from torchlint.base.regex import regex
-from torchlint.source.python import children, parents, parsed, walk
+from torchlint.source.python import DEFS, children, parents, parsed, walk
 
 TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 """What a file of tests imports."""
@@ -29,7 +29,6 @@ _ASKS = frozenset(("isinstance", "issubclass", "super", "hasattr", "setattr", "l
 _FORWARD = "forward"
 _KEPT = 512
 """Files of which it is remembered what they hand on."""
-_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 Say = Callable[..., bool | None]
 """Says whether a test of a text holds for any other file of the project; None for not known."""
@@ -130,7 +129,7 @@ def _handed(text: str) -> dict[str, frozenset[Passed] | None]:
                 found[name] = None
             else:
                 found[name] = before | {Passed(cls, function.name, place)}
-        if isinstance(node, _DEFS):
+        if isinstance(node, DEFS):
             function = function or node
         elif isinstance(node, ast.ClassDef) and function is None:
             cls = node.name
@@ -289,9 +288,7 @@ def _target(node: ast.expr, above: dict[ast.AST, ast.AST]) -> ast.expr | None:
     around = up
     while isinstance(around, (ast.Subscript, ast.BinOp, ast.Tuple)):
         around = above[around]
-    if isinstance(around, (ast.arg, *_DEFS)) or (
-        isinstance(up, ast.AnnAssign) and up.value is None
-    ):
+    if isinstance(around, (ast.arg, *DEFS)) or (isinstance(up, ast.AnnAssign) and up.value is None):
         return ast.Constant(value=None)
     if isinstance(around, ast.Call) and last_name(around.func) in _ASKS and node is not around.func:
         return ast.Constant(value=None)
@@ -320,7 +317,7 @@ def _is_seen(node: ast.AST, position: int, above: dict[ast.AST, ast.AST]) -> boo
         case ast.Call(func=func):
             return _RUNS.search(last_name(func)) is None
         case ast.Return():  # ``def get_decoder(self): return self.decoder``
-            function = next(each for each in _around(up, above) if isinstance(each, _DEFS))
+            function = next(each for each in _around(up, above) if isinstance(each, DEFS))
             return function.name == f"get_{last_name(node)}"
         case ast.Attribute() | ast.Compare() | ast.If() | ast.BoolOp() | ast.UnaryOp():
             return True

@@ -354,3 +354,14 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return what a call calls, and any other expression as it is: a decorator with or without
     arguments, say."""
     return node.func if isinstance(node, cst.Call) else node
+
+
+def targets_of(
+    node: cst.Assign | cst.AnnAssign | cst.NamedExpr | cst.WithItem,
+) -> list[cst.BaseExpression]:
+    """Return what a value is bound to; of ``with tqdm(loader) as bar``, bar."""
+    if isinstance(node, cst.Assign):
+        return [each.target for each in node.targets]
+    if isinstance(node, cst.WithItem):
+        return [node.asname.name] if node.asname is not None else []
+    return [node.target]

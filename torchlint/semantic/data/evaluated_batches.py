@@ -1,5 +1,5 @@
-"""Waits that each batch of an evaluation has whatever becomes of its other reads: the host works on
-a copy, or shows a number."""
+"""Waits that each batch of an evaluation has, or each step, whatever becomes of its other reads:
+the host works on a copy, or shows a number."""
 
 from __future__ import annotations
 
@@ -7,14 +7,28 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.data.per_step_use import logged_in, redraws_bar
+from torchlint.semantic.data.per_step_use import (
+    Sink,
+    logged_in,
+    logging_call,
+    redraws_bar,
+    shown_tensors,
+)
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
-from torchlint.semantic.uses.unavoidable_syncs import goes_on_elsewhere, nearest, turn_places
+from torchlint.semantic.uses.unavoidable_syncs import (
+    goes_on_elsewhere,
+    nearest,
+    stays_beside,
+    turn_places,
+    wait_that_stays,
+    waited_before,
+)
 
 _COLLECTS = frozenset("add append appendleft extend insert put setdefault update".split())
 _ARRAYS = ops.having("reduce") | ops.having("join") | {"append", "array", "asarray"}
@@ -42,15 +56,42 @@ def worked_on_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | 
 
 
 @question(
-    yes="each batch of the evaluation shows `{answer}` right beside it",
-    no="nothing is known to be shown right beside it in each batch of an evaluation",
+    yes="each turn of the loop shows `{answer}` right beside it",
+    no="nothing is known to be shown right beside it in each turn of the loop",
 )
-def shown_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return a read that each batch of an evaluation prints or logs, other than on a progress bar,
-    with no run of a model between it and `node`."""
-    if heat_of(module, node).grade is not Grade.EVAL:
+def shown_beside(
+    module: Module, node: cst.CSTNode, *, training: bool = False
+) -> cst.BaseExpression | None:
+    """Return what each batch of an evaluation reads of the device to print or log, other than on a
+    progress bar, with no run of a model between it and `node`; with `training` also what each
+    training step does, anywhere."""
+    grade = heat_of(module, node).grade
+    if grade is Grade.EVAL:
+        return nearest(module, node, (e for e in turn_places(module, node) if _shown(module, e)))
+    if not training or grade is not Grade.TRAIN:
         return None
-    return nearest(module, node, (e for e in turn_places(module, node) if _shown(module, e)))
+    return nearest(module, node, (e for e in turn_places(module, node) if _logs(module, e)))
+
+
+@question(
+    yes="`{answer}` waits for the device all the same",
+    no="nothing is known to wait for the device all the same",
+)
+def waits_anyway(
+    module: Module, node: cst.CSTNode, tensor: cst.BaseExpression, *, logs: bool = False
+) -> cst.CSTNode | None:
+    """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
+    wait just before, a read that the host needs right beside it, what is printed or logged beside
+    it where `node` does not log itself, anomaly detection, or, where nothing is trained, another
+    wait of the same function."""
+    trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
+    return (
+        waited_before(module, tensor)
+        or stays_beside(module, node)
+        or shown_beside(module, node, training=not logs)
+        or anomalies_sought(module, node)
+        or (None if trains else wait_that_stays(module, node))
+    )
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
@@ -85,7 +126,23 @@ def _uses_array(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
 
 
 def _shown(module: Module, place: cst.BaseExpression) -> bool:
-    return bool(scalar_reads(module, place)) and any(
-        sink.kind in ("show", "take") and not redraws_bar(module, sink.call)
-        for sink in logged_in(module, place)
+    sinks = logged_in(module, place) if scalar_reads(module, place) else [*_given(module, place)]
+    return any(
+        sink.kind in ("show", "take") and not redraws_bar(module, sink.call) for sink in sinks
     )
+
+
+def _logs(module: Module, place: cst.BaseExpression) -> bool:
+    """Say whether a call reads the device for a log that it is part of, or for its own."""
+    sinks = logged_in(module, place) if scalar_reads(module, place) else ()
+    within = any(
+        sink.kind in ("show", "take") and module.is_within(place, sink.call) for sink in sinks
+    )
+    return within or any(True for _ in _given(module, place))
+
+
+def _given(module: Module, place: cst.BaseExpression) -> Iterator[Sink]:
+    """Yield what a call is as one that logs, where it makes numbers of tensors that it is given."""
+    sink = logging_call(module, place) if isinstance(place, cst.Call) else None
+    if sink is not None and sink.kind == "show" and any(True for _ in shown_tensors(module, sink)):
+        yield sink

@@ -14,6 +14,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.scopes import local_class, method_of, name_outside
+from torchlint.semantic.code.tree import targets_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -65,7 +66,7 @@ class _Tracer:
             case cst.Arg():
                 self._given(where, above, path)
             case cst.Assign() | cst.AnnAssign() | cst.NamedExpr() | cst.WithItem():
-                for target in _targets(above):
+                for target in targets_of(above):
                     if target is not node:
                         self._bound(where, target, path)
             case cst.Return():
@@ -228,17 +229,6 @@ class _Tracer:
         method = method_of(home, cls, name) if isinstance(cls, cst.ClassDef) else None
         if method is not None:
             yield home, method
-
-
-def _targets(
-    node: cst.Assign | cst.AnnAssign | cst.NamedExpr | cst.WithItem,
-) -> list[cst.BaseExpression]:
-    """Return what a value is bound to; of ``with tqdm(loader) as bar``, bar."""
-    if isinstance(node, cst.Assign):
-        return [each.target for each in node.targets]
-    if isinstance(node, cst.WithItem):
-        return [node.asname.name] if node.asname is not None else []
-    return [node.target]
 
 
 def _parameter(home: Module, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:

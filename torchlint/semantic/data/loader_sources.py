@@ -15,7 +15,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, writes_of
 from torchlint.semantic.code.scopes import local_class, method_of, name_outside
-from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, targets_of
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
@@ -164,7 +164,7 @@ class _Search:
             )
         if kind not in ("assign", "unpack") or not isinstance(node, (cst.Assign, cst.AnnAssign)):
             return False
-        targets = _targets(node)
+        targets = targets_of(node)
         return node.value is not None and all(
             self._assigned(where, target, name, node.value, path)
             for target in targets
@@ -195,7 +195,7 @@ class _Search:
             made: list[tuple[cst.BaseExpression, Path]] = []
             for each in home.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
                 assert isinstance(each, (cst.Assign, cst.AnnAssign))
-                for target in _targets(each):
+                for target in targets_of(each):
                     at = _position(target, node.attr.value)
                     if at is not None and each.value is not None:
                         made.append((each.value, (*at, *path)))
@@ -279,10 +279,6 @@ def _params(function: cst.FunctionDef) -> list[str]:
     params = function.params
     every = (*params.posonly_params, *params.params, *params.kwonly_params)
     return [param.name.value for param in every if param.name.value not in ("self", "cls")]
-
-
-def _targets(node: cst.Assign | cst.AnnAssign) -> list[cst.BaseExpression]:
-    return [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
 
 
 def _position(target: cst.BaseExpression, attr: str) -> Path | None:

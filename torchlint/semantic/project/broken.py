@@ -119,7 +119,8 @@ class Broken:
             if name not in self._words[home] and name != "*" and not self._has(importer, name)
         ]
         # Of a library's namesake none of the names would be there, nor of what is compiled beside.
-        whole = first and rest and not home.endswith("__init__.py")
+        deep = bool(self._words[home]) and "." in rest
+        whole = first and rest and (deep or not home.endswith("__init__.py"))
         return absent[0] if absent and (whole or len(absent) < len(names)) else None
 
     def _moved(self, importer: str, dotted: str, names: Sequence[str]) -> bool:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.semantic.torch import ops
-from torchlint.source.python import below
+from torchlint.source.python import DEFS, below
 
 _WORD = regex(r"\w+$")
 _HEAD = regex(r"\s*([^\W\d]\w*)\s*[(:]")
@@ -151,7 +151,6 @@ class Calls:
 
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp)
-_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OBJECTS = ("self", "cls")
 _STEPPING = frozenset(("backward", "step"))
 _MAY_STEP = regex(
@@ -181,12 +180,12 @@ class _Reader:
                 if name:
                     own = receiver in _OBJECTS and name in methods
                     self.sites.setdefault(name, set()).add(Written(receiver, within, often, own))
-            elif isinstance(node, _DEFS):
+            elif isinstance(node, DEFS):
                 within = within or (f"{cls}.{node.name}" if cls else node.name)
                 often = often or _MAY_STEP.search(node.name) is not None
             elif isinstance(node, ast.ClassDef):
                 cls = cls or node.name
-                methods = frozenset(each.name for each in node.body if isinstance(each, _DEFS))
+                methods = frozenset(each.name for each in node.body if isinstance(each, DEFS))
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
                 continue

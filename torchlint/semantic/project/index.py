@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from torchlint.base.records import dataclass
+from torchlint.source.python import DEFS
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
-_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class _Collector:
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.ClassDef):
             bases = tuple(_dotted(base) for base in node.bases)
-            methods = frozenset(each.name for each in node.body if isinstance(each, _DEFS))
+            methods = frozenset(each.name for each in node.body if isinstance(each, DEFS))
             self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods))
-        elif isinstance(node, _DEFS):
+        elif isinstance(node, DEFS):
             self._bind(node.name, Origin(FUNCTION, line=node.lineno))
         elif isinstance(node, ast.Import):
             for item in node.names:

@@ -18,7 +18,8 @@ from torchlint.semantic.project.calls import bound, speaks_for
 from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
-from torchlint.source.python import children, parsed
+from torchlint.semantic.torch.names import CALLED_BY_TORCH
+from torchlint.source.python import DEFS, children, parsed
 
 _FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
 """Names of what finds functions and classes of any file by a text."""
@@ -44,11 +45,15 @@ _TELLING = frozenset(
     ).split()
 )
 """Decorators and metaclasses that hand what they are given to nobody."""
+_OF_OTHERS = regex(r"(torch|functools|contextlib|dataclasses|typing\w*)\b").match
+"""Modules whose decorators those are."""
 _BUILT_IN = frozenset(("staticmethod", "classmethod", "property"))
 _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 """Functions that may take any name of the file that calls them."""
 _ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
 """Functions that may take any name of a module that they are given."""
+_EXPOSING = frozenset(("Fire", "CLI"))
+"""Functions that make commands of the methods of what they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
 _SAID = (
@@ -63,6 +68,8 @@ _BY_TEXT = Wording(
     (*_SAID, *_CALLED),
 )
 _OPTIONS = regex(r"(args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I)
+_IS_CLASS = regex(r"(.*\.)?(cls|__class__|[A-Z]\w*|\?)\Z").match
+"""Names of what may be a class: the dictionary of an object holds no methods."""
 _VALUES = regex(rf"(self|cls)\b|{_OPTIONS.pattern}", re.I)
 """Names of what is no module, whatever its attributes are."""
 _PROGRAM = regex(
@@ -81,6 +88,8 @@ _PLAIN_BASES = (
     *("pytorch_lightning.", "lightning.", "gym.", "gymnasium."),
 )
 """Bases by which nothing makes an object of a class that nobody names."""
+_CALLING_NOTHING = frozenset(("torch.nn.Module", "builtins.object", "object"))
+"""Bases that call no method of a class but those that they have themselves."""
 _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", "output_fn"))
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
@@ -131,17 +140,39 @@ class Said:
         binds to them."""
         self.taken: set[str] = set()
         """Dotted names of what may be a module of which any name is taken; a dot for the file."""
+        self.methods: dict[str, set[str]] = {}
+        """By outermost class the methods that it defines."""
+        self.open: set[str] = set()
+        """Outermost classes and their methods, dotted, that are handed to something where they
+        stand."""
+        self.bases: dict[str, set[str]] = {}
+        """By class the dotted names that it inherits from."""
+        self.called: defaultdict[str, set[str]] = defaultdict(set)
+        """By name the places that take it of an object: outermost definitions, methods dotted."""
+        self.own: defaultdict[str, set[str]] = defaultdict(set)
+        """By name the methods that take it of `self`, of classes that define it themselves."""
+        self.asked: set[tuple[str, str]] = set()
+        """Dotted names of objects of which any method may be taken, with the places that do."""
+        self.quoted: list[tuple[str, str]] = []
+        """Texts with the places that hold them."""
         self._by_key: set[ast.AST] = set()
         self._assigned: set[ast.AST] = set()
         self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
         self._handed: defaultdict[str, set[str]] = defaultdict(set)
+        self._made: defaultdict[str, set[str]] = defaultdict(set)
         self._calls: list[tuple[ast.Call, str]] = []
         self._modules: list[tuple[ast.expr | None, str]] = []
         self._walk(tree)
         self._keep()
-        for call, around in self._calls:
-            name = self._called(call)
+        for call, place in self._calls:
+            name, around = self._called(call), place.partition(".")[0]
             self._call(call, name, around)
+            if name in ("getattr", "getmembers") and not self._names_one(call, name):
+                self.asked |= {(_dotted(each), place) for each in call.args[:1]}
+            elif name in _EXPOSING:
+                self.asked.add(("?", place))
+            elif name == "vars":
+                self.asked |= {(at, place) for at in map(_dotted, call.args) if _IS_CLASS(at)}
             self._modules += [(each, around) for each in _module_asked(call, name)]
         self._find_freely()
         for asked, around in self._modules:
@@ -150,23 +181,58 @@ class Said:
     def _walk(self, tree: ast.Module) -> None:
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
         while todo:
-            node, around = todo.pop()
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            node, place = todo.pop()
+            around = place.partition(".")[0]
+            if isinstance(node, (*DEFS, ast.ClassDef)):
                 if not around:
                     self._handed[node.name] |= _makers(node)
-                around = around or node.name
+                place = self._define(node, place)
                 self.free = self.free or node.name in _FREE | _FREE_IMPORTED
                 self.finding = self.finding or node.name in _KEEPING
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
             elif isinstance(node, ast.Call):
-                self._calls.append((node, around))
+                self._calls.append((node, place))
             elif module := _of_loaded(node):
                 self._modules.append((module, around))
             else:
                 self._note(node, around)
+                self._take(node, place)
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-                todo += [(each, around) for each in children(node)]
+                todo += [(each, place) for each in children(node)]
+
+    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, at: str) -> str:
+        """Note a class or method, and return the place that the code in a definition is at."""
+        place = at or node.name
+        if isinstance(node, ast.ClassDef):
+            self.bases.setdefault(node.name, set()).update(map(_dotted, node.bases))
+            if not at:
+                here = {each.name for each in node.body if isinstance(each, DEFS)}
+                self.methods.setdefault(node.name, set()).update(here)
+        elif node.name in self.methods.get(at, ()):
+            place = f"{at}.{node.name}"
+        self._made[place] |= _makers(node)
+        return place
+
+    def _take(self, node: ast.AST, place: str) -> None:
+        match node:
+            case ast.Attribute(value=value, attr=name):
+                own = name in self.methods.get(place.partition(".")[0], ())
+                mine = own and "." in place and _dotted(value) in ("self", "cls")
+                (self.own if mine else self.called)[name].add(place)
+                if name == "__dict__" and _IS_CLASS(_dotted(value)):
+                    self.asked.add((_dotted(value), place))
+            case ast.Constant(value=str(text)):
+                self.quoted.append((text, place))
+
+    def _names_one(self, call: ast.Call, name: str) -> bool:
+        return name == "getattr" and any(isinstance(each, ast.Constant) for each in call.args[1:2])
+
+    def takers(self, name: str) -> set[str]:
+        """Return the places that may take a method of an object, or name it in a text, prose
+        apart."""
+        word = re.compile(rf"\A\S*\b{name}\b\S*\Z|\.{name}\b|\b{name}\(")
+        return self.called[name] | {at for text, at in self.quoted if word.search(text)}
 
     def _keep(self) -> None:
         here = {name for around, name in self._given if not around} | {*self._handed}
@@ -175,6 +241,10 @@ class Said:
                 self.kept.add(name)
             elif makers := {each for maker in makers for each in self._stands_for(maker)}:
                 self.makers[name] = makers
+        for place, named in self._made.items():
+            whole = {each for maker in named for each in self._stands_for(maker)}
+            if any(self._keeps(maker, here) for maker in named) or not all(map(_OF_OTHERS, whole)):
+                self.open.add(place)
 
     def _find_freely(self) -> None:
         imported = {each.rpartition(".")[2] for whole in self.imports.values() for each in whole}
@@ -398,6 +468,7 @@ class Used:
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._finding: set[frozenset[str]] = set()
         self._programs: dict[str, bool] = {}
+        self._by_object: list[list[tuple[str, Said | None]]] = []
         self._known: dict[tuple[str, str, frozenset[str]], tuple[tuple[str, str], ...] | None] = {}
 
     def used(self, path: str, name: str) -> bool:
@@ -405,9 +476,8 @@ class Used:
         is certain as far as names are."""
         if not self._runs(path):
             return True
-        method = name.partition(".")[2]
-        if method:
-            return any(self._says_method(at, method) for at in self._every)
+        if "." in name:
+            return self._method_used(path, name)
         taken = self._taken(path)
         seen, todo = {(path, name)}, [(path, name)]
         while todo:
@@ -465,18 +535,24 @@ class Used:
 
     def _chosen(self, path: str, name: str) -> bool:
         """Say whether a function is one of those among which the author of a script chooses by a
-        comment: a line of the script calls it, behind a hash."""
-        if not self._does_something(path):
-            return False
-        called = rf"^[ \t]*#.*(?<!def )\b{re.escape(name)}\("
-        return re.search(called, self._read(path) or "", re.MULTILINE) is not None
+        comment: a line of its script calls it behind a hash, or one of another script, by the name
+        of its module."""
+        for other in self._holding(name):
+            of = "" if other == path else rf"\b{re.escape(stem_of(path))}\."
+            called = rf"^[ \t]*#.*(?<!def )\b{of}{re.escape(name)}\("
+            if re.search(called, self._read(other) or "", re.MULTILINE) and self._does_something(
+                other
+            ):
+                return True
+        return False
 
     def _runs(self, path: str) -> bool:
         """Say whether a file is part of a program, and no library: the project holds a file that
         does something, in no package, and that imports a package beside the file's own."""
         top = self._top(path)
         if top not in self._programs:
-            package = top != self._search.root and self._search.in_package(top)
+            inside = os.path.dirname(top) != self._search.root and top != self._search.root
+            package = inside and self._search.in_package(top)
             self._programs[top] = not package and self._holds_program(top)
         return self._programs[top] and stem_of(path) not in _OF_TOOLS
 
@@ -525,7 +601,7 @@ class Used:
     def _imports(self, path: str, packages: set[str] | None) -> bool:
         """Say whether a file imports one of some packages, or any module where they are None."""
         names = r"\w+" if packages is None else "|".join(map(re.escape, sorted(packages))) or "(?!)"
-        said = rf"^[ \t]*(from|import)[ \t]+({names})\b|[\"']({names})\."
+        said = rf"^[ \t]*(from|import)[ \t]+(\w+\.)*({names})\b|[\"']({names})\."
         return re.search(said, self._read(path) or "", re.MULTILINE) is not None
 
     def _package(self, path: str) -> str:
@@ -597,22 +673,104 @@ class Used:
             for other in self._holding(name) - {path}
         )
 
-    def _says_method(self, path: str, name: str) -> bool:
-        """Say whether a file speaks of a method but where it defines it, or may take any method of
-        an object."""
-        text = self._read(path) or ""
-        if name in text:
-            code = COMMENTED.sub("", text)
-            spoken = len(re.findall(rf"\b{name}\b", code))
-            if spoken > len(re.findall(rf"\bdef[ \t]+{name}\b", code)[:1]):
+    def _method_used(self, path: str, name: str) -> bool:
+        """Say whether a method is used, or may be."""
+        seen, todo = {(path, name)}, [(path, name)]
+        while todo:
+            at = todo.pop()
+            if len(seen) > _MOST or self._is_open(*at):
                 return True
-        if _BY_TEXT.search(text) is None:
-            return False
+            for user in self._callers(*at) - seen:
+                seen.add(user)
+                home = user[1].partition(".")[0]
+                if not home or self.used(user[0], home):
+                    if "." not in user[1]:
+                        return True
+                    todo.append(user)
+        return False
+
+    def _is_open(self, path: str, name: str) -> bool:
+        """Say whether something else than the project's own code may call a method by its name."""
+        cls, _, method = name.partition(".")
         said = self._says(path)
-        return said is None or any(
-            each.partition(".")[0] not in said.imports and not _OPTIONS.match(each)
-            for each in said.taken - {"."}
+        return (
+            said is None
+            or method not in said.methods.get(cls, ())
+            or method in CALLED_BY_TORCH
+            or method.startswith("__")
+            or not said.open.isdisjoint((cls, name))
+            or self._asked_of(Definition(path, cls, CLASS))
+            or self._inherits(Definition(path, cls, CLASS), set())
         )
+
+    def _asked_of(self, cls: Definition) -> bool:
+        """Say whether a file may take any method of an object of a class."""
+        if not self._by_object:
+            texts = [path for path in self._every if _BY_TEXT.search(self._read(path) or "")]
+            self._by_object.append([(path, self._says(path)) for path in texts])
+        return any(
+            said is None
+            or any(self._may_be(cls, path, said, receiver, at) for receiver, at in said.asked)
+            for path, said in self._by_object[0]
+        )
+
+    def _may_be(self, cls: Definition, path: str, said: Said, receiver: str, place: str) -> bool:
+        """Say whether a dotted name may stand for an object of a class, or for the class."""
+        first, dot, rest = receiver.partition(".")
+        if first in said.imports:
+            whole = [self._find.find(path, f"{each}{dot}{rest}") for each in said.imports[first]]
+            return any(isinstance(each, Definition) and each.kind == CLASS for each in whole)
+        if receiver in ("self", "cls") and "." in place:
+            own = Definition(path, place.partition(".")[0], CLASS)
+            return own in self._find.lineage(cls).classes or cls in self._find.lineage(own).classes
+        return not _OPTIONS.match(receiver.removeprefix("self."))
+
+    def _inherits(self, cls: Definition, seen: set[Definition]) -> bool:
+        """Say whether a class, or one that inherits from it, may have a base that calls methods."""
+        seen.add(cls)
+        if not set(self._find.lineage(cls).outside) <= _CALLING_NOTHING:
+            return True
+        for path in self._holding(cls.name):
+            said = self._says(path)
+            if said is None:
+                heir = rf"class \w+\([^)]*\b{cls.name}\b"
+                if re.search(heir, self._read(path) or ""):
+                    return True
+                continue
+            names = {cls.name} | {
+                local
+                for local, whole in said.imports.items()
+                if any(each.rpartition(".")[2] == cls.name for each in whole)
+            }
+            for heir, bases in said.bases.items():
+                if all(base.rpartition(".")[2] not in names for base in bases):
+                    continue
+                nested = heir not in said.methods and len(bases) > 1
+                at = Definition(path, heir, CLASS)
+                if nested or (at not in seen and self._inherits(at, seen)):
+                    return True
+        return False
+
+    def _callers(self, path: str, name: str) -> set[tuple[str, str]]:
+        """Return the places that may call a method: a file, and the outermost definition or method
+        in it, empty for its own level. A method that is taken of `self` is that of the class, where
+        the class defines one."""
+        cls, _, method = name.partition(".")
+        lineage = self._find.lineage(Definition(path, cls, CLASS)).classes
+        family = {(each.path, each.name) for each in lineage}
+        found: set[tuple[str, str]] = set()
+        for other in self._holding(method):
+            said = self._says(other)
+            if said is None:
+                code = COMMENTED.sub("", self._read(other) or "")
+                if re.search(rf"(?<!def )\b{method}\b", code):
+                    found.add((other, ""))
+                continue
+            # In the body of its class a method is a name.
+            places = said.takers(method) | (said.names[method] & {cls} if other == path else set())
+            own = {at for at in said.own[method] if (other, at.partition(".")[0]) in family}
+            found |= {(other, at) for at in places | own}
+        return found
 
     def _says(self, path: str) -> Said | None:
         if path not in self._said:

@@ -61,7 +61,7 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
         fnmatch.fnmatchcase(*each) for each in itertools.product(names, module.assume_hot)
     )
     asked = names[-1:] if not assumed else []
-    if asked and len(homes) > 1 and _own_method(module, homes[-1], homes[-2]):
+    if asked and len(homes) > 1:
         asked.append(f"{names[-1]}.{names[-2]}")
     return next((name for name in asked if module.outside.uses(name) is False), None)
 
@@ -94,23 +94,6 @@ def _imported(node: cst.CSTNode) -> Iterator[tuple[str, list[str]]]:
         yield from ((str(alias.evaluated_name), []) for alias in node.names)
 
 
-def _own_method(module: Module, cls: cst.CSTNode, method: cst.CSTNode) -> bool:
-    """Say whether nothing but the project's own code may call a method of a class."""
-    if not isinstance(cls, cst.ClassDef) or not isinstance(method, cst.FunctionDef):
-        return False
-    bases = scopes(module).base_names(cls)
-    of_python = method.name.value.startswith("__") or method.name.value in _OF_NETWORKS
-    return (
-        not of_python
-        and not method.decorators
-        and not cls.decorators
-        and set(bases) <= {"torch.nn.Module", "builtins.object"}
-        and not scopes(module).family_outside(cls)
-    )
-
-
-_OF_NETWORKS = frozenset(("forward", "train", "eval", "extra_repr", "state_dict"))
-"""Methods that torch calls, by no name that the project has to say."""
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
 _TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 

@@ -212,7 +212,7 @@ class HeatMap:
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
         option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
-        unused: Callable[[cst.CSTNode], str | None],
+        unused: Callable[[cst.CSTNode], bool],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -261,6 +261,8 @@ class HeatMap:
         """Return how often `node` runs; a call, as often as parameters that it hands on are what
         `handed` demands."""
         found = self._in_any_mode(node, depth, handed)
+        if found.hot and self.unused(node):
+            return COLD
         test = self.guards.untrained(node) if found.step else None
         if test is not None:
             attributes = self.tree.within(test, cst.Attribute)
@@ -273,9 +275,6 @@ class HeatMap:
             if option is not None:
                 why = Why("only where an option that is off by default is on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
-        if found.hot and not found.optional and (name := self.unused(node)) is not None:
-            why = Why(f"only where somebody uses `{name}`, which nothing does here", node)
-            found = replace(found, why=(why, *found.why), optional=True)
         return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:
@@ -775,7 +774,7 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: once_elsewhere(module, function),
         ),
         lambda node, until: option_left_off(module, node, until),
-        lambda node: unused(module, node),
+        lambda node: unused(module, node) is not None,
     )
 
 

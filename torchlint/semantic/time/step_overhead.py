@@ -315,7 +315,9 @@ def detects_anomalies(module: Module, call: cst.Call) -> bool:
 
 def _says(module: Module, call: cst.Call, name: str, word: str) -> bool:
     """Say whether a call that switches anomaly detection gives an argument that is written out."""
-    given = arguments_of(module, call, "torch.autograd.set_detect_anomaly").value(name)
+    context = module.name(call.func) in ANOMALY_CONTEXT
+    callee = f"torch.autograd.{'detect_anomaly' if context else 'set_detect_anomaly'}"
+    given = arguments_of(module, call, callee).value(name)
     return isinstance(given, cst.Name) and given.value == word
 
 
@@ -344,7 +346,7 @@ def anomalies_sought(module: Module, node: cst.CSTNode) -> cst.Call | None:
             call
             for call in module.nodes(cst.Call)
             if detects_anomalies(module, call)
-            and not any(arg.keyword and arg.keyword.value == "check_nan" for arg in call.args)
+            and not _says(module, call, "check_nan", "False")
             and any(_holds_for(module, call, place) for place in places)
         ),
         None,

@@ -8,6 +8,16 @@ from __future__ import annotations
 
 DATALOADER = "torch.utils.data.DataLoader"
 
+CALLED_BY_TORCH = frozenset(
+    (
+        "forward train eval extra_repr state_dict load_state_dict parameters named_parameters"
+        " buffers children modules zero_grad to cuda cpu half float double apply reset_parameters"
+        " get_extra_state set_extra_state set_epoch _apply _load_from_state_dict"
+        " _save_to_state_dict"
+    ).split()
+)
+"""Methods of a network, and of a sampler, that torch or a trainer calls by themselves."""
+
 _CANONICAL = {
     "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
     "torch.utils.data.dataset.TensorDataset": "torch.utils.data.TensorDataset",

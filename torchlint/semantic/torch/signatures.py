@@ -43,6 +43,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "torch.stack": ("tensors", "dim"),
     "torch.vstack": ("tensors",),
     "torch.hstack": ("tensors",),
+    "torch.autograd.detect_anomaly": ("check_nan",),
     "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
     "torch.autograd.profiler.profile": ("enabled",),
     "torch.nn.functional.one_hot": ("tensor", "num_classes"),

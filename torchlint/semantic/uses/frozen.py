@@ -15,6 +15,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
+from torchlint.semantic.code.tree import targets_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -98,7 +99,7 @@ def _changed(
             return True
     return any(
         (frozen is None or module.before(frozen, assign))
-        and any(_is_part(target, name) for target in _targets(assign))
+        and any(_is_part(target, name) for target in targets_of(assign))
         and assign.value is not None
         and _may_learn(module, assign.value)
         for assign in _assignments(module, home, nested=nested)
@@ -201,7 +202,7 @@ def _unpacks(module: Module, cls: cst.ClassDef) -> bool:
         isinstance(target, (cst.Tuple, cst.List))
         and any((dotted_text(part.value) or "").startswith("self.") for part in target.elements)
         for assign in module.within(cls.body, cst.Assign, nested=True)
-        for target in _targets(assign)
+        for target in targets_of(assign)
     )
 
 
@@ -232,16 +233,9 @@ def _assignments(
             yield each
 
 
-def _targets(assign: cst.Assign | cst.AnnAssign) -> list[cst.BaseExpression]:
-    """Return what a statement assigns to."""
-    if isinstance(assign, cst.AnnAssign):
-        return [assign.target]
-    return [each.target for each in assign.targets]
-
-
 def _attributes(assign: cst.Assign | cst.AnnAssign) -> Iterator[str]:
     """Yield the attributes of ``self`` to which a statement assigns."""
-    for target in _targets(assign):
+    for target in targets_of(assign):
         owner, _, name = (dotted_text(target) or "").partition(".")
         if owner == "self" and "." not in name:
             yield name
