@@ -23,7 +23,7 @@ from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
 from torchlint.semantic.code.named_tests import Test, name_of, named, words_of
-from torchlint.semantic.code.text import COMMENTED
+from torchlint.semantic.code.text import spoken
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.callers import (
     HOPS,
@@ -430,14 +430,12 @@ class Project:
         first, _, rest = dotted.partition(".")
         home = self.search.module(importer, dotted)
         text = self._text(home) if home is not None and home != importer else None
-        if text is None or first in sys.stdlib_module_names or _GIVES_ANY.search(text):
+        if text is None or first in sys.stdlib_module_names:
             return None
-        words = set(re.findall(r"\w+", COMMENTED.sub("", text)))
-        absent = [
-            name
-            for name in names
-            if name not in words and self.ask(("beside", importer, name)) is False
-        ]
+        lacking = [name for name in names if not any(True for _ in spoken(text, name))]
+        if not lacking or _GIVES_ANY.search(text):
+            return None
+        absent = [name for name in lacking if self.ask(("beside", importer, name)) is False]
         # Of a library's namesake none of the names would be there, nor of what is compiled beside.
         whole = first and rest and not str(home).endswith("__init__.py")
         return absent[0] if absent and (whole or len(absent) < len(names)) else None
@@ -461,9 +459,9 @@ class Project:
         """Say whether something says how to install a file's package or the project: others may
         call what it defines."""
         return any(
-            re.search(says, text, re.MULTILINE) and _SAYS_WHAT.search(text)
+            _installs(name, text)
             for folder in {self.search.top(path), self.search.root}
-            for name, says in _INSTALLS.items()
+            for name in _INSTALLS
             if (text := self._text(os.path.join(folder, name)) or "")
         )
 
@@ -1108,6 +1106,14 @@ _SAYS_WHAT = regex(
     re.MULTILINE | re.VERBOSE,
 )
 """What tells others what is installed; a project that says nothing installs its own imports."""
+
+
+@functools.lru_cache(maxsize=64)
+def _installs(name: str, text: str) -> bool:
+    """Say whether a file of a name that says how to install a project tells others what for."""
+    return bool(re.search(_INSTALLS[name], text, re.MULTILINE) and _SAYS_WHAT.search(text))
+
+
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "beside": Project._has_module,

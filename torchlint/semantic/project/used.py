@@ -4,6 +4,7 @@ any number of definitions, by the names that code says. Comments and docstrings 
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 from collections import defaultdict
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.text import COMMENTED
+from torchlint.semantic.code.text import spoken
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
@@ -85,6 +86,7 @@ _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", 
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
+_DEF = regex(r"\bdef[ \t]+$")
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")
@@ -392,6 +394,7 @@ class Used:
         self._program = program
         self._holding = holding
         self._said: dict[str, Said | None] = {}
+        self._taking: dict[str, bool] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._finding: set[frozenset[str]] = set()
         self._programs: dict[str, bool] = {}
@@ -548,15 +551,20 @@ class Used:
         those of any file."""
         program = self._program(path)
         if program not in self._by_text:
-            texts = [(each, self._read(each) or "") for each in program]
-            some = [(each, text) for each, text in texts if _BY_TEXT.search(text)]
-            few = sum(len(text) for _, text in some) < _PARSED
-            found = [self._taken_by(each) for each, _ in some] if few else [None]
-            if any((said := self._says(each)) is not None and said.finding for each, _ in some):
+            some = [each for each in program if self._takes_by_text(each)]
+            few = sum(len(self._read(each) or "") for each in some) < _PARSED
+            found = [self._taken_by(each) for each in some] if few else [None]
+            if any((said := self._says(each)) is not None and said.finding for each in some):
                 self._finding.add(program)
             known = [each for each in found if each is not None]
             self._by_text[program] = frozenset().union(*known) if len(known) == len(found) else None
         return self._by_text[program]
+
+    def _takes_by_text(self, path: str) -> bool:
+        """Say whether a file holds a word by which code may take names that it does not say."""
+        if path not in self._taking:
+            self._taking[path] = _BY_TEXT.search(self._read(path) or "") is not None
+        return self._taking[path]
 
     def _taken_by(self, path: str) -> set[str] | None:
         said = self._says(path)
@@ -588,22 +596,17 @@ class Used:
 
     def _says_elsewhere(self, path: str, name: str) -> bool:
         """Say whether another file than one speaks of a name."""
-        said = re.compile(rf"\b{re.escape(name)}\b")
-        return any(
-            said.search(COMMENTED.sub("", self._read(other) or "")) is not None
-            for other in self._holding(name) - {path}
-        )
+        others = self._holding(name) - {path}
+        return any(any(True for _ in spoken(self._read(each) or "", name)) for each in others)
 
     def _says_method(self, path: str, name: str) -> bool:
         """Say whether a file speaks of a method but where it defines it, or may take any method of
         an object."""
         text = self._read(path) or ""
-        if name in text:
-            code = COMMENTED.sub("", text)
-            spoken = len(re.findall(rf"\b{name}\b", code))
-            if spoken > len(re.findall(rf"\bdef[ \t]+{name}\b", code)[:1]):
-                return True
-        if _BY_TEXT.search(text) is None:
+        places = list(itertools.islice(spoken(text, name), 2))
+        if len(places) == 2 or (places and not _DEF.search(places[0])):
+            return True
+        if not self._takes_by_text(path):
             return False
         said = self._says(path)
         return said is None or any(
@@ -630,7 +633,7 @@ class Used:
             if size > _PARSED:
                 yield other, ""
             elif said is None:
-                if re.search(rf"\b{name}\b", COMMENTED.sub("", text)):
+                if any(True for _ in spoken(text, name)):
                     yield other, ""
             else:
                 users = self._users_in(other, said, Definition(path, name, ""), other in taken)
