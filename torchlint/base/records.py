@@ -79,7 +79,8 @@ def _made_late() -> Callable[..., None]:
     """Return an ``__init__`` that is compiled when it is first called."""
 
     def late(self: Any, /, *given: Any, **named: Any) -> None:
-        (cls,) = (each for each in type(self).__mro__ if vars(each).get("__init__") is late)
+        mine: Any = [each for each in type(self).__mro__ if vars(each).get("__init__") is late]
+        cls = mine[0]
         cls.__init__ = _init(cls, dataclasses.fields(cls), named=False)
         cls.__init__(self, *given, **named)
 
