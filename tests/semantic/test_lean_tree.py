@@ -253,7 +253,8 @@ def test_nodes_that_differ_in_meaning_are_compared_without_a_parse() -> None:
 
 def test_code_is_compared_by_what_it_means_and_spelling_as_it_is() -> None:
     text = "x = f(a, [1])\ny = f(a, [1])\ny = (f(a,  [1]))\ny = f(a, [2])\ny = f(a, (1))\n"
-    first, alike, spaced, number, name = Tree(_lean(text)).nodes(cst.Call)
+    tree = _lean(text)
+    first, alike, spaced, number, name = Tree(tree).nodes(cst.Call)
     assert first.deep_equals(alike)
     assert first.deep_equals(spaced)
     assert not first.deep_equals(number)
