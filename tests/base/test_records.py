@@ -219,6 +219,16 @@ one, other = cst.Name("x"), cst.Name("x")
 assert one != other and one.deep_equals(other) and hash(one) == id(one)
 assert repr(one).startswith("Name(") and one.with_changes(value="y").value == "y"
 assert not cst.Name.__dataclass_params__.eq
+assert cst.Float("1.5").value == "1.5" and cst.Float.__dataclass_params__.frozen
+class Own(cst.Float):
+    pass
+assert Own(value="2.5", lpar=[cst.LeftParen()], rpar=[cst.RightParen()]).lpar
+for wrong in (cst.Integer, lambda: cst.Integer("x"), lambda: cst.Integer("1", no=2)):
+    try:
+        wrong()
+    except (TypeError, cst.CSTValidationError):
+        continue
+    raise AssertionError(wrong)
 assert CodePosition(1, 2) == CodePosition(1, 2) != CodePosition(1, 3)
 try:
     one.value = "y"

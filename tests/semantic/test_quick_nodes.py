@@ -86,8 +86,8 @@ def test_every_concrete_node_has_a_quick_way_to_be_made() -> None:
         for each in set(_concrete(cst.CSTNode))
         if getattr(cst, each.__name__, None) is each
     }
-    with unchecked():
-        left = {name for name, each in usual.items() if getattr(cst, name) is each}
+    with unchecked() as quick:
+        left = {name for name, each in usual.items() if getattr(quick, name) is each}
     assert len(usual) > 150
     assert not left
     assert all(getattr(cst, name) is each for name, each in usual.items())
@@ -118,8 +118,8 @@ def test_only_what_the_walk_skips_is_shared() -> None:
 def test_nodes_that_we_make_are_validated() -> None:
     with pytest.raises(cst.CSTValidationError):
         cst.Name("")
-    with unchecked():
-        cst.Name("")
+    with unchecked() as quick:
+        quick.Name("")
     with pytest.raises(cst.CSTValidationError):
         cst.Name("")
 
@@ -132,7 +132,7 @@ def test_validation_is_back_after_an_error() -> None:
 
 
 def test_defaults_that_are_made_anew_are_not_shared() -> None:
-    with unchecked():
-        one, other = cst.Call(cst.Name("f")), cst.Call(cst.Name("g"))
+    with unchecked() as quick:
+        one, other = quick.Call(cst.Name("f")), quick.Call(cst.Name("g"))
     assert one.whitespace_after_func is not other.whitespace_after_func
     assert one.deep_equals(cst.Call(cst.Name("f")))

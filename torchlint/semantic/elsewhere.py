@@ -8,7 +8,7 @@ its type is left open here, as that lies above.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import libcst as cst
 
@@ -16,8 +16,7 @@ from torchlint.base.records import dataclass
 from torchlint.semantic.values.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """A class, function or module of the project: its file, its name in there, and which of these
     it is."""
 

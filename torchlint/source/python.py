@@ -27,7 +27,7 @@ class MisreadError(Exception):
         self.text = text
 
 
-_KEPT = 200_000
+_KEPT = 800_000
 """Characters of source whose trees are remembered, which take some 50 bytes for each."""
 _trees: dict[str, ast.Module] = {}
 

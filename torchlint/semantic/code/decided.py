@@ -96,11 +96,15 @@ class Decided:
         same = all(type(each) is type(first) and each == first for each in values)
         return first if same and not self._set_elsewhere(scope, name.value) else _UNKNOWN
 
+    @functools.cached_property
+    def _is_bound_by_text(self) -> bool:
+        return _BY_TEXT.search(self.text) is not None
+
     def _set_elsewhere(self, scope: cst.CSTNode, name: str) -> bool:
         """Say whether a name of the module may get another value from other code."""
         outside = self.names.outside
         return isinstance(scope, cst.Module) and (
-            _BY_TEXT.search(self.text) is not None
+            self._is_bound_by_text
             or outside.others_say(functools.partial(_sets, name), near=False) is not False
         )
 

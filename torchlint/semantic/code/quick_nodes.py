@@ -18,14 +18,17 @@ that stay (12 paired runs, CPython 3.11, libcst 1.9.0, 2026-11-21).
 from __future__ import annotations
 
 import dataclasses
+import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
 from typing import Any, TypeVar
 
 import libcst as cst
 
-from torchlint.semantic.code.spelling import means_same, slots, watch
+from torchlint.semantic.code.spelling import means_same, meant, slots, watch
 
 R = TypeVar("R")
 _MISSING = dataclasses.MISSING
@@ -59,9 +62,9 @@ def patch_libcst_nodes() -> None:
             watch(each)
     node: Any = cst.CSTNode
     exactly = node.deep_equals
-    # Most nodes that are compared differ in what they mean, and need no spelling for that.
+    # Code is compared by what it means: its spelling would have to be parsed for that.
     node.deep_equals = lambda one, other: (
-        one is other or (means_same(one, other) and exactly(one, other))
+        one is other or (means_same(one, other) and (bool(meant(type(one))) or exactly(one, other)))
     )
 
 
@@ -80,46 +83,46 @@ _alike: list[dict[Any, Any]] = []
 
 
 @contextmanager
-def unchecked() -> Iterator[None]:
-    """Have the parser make nodes without validation while the context lasts."""
-    for each, quick in _makers():
-        setattr(cst, each.__name__, quick)
+def unchecked() -> Iterator[ModuleType]:
+    """Have the parser make nodes without validation while the context lasts: it imports `libcst`
+    for each, and finds a module in its place that has the quick functions (and no folder, in which
+    Python would look for more)."""
+    usual, quick = sys.modules["libcst"], _quick()
+    sys.modules["libcst"] = quick
     try:
-        yield
+        yield quick
     finally:
-        for each, _ in _makers():
-            setattr(cst, each.__name__, each)
+        sys.modules["libcst"] = usual
         for nodes in _alike:
             nodes.clear()
 
 
 def parsed(parse: Callable[[str], R], text: str) -> R:
     """Return what a parser of libcst's makes of a text: with its classes exchanged, unless that
-    costs more than it saves, as for a name, and for the first few statements of a short run."""
+    costs more than it saves, as for the first few statements of a short run."""
     global _characters
     _characters += len(text)
-    if len(text) < _NAME or _characters < _FEW:
+    if _characters < _FEW:
         return parse(text)
     with unchecked():
         return parse(text)
 
 
-_NAME, _FEW = 50, 2_000
+_FEW = 2_000
 _characters = 0
 """How many characters were parsed so far."""
-_known: list[tuple[Any, Any]] = []
 
 
-def _makers() -> list[tuple[Any, Any]]:
-    """Return each concrete class of libcst's, which the parser finds by name in `libcst`, with its
-    quick function."""
-    if not _known:
-        for each in set(_classes(cst.CSTNode)):
-            if not each.__abstractmethods__ and getattr(cst, each.__name__, None) is each:
-                quick = _maker(each)
-                if quick is not None:
-                    _known.append((each, quick))
-    return _known
+@cache
+def _quick() -> ModuleType:
+    """Return what stands in for `libcst`, in which each concrete class is its quick function."""
+    found = ModuleType("libcst")
+    vars(found).update((name, each) for name, each in vars(cst).items() if name != "__path__")
+    for each in set(_classes(cst.CSTNode)):
+        name: str = each.__name__
+        if not each.__abstractmethods__ and getattr(cst, name, None) is each:
+            setattr(found, name, _maker(each) or each)
+    return found
 
 
 def _maker(node: Any) -> Any:

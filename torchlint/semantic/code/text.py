@@ -18,9 +18,28 @@ _REASON = regex(
     re.IGNORECASE,
 )
 """Words with which people say why code is as it is."""
-COMMENTED = regex(r"^[ \t]*#.*$", re.MULTILINE)
-"""A line that is a comment."""
+_OF_WORD = regex(r"\w")
 _MAIN = regex(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
+
+
+def uncommented(text: str, part: str) -> Iterator[tuple[int, str]]:
+    """Yield where a text holds a part of a word, and what stands before it on its line; lines that
+    are comments are left out."""
+    at = text.find(part)
+    while at >= 0:
+        before = text[text.rfind("\n", 0, at) + 1 : at]
+        if not before.lstrip(" \t").startswith("#"):
+            yield at, before
+        at = text.find(part, at + len(part))
+
+
+def spoken(text: str, word: str) -> Iterator[str]:
+    """Yield what stands on its line before each place where a text holds a word; lines that are
+    comments are left out."""
+    for at, before in uncommented(text, word):
+        around = f"{before[-1:]} {text[at + len(word) : at + len(word) + 1]}"
+        if not _OF_WORD.search(around):
+            yield before
 
 
 @question(

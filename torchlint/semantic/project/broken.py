@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.text import COMMENTED
+from torchlint.semantic.code.text import spoken
 from torchlint.semantic.project.index import Index
 from torchlint.semantic.project.search import LIBRARIES, Search
 
@@ -46,7 +46,6 @@ class Broken:
         self._read = read
         self._has = has
         self._known: dict[str, tuple[str | None, list[str]]] = {}
-        self._words: dict[str, set[str]] = {}
 
     def why(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
         """Return what stands nowhere, or the file that Python cannot read, where a file imports
@@ -109,17 +108,16 @@ class Broken:
         if home is None:
             return dotted if rest and first and self._moved(importer, dotted, names) else None
         text = self._read(home) if home != importer else None
-        if text is None or first in sys.stdlib_module_names or _GIVES_ANY.search(text):
+        if text is None or first in sys.stdlib_module_names:
             return None
-        if home not in self._words:
-            self._words[home] = set(re.findall(r"\w+", COMMENTED.sub("", text)))
-        absent = [
-            name
-            for name in names
-            if name not in self._words[home] and name != "*" and not self._has(importer, name)
+        lacking = [
+            each for each in names if each != "*" and not any(True for _ in spoken(text, each))
         ]
+        if not lacking or _GIVES_ANY.search(text):
+            return None
+        absent = [name for name in lacking if not self._has(importer, name)]
         # Of a library's namesake none of the names would be there, nor of what is compiled beside.
-        deep = bool(self._words[home]) and "." in rest
+        deep = bool(text.strip()) and "." in rest
         whole = first and rest and (deep or not home.endswith("__init__.py"))
         return absent[0] if absent and (whole or len(absent) < len(names)) else None
 

@@ -80,6 +80,7 @@ _TEXTS = 5_000
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
+_IMPORT = regex(r"\bimport\b")
 _WORD = regex(r"\w+")
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
 _FAMILY = 40
@@ -109,6 +110,21 @@ class Tested(NamedTuple):
     files: set[str]
     saying: set[str]
     programs: set[frozenset[str]]
+
+
+def _names(text: str, function: str, module: str) -> bool:
+    """Say whether a text holds the name of a function of a module as no method's, or imports from
+    what has the module's name. Each pattern begins with a word, which is found soon."""
+    if re.search(rf"{function}(?<![\w.]{function})\b", text) or re.search(
+        rf"{module}\.{function}(?<!\w{module}\.{function})\b", text
+    ):
+        return True
+    for found in re.finditer(rf"{module}(?<!\w{module})\b", text):
+        end = text.find("\n", found.end())
+        line = text[text.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else None]
+        if _IMPORT.search(line):
+            return True
+    return False
 
 
 def _is(found: Definition | str | None, target: Definition) -> bool:
@@ -448,9 +464,9 @@ class Project:
         """Say whether something says how to install a file's package or the project: others may
         call what it defines."""
         return any(
-            re.search(says, text, re.MULTILINE) and _SAYS_WHAT.search(text)
+            _installs(name, text)
             for folder in {self.search.top(path), self.search.root}
-            for name, says in _INSTALLS.items()
+            for name in _INSTALLS
             if (text := self._text(os.path.join(folder, name)) or "")
         )
 
@@ -718,10 +734,6 @@ class Project:
         """Return the files that may call a function, or of one that is empty, those of its program
         that hold a name; a function with a name is one of the module of that name, and no
         method."""
-        spelled = regex(
-            rf"(?<![\w.]){function}\b|\b{name}\.{function}\b|^(?=.*\bimport\b).*\b{name}\b",
-            re.MULTILINE,
-        )
         every = self._every() or ()
         calling = self._words(every).get(function, ()) if function else self._program(home, every)
         return tuple(
@@ -731,7 +743,7 @@ class Project:
             and (
                 path in self._holding(name)
                 if not function
-                else not name or spelled.search(self._text(path) or "")
+                else not name or _names(self._text(path) or "", function, name)
             )
             and self._speaks(path, home)
         )
@@ -1098,6 +1110,14 @@ _SAYS_WHAT = regex(
     re.MULTILINE | re.VERBOSE,
 )
 """What tells others what is installed; a project that says nothing installs its own imports."""
+
+
+@functools.lru_cache(maxsize=64)
+def _installs(name: str, text: str) -> bool:
+    """Say whether a file of a name that says how to install a project tells others what for."""
+    return bool(re.search(_INSTALLS[name], text, re.MULTILINE) and _SAYS_WHAT.search(text))
+
+
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "broken": Project._why_broken,

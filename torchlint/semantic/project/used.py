@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.text import COMMENTED
+from torchlint.semantic.code.text import spoken
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
@@ -94,6 +94,7 @@ _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", 
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
+_DEF = regex(r"\bdef[ \t]+$")
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")
@@ -465,6 +466,7 @@ class Used:
         self._holding = holding
         self._fails = fails
         self._said: dict[str, Said | None] = {}
+        self._taking: dict[str, bool] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._finding: set[frozenset[str]] = set()
         self._programs: dict[str, bool] = {}
@@ -627,15 +629,20 @@ class Used:
         those of any file."""
         program = self._program(path)
         if program not in self._by_text:
-            texts = [(each, self._read(each) or "") for each in program]
-            some = [(each, text) for each, text in texts if _BY_TEXT.search(text)]
-            few = sum(len(text) for _, text in some) < _PARSED
-            found = [self._taken_by(each) for each, _ in some] if few else [None]
-            if any((said := self._says(each)) is not None and said.finding for each, _ in some):
+            some = [each for each in program if self._takes_by_text(each)]
+            few = sum(len(self._read(each) or "") for each in some) < _PARSED
+            found = [self._taken_by(each) for each in some] if few else [None]
+            if any((said := self._says(each)) is not None and said.finding for each in some):
                 self._finding.add(program)
             known = [each for each in found if each is not None]
             self._by_text[program] = frozenset().union(*known) if len(known) == len(found) else None
         return self._by_text[program]
+
+    def _takes_by_text(self, path: str) -> bool:
+        """Say whether a file holds a word by which code may take names that it does not say."""
+        if path not in self._taking:
+            self._taking[path] = _BY_TEXT.search(self._read(path) or "") is not None
+        return self._taking[path]
 
     def _taken_by(self, path: str) -> set[str] | None:
         said = self._says(path)
@@ -667,11 +674,8 @@ class Used:
 
     def _says_elsewhere(self, path: str, name: str) -> bool:
         """Say whether another file than one speaks of a name."""
-        said = re.compile(rf"\b{re.escape(name)}\b")
-        return any(
-            said.search(COMMENTED.sub("", self._read(other) or "")) is not None
-            for other in self._holding(name) - {path}
-        )
+        others = self._holding(name) - {path}
+        return any(any(True for _ in spoken(self._read(each) or "", name)) for each in others)
 
     def _method_used(self, path: str, name: str) -> bool:
         """Say whether a method is used, or may be."""
@@ -706,7 +710,7 @@ class Used:
     def _asked_of(self, cls: Definition) -> bool:
         """Say whether a file may take any method of an object of a class."""
         if not self._by_object:
-            texts = [path for path in self._every if _BY_TEXT.search(self._read(path) or "")]
+            texts = filter(self._takes_by_text, self._every)
             self._by_object.append([(path, self._says(path)) for path in texts])
         return any(
             said is None
@@ -762,8 +766,8 @@ class Used:
         for other in self._holding(method):
             said = self._says(other)
             if said is None:
-                code = COMMENTED.sub("", self._read(other) or "")
-                if re.search(rf"(?<!def )\b{method}\b", code):
+                text = self._read(other) or ""
+                if not all(map(_DEF.search, spoken(text, method))):
                     found.add((other, ""))
                 continue
             # In the body of its class a method is a name.
@@ -791,7 +795,7 @@ class Used:
             if size > _PARSED:
                 yield other, ""
             elif said is None:
-                if re.search(rf"\b{name}\b", COMMENTED.sub("", text)):
+                if any(True for _ in spoken(text, name)):
                     yield other, ""
             else:
                 users = self._users_in(other, said, Definition(path, name, ""), other in taken)

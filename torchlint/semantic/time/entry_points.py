@@ -14,7 +14,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.text import COMMENTED, has_main_guard
+from torchlint.semantic.code.text import has_main_guard, uncommented
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -95,6 +95,7 @@ def _imported(node: cst.CSTNode) -> Iterator[tuple[str, list[str]]]:
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
+_DEF = regex(r"\bdef $")
 _TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 
 
@@ -146,7 +147,8 @@ def _private(module: Module, function: cst.FunctionDef) -> bool:
 
 def _says(name: str, text: str) -> bool:
     """Say whether a file speaks of a name, commented lines and one definition apart."""
-    if name not in text:
-        return False
-    code = COMMENTED.sub("", text) if "#" in text else text
-    return code.count(name) > len(re.findall(rf"\bdef {name}\(", code)[:1])
+    places = list(itertools.islice(uncommented(text, name), 2))
+    if len(places) != 1:
+        return bool(places)
+    at, before = places[0]
+    return not (_DEF.search(before) and text.startswith(f"{name}(", at))

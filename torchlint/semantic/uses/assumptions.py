@@ -85,12 +85,19 @@ _FRAMES = Wording(
 )
 """Words without which no code reads the variables of a running function; a person at a breakpoint
 may."""
-_GRAPH = regex(
-    r"\bTransformerEnc\w+|\bnn\.Transformer\b|\bMultiheadAtt\w+"
-    r"|dot_product_attention|\bis_grad\w+\(|\bretain_gr\w+\("
-    r"|\btorch\.(?:compile|jit)\b|\bregister_(?:full_backward_)?hook\b"
-    r"|\bsaved_tensors_hooks\b|\bvit_\w+\(|\b(?:from|import) (?:transformers|timm|diffusers"
-    r"|open_clip|xformers|flash_attn|fairseq|sentence_transformers)\b"
+_GRAPH = Wording(
+    regex(
+        r"\bTransformerEnc\w+|\bnn\.Transformer\b|\bMultiheadAtt\w+"
+        r"|dot_product_attention|\bis_grad\w+\(|\bretain_gr\w+\("
+        r"|\btorch\.(?:compile|jit)\b|\bregister_(?:full_backward_)?hook\b"
+        r"|\bsaved_tensors_hooks\b|\bvit_\w+\(|\b(?:from|import) (?:transformers|timm|diffusers"
+        r"|open_clip|xformers|flash_attn|fairseq|sentence_transformers)\b"
+    ),
+    tuple(
+        """Transformer MultiheadAtt dot_product_attention is_grad retain_gr torch.compile torch.jit
+        register_ saved_tensors_hooks vit_ transformers timm diffusers open_clip xformers flash_attn
+        fairseq""".split()
+    ),
 )
 """Words without which a network computes the same with a graph and without: its fast paths for
 inference ask whether there is one, and a compiler makes other kernels."""

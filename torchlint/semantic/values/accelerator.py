@@ -120,6 +120,8 @@ def _for_any(text: str) -> bool:
 def _for_cpu(text: str) -> bool:
     """Say whether a file has one device, which it sets to the CPU on each way, and no network that
     other files may take to another."""
+    if "'cpu'" not in text and '"cpu"' not in text:
+        return False
     chosen = [each for each in _ON_CPU.finditer(text) if _always(text, each)]
     return (
         bool(chosen)
