@@ -102,6 +102,8 @@ BROKEN = {
     ),
     assumptions.TORCH: (
         "torch.stack = print\n",
+        "torch.loads = torch.Tensor.detach = print\n",
+        "setattr(torch, 'stack', print)\n",
         "import builtins\n\nbuiltins.float = str\n",
         "class Named(torch.Tensor):\n    pass\n",
         "class Watch(torch.overrides.TorchFunctionMode):\n    pass\n",
@@ -116,6 +118,7 @@ KEPT = {
     assumptions.FRAMES: (
         "frames = 16\n",
         "f_backs = []\n",
+        "def stop():\n    breakpoint()\n",
         "def settraces(net):\n    return net\n",
     ),
     assumptions.GRAPH: (
@@ -136,6 +139,9 @@ KEPT = {
     ),
     assumptions.TORCH: (
         "torch.backends.cudnn.benchmark = True\n",
+        "torch._dynamo.config.suppress_errors = True\n",
+        "import functools\n\ntorch.load = functools.partial(torch.load, weights_only=False)\n",
+        "def test(monkeypatch):\n    monkeypatch.setattr(torch.cuda, 'is_available', bool)\n",
         "stack = torch.stack\n",
         "def named(x: torch.Tensor) -> torch.Tensor:\n    return x\n",
     ),

@@ -70,6 +70,16 @@ PROGRAMS = {
         "total += loss.item() * x.size(0)\nseen += x.size(0)\n",
         "return total / seen\n",
     ),
+    "made a float": function(
+        "total, seen = 0.0, 0\n",
+        "total += float(loss.item()) * x.size(0)\nseen += x.size(0)\n",
+        "return total / seen\n",
+    ),
+    "made a whole number": function(
+        "right = 0\n",
+        "right += int((out.argmax(1) == y).sum().item())\n",
+        "return right\n",
+    ),
     "divided": function("total = 0\n", "total += loss.item() / len(loader)\n", "return total\n"),
     "two reads in a term": function(
         "total = 0.0\n", "total += loss.item() + 0.5 * float(loss)\n", "return total\n"

@@ -586,6 +586,28 @@ def test_who_in_another_file_sees_what_is_only_made_and_moved(
     assert found.fix.safety.value == safety
 
 
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        ("x = 1\n", "number"),
+        ("def lens(x):\n    return []\n", "number"),
+        ("from a import *\n", "number"),
+        ("def len(x):\n    return []\n", "list"),
+        ("len = other\n", "?"),
+        ("from elsewhere import *\n", "?"),
+    ],
+)
+def test_a_builtin_behind_star_imports_of_star_imports(
+    tmp_path: Path, last: str, kind: str
+) -> None:
+    files = {
+        "a.py": "from b import *\nimport torch\nprobe(len([1]))\n",
+        "b.py": "from c import *\n",
+        "c.py": last,
+    }
+    assert probed(tmp_path, files, "a.py").kind == kind
+
+
 # -- bad input -------------------------------------------------------------------------------------
 
 

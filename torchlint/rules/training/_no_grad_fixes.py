@@ -4,6 +4,7 @@ neighbours that record in vain as well."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -18,7 +19,11 @@ from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import GRAPH, TORCH
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred
+
+if TYPE_CHECKING:
+    from torchlint.semantic.code.tree import Function
 
 NOTE = "The outputs lose their grad_fn, so code that back-propagates them would fail."
 _PLAIN = frozenset(
@@ -29,7 +34,9 @@ _ARRAYS = frozenset(("astype", "copy", "tobytes"))
 _GRAPHLESS = frozenset(
     "number bool str none shape ndarray device dtype plain loader optimizer module".split()
 )
-_NO_RESULT = frozenset("append extend update format join split eval train zero_grad close".split())
+_NO_RESULT = frozenset(
+    "append extend update format join split replace strip eval train zero_grad close".split()
+)
 _TRAINS = regex(r"backward|optimi[sz]e|fit|learn|train_|_train|adapt|attack|perturb|grad")
 """Words of methods out of view that may train, or ask for gradients."""
 _OTHERWISE = "A layer may compute otherwise where no graph is recorded."
@@ -108,15 +115,31 @@ def _may_record(module: Module, call: cst.Call) -> bool:
         return False
     if inferred(module, call.func).kind == "module":
         return True
-    name = module.name(call.func)
+    name, func = module.name(call.func), call.func
     if name is not None:
-        return name.startswith(".") or "." not in name or module.outside.is_ours(name)
-    func = call.func
-    if not isinstance(func, cst.Attribute):
-        return True
-    method = func.attr.value
-    return (
-        method not in ops.METHODS | ops.TENSOR_ONLY_METHODS | _ARRAYS and method not in _NO_RESULT
+        if not (name.startswith(".") or "." not in name or module.outside.is_ours(name)):
+            return False
+    elif isinstance(func, cst.Attribute):
+        method = func.attr.value
+        if method in ops.METHODS | ops.TENSOR_ONLY_METHODS | _ARRAYS or method in _NO_RESULT:
+            return False
+    behind = definitions_behind.functions(module, call)
+    return not behind or any(_records(where, function) for where, function in behind)
+
+
+@question(
+    yes="something in `{0}` may record a graph",
+    no="nothing in `{0}` records a graph of itself",
+    circular=False,
+)
+def _records(module: Module, function: Function) -> bool:
+    """Say whether a function may give a graph that none of its arguments carries: it runs a layer,
+    or has a parameter."""
+    return any(
+        _may_record(module, call) for call in module.within(function.body, cst.Call, nested=True)
+    ) or any(
+        inferred(module, each).origin == "param"
+        for each in module.within(function.body, cst.Attribute, nested=True)
     )
 
 

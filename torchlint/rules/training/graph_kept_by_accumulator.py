@@ -83,11 +83,11 @@ print(total.item())
 ```
 
 ## Fix safety
-Safe where a function's own list, or a sum that starts with a number, collects what torch has
-certainly computed, and all its readers are known and end in `item()`, `float()`, `len()` and the
-like: they see the same values. Unsafe everywhere else, for the collected values no longer require
-gradients: code that saves, plots, yields or returns them would see the difference, and a backward
-pass would fail.
+Safe where a function's own list, or a sum that starts with a number, collects losses or what torch
+has certainly computed, and all its readers are known and end in `item()`, `float()`, `len()`, a
+format for numbers and the like: they see the same values. Unsafe everywhere else, for the collected
+values no longer require gradients: code that saves, plots, yields or returns them would see the
+difference, and a backward pass would fail.
 
 ## Measure
 Timed is one call of `train()` over 16 batches. No gain in time is expected on a CPU or a GPU: what
@@ -466,10 +466,9 @@ def _fix(module: Module, growth: _Growth, use: Use) -> Fix:
     """Return the fix; safe where a local sum or list has started empty, and only the host reads
     it."""
     place, edits = growth.place, (Append(growth.value, ".detach()"),)
-    if (
-        use is Use.READ
-        and isinstance(place, cst.Name)
-        and detaching_unnoticed(module, place, growth.value, growth.node)
-    ):
-        return Fix(edits, Safety.SAFE, "Detach the value")
+    if use <= Use.SHOWN and isinstance(place, cst.Name):
+        granted = detaching_unnoticed(module, place, growth.value, growth.node)
+        if granted is not None:
+            assumes = dict.fromkeys(granted, _NOTE)
+            return Fix(edits, Safety.SAFE, "Detach the value", assumes=assumes)
     return Fix(edits, Safety.UNSAFE, "Detach the value", _NOTE)

@@ -18,7 +18,7 @@ from torchlint.semantic.uses.object_uses import (
     may_follow,
     object_uses,
 )
-from torchlint.semantic.uses.observers import sees_variables
+from torchlint.semantic.uses.observers import reads_by_string, sees_variables
 from torchlint.semantic.uses.tensor_origins import host_roots
 
 
@@ -51,12 +51,14 @@ def may_overlap(module: Module, transfer: Transfer, *, granted: bool = False) ->
     before it has ended.
 
     None where the source is not certain to be a tensor of torch's own, that the turn of the loop
-    has made; with `granted`, a batch is such a tensor.
+    has made; with `granted`, a batch is such a tensor, and no code reads the variables of another
+    function.
     """
     roots = host_roots(module, transfer.source, granted=granted)
     if roots is None:
         return None
-    if mentions(module, _STREAMS) or sees_variables(module):
+    watched = reads_by_string(module) if granted else sees_variables(module)
+    if mentions(module, _STREAMS) or watched:
         return False
     for root in roots:
         uses = (

@@ -172,8 +172,8 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, TORCH
-from torchlint.semantic.uses.observers import clock_behind
+from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, FRAMES, TORCH
+from torchlint.semantic.uses.observers import clock_behind, sees_variables
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -619,6 +619,8 @@ def _whys(module: Module, transfer: Transfer) -> dict[str, str] | None:
         whys["device"] = ACCELERATOR
     if not granted:
         whys["written"] = ""
+    elif sees_variables(module):
+        whys["written"] = FRAMES
     return whys
 
 

@@ -153,12 +153,15 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
     written = _method(module, call)
     if written is not None and written[1:] == ("item", 0):
         tensor = source(module, written[0])
-        if tensor is not None:
+        if tensor is not None and not _made_number(module, call):
             yield HostRead(call, tensor, "item")
         return
     name = module.name(func) or ""
     if name in _CASTS and len(call.args) == 1 and not call.args[0].star:
-        tensor = source(module, call.args[0].value)
+        read = call.args[0].value
+        written = _method(module, read) if isinstance(read, cst.Call) else None
+        item = written is not None and written[1:] == ("item", 0) and _made_number(module, read)
+        tensor = source(module, written[0] if written is not None and item else read)
         if tensor is not None:
             yield HostRead(call, tensor, name.rpartition(".")[2])
     elif name.startswith("math.") or name in ("builtins.range", "builtins.print"):
@@ -183,6 +186,15 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
             yield HostRead(call, found, "format")
     elif "." in name:
         yield from _of_helper(module, call, name)
+
+
+def _made_number(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether what is read is made the number that it is: ``float(x.item())`` is one read."""
+    arg = module.parent(read)
+    match module.parent(arg) if isinstance(arg, cst.Arg) else None:
+        case cst.Call(func=func, args=[cst.Arg(star="")]):
+            return module.name(func) in ("builtins.float", "builtins.int")
+    return False
 
 
 def _of_helper(module: Module, call: cst.Call, name: str) -> Iterator[HostRead]:

@@ -92,14 +92,9 @@ class Outside:
 
     def may_bind(self, stars: Iterable[str], name: str) -> bool:
         """Say whether a star import of this file might bind `name`, as far as is known."""
-        for star in stars:
-            found = self.project.imported(self.path, star) if self.project is not None else None
-            if self.project is None or not isinstance(found, Definition) or found.kind != "module":
-                return True
-            names = self.project.index(found.path)
-            if name in names.names or names.stars:
-                return True
-        return False
+        if self.project is None:
+            return any(True for _ in stars)
+        return self.project.may_star(self.path, stars, name)
 
     def _is(self, dotted: str, definition: Definition) -> bool:
         return self.project is not None and self.project.find(self.path, dotted) == definition

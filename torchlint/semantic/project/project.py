@@ -1007,6 +1007,23 @@ class Project:
                     return found
         return None
 
+    def may_star(self, path: str, stars: Iterable[str], name: str) -> bool:
+        """Say whether ``from module import *`` statements of the file `path` might bind `name`, as
+        far as is known; each file that they lead to is looked into once."""
+        todo = [(path, star) for star in stars]
+        seen: set[str] = set()
+        while todo:
+            found = self.imported(*todo.pop())
+            if not isinstance(found, Definition) or found.kind != "module":
+                return True
+            if found.path not in seen:
+                seen.add(found.path)
+                names = self.index(found.path)
+                if name in names.names:
+                    return True
+                todo += [(found.path, star) for star in names.stars]
+        return False
+
     def _leading(self, path: str, stars: tuple[str, ...]) -> _Targets:
         """Return where star imports of a file lead to, as far as is known."""
         if (path, stars) not in self._stars:

@@ -117,10 +117,13 @@ _SEVERAL = Wording(
 )
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
-    r"^[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\.(?!backends\b)[\w.]+\s*=[^=]|\bsetattr\(\s*torch\b",
+    r"^[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
+    r"(?!(?:backends|_dynamo|_inductor|load|save)\b)[\w.]+\s*=[^=]"
+    r"|(?<!monkeypatch\.)\bsetattr\(\s*torch\b",
     re.MULTILINE,
 )
-"""Words without which torch's functions are torch's; what tests replace is put back."""
+"""Words without which torch's functions are torch's; what tests replace is put back. What changes
+settings of a backend or the compiler, or how files are read, changes nothing that a fix calls."""
 
 
 @question(ground=True)

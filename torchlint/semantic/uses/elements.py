@@ -382,11 +382,9 @@ def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
         if isinstance(above, cst.Call):
             found = next((r for r in scalar_reads(module, above) if r.how in _READS), None)
             if found is not None and module.is_within(use, found.tensor):
-                return ElementRead(
-                    found.node,
-                    found.how,
-                    use if found.tensor is use and _bare(above, use) else None,
-                )
+                read, how = _innermost(above), found.how
+                direct = use if found.tensor is use and _bare(read, use) else None
+                return ElementRead(read, "item" if read is not above else how, direct)
             if above.func is not node or above.args:
                 return None
         elif isinstance(above, (cst.Attribute, cst.Subscript)):
@@ -397,6 +395,15 @@ def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
         elif not isinstance(above, cst.Arg):
             return None
         node = above
+
+
+def _innermost(read: cst.Call) -> cst.Call:
+    """Return ``x.item()`` of ``float(x.item())``, where x is to be a number."""
+    match read:
+        case cst.Call(args=[cst.Arg(value=cst.Call(func=cst.Attribute(attr=cst.Name("item"))))]):
+            inner = read.args[0].value
+            return inner if isinstance(inner, cst.Call) else read
+    return read
 
 
 def _bare(read: cst.Call, use: cst.CSTNode) -> bool:

@@ -14,8 +14,9 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
-from torchlint.semantic.uses.observers import minds_warnings, sees_variables
+from torchlint.semantic.uses.observers import minds_warnings, reads_by_string, sees_variables
 from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.definitions_behind import classes, functions
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -150,22 +151,47 @@ _FACTS = (
 )
 _HOST_READS = frozenset("item tolist float int bool test index".split())
 _LAYERS_DEEP = 4
+_AS_TEXT = regex(r"%[-#0 +]*[\d*]*[sra]")
+
+
+def written_out(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a part of an f-string, or ``text % value``, makes text of a value, and perhaps
+    not as a number."""
+    match node:
+        case cst.FormattedStringExpression(format_spec=None, conversion=None, equal=None):
+            return inferred(module, node.expression).rank != 0
+        case cst.FormattedStringExpression(format_spec=spec, conversion=conversion):
+            return spec is None or conversion is not None
+        case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() as text):
+            return _AS_TEXT.search(text.value) is not None
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.left, cst.ConcatenatedString)
 
 
 @question()
 def detaching_unnoticed(
     module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode
-) -> bool:
-    """Say whether no reader of a local sum or list can tell whether what `growth` adds to it
-    carries a graph.
+) -> tuple[str, ...] | None:
+    """Return what is to be taken for granted so that no reader of a local sum or list can tell
+    whether what `growth` adds to it carries a graph; None where one may.
 
     The sum starts as a number, the list as an empty one of its own; all readers are known, and what
-    they read are numbers, lengths and shapes.
+    they read are numbers, also in a text, lengths and shapes.
     """
+    granted = (FRAMES,) if sees_variables(module) else ()
+    if not made_by_torch(module, value):
+        granted = (*granted, LOSSES, TORCH)
+    certain = LOSSES not in granted or inferred(module, value).origin == "loss"
+    unnoticed = certain and _unnoticed(module, place, value, growth)
+    return granted if unnoticed else None
+
+
+def _unnoticed(
+    module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode
+) -> bool:
     function = module.function(place)
-    if function is None or binds_globally(module, function, place.value) or sees_variables(module):
+    if function is None or binds_globally(module, function, place.value):
         return False
-    if minds_warnings(module) or not made_by_torch(module, value):
+    if reads_by_string(module) or minds_warnings(module):
         return False
     is_list = isinstance(growth, cst.Call)
     own = module.small_statement(growth)
@@ -206,9 +232,9 @@ def _starts_empty(module: Module, start: cst.CSTNode, is_list: bool) -> bool:
                 return False
             value = found[0]
         case cst.AugAssign(value=value) if not is_list:  # Another growth of the same sum.
-            return inferred(module, value).kind in ("number", "bool") or made_by_torch(
-                module, value
-            )
+            known = inferred(module, value)
+            plain = known.kind in ("number", "bool") or known.origin == "loss"
+            return plain or made_by_torch(module, value)
         case _:
             return False
     if is_list:
@@ -246,6 +272,9 @@ def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) 
         return use.name in _FACTS
     if use.way is Way.READ:
         return use.name in _HOST_READS
+    if use.way is Way.SHOWN:
+        formatted = isinstance(use.node, (cst.FormattedStringExpression, cst.BinaryOperation))
+        return formatted and not written_out(module, use.node)
     if use.way is Way.GROWN:
         return True
     if use.way is Way.WRITTEN:

@@ -28,7 +28,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import CRITERION, METRIC, SHOWING, called
-from torchlint.semantic.uses.gradients import switches_off
+from torchlint.semantic.uses.gradients import switches_off, written_out
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import classes_behind, inferred, is_model_call
 from torchlint.semantic.values.params import bind
@@ -58,7 +58,6 @@ _OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "
 _BACK = frozenset(("backward", "manual_backward", "scale", "step", "minimize"))
 _TRAINS = regex(r"backward|step|train|optim|update|fit|learn|grad|loss", re.IGNORECASE)
 _NOT_RUNS = ("forward", "__init__", "__call__", "generate")
-_AS_TEXT = regex(r"%[-#0 +]*[\d*]*[sra]")
 _FUEL = 500
 _DEEP = 3
 
@@ -199,7 +198,7 @@ class _GraphSearch:
             case cst.Subscript(value=value) if value is node:
                 if not _stored_to(self.module, above):
                     self.value(above)
-            case _ if _written_out(self.module, node, above):
+            case _ if written_out(self.module, above):
                 self.end(GraphOutcome.SHOWN)
             case _ if _read_at_once(node, above):
                 self.end(GraphOutcome.DROPPED)
@@ -539,18 +538,6 @@ class _GraphSearch:
             yield self.module, site
         for caller in callers_outside(self.module, function):
             yield caller.module, caller.call
-
-
-def _written_out(module: Module, node: cst.CSTNode, above: cst.CSTNode) -> bool:
-    """Say whether a value becomes text where it stands, and perhaps not as a number."""
-    match above:
-        case cst.FormattedStringExpression(format_spec=None, conversion=None, equal=None):
-            return inferred(module, above.expression).rank != 0
-        case cst.FormattedStringExpression(format_spec=spec, conversion=conversion):
-            return spec is None or conversion is not None
-        case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() as text):
-            return _AS_TEXT.search(text.value) is not None
-    return isinstance(above, cst.BinaryOperation) and isinstance(above.left, cst.ConcatenatedString)
 
 
 def _formatted(module: Module, call: cst.Call, arg: cst.Arg) -> bool:

@@ -90,7 +90,7 @@ _OWN_TENSORS = regex(
 _WATCHED = Wording(
     regex(
         r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b"
-        r"|\bmake_fx\b|\bjit\.trace\b"
+        r"|\bmake_fx\b|\bjit\.trace\b(?!\(\s*lambda\b)"
     ),
     (
         "register_module_",
@@ -102,7 +102,8 @@ _WATCHED = Wording(
         "jit.trace",
     ),
 )
-"""Words without which no code is handed the operations of a network, or traces them."""
+"""Words without which no code is handed the operations of a network, or traces them; what is traced
+of a ``lambda`` alone is no network's."""
 _PLAINLY_WATCHED = Wording(
     regex(
         r"(Function|Dispatch)Mode|torch_(function|dispatch)_mode|\bsymbolic_trace\b"
@@ -391,7 +392,8 @@ _ALIASES = regex(
 _WRAPS = regex(
     r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)"
     r"\bsetattr\(\s*\1\s*,\s*(?![\"'\s])(?!\w+,\s*(?:\[\]|\{\}|None|True|False|\d[\d.]*)\s*\))"
-    r"|\bsetattr\(\s*(\w+)\s*,\s*(?![\"'\s])[^\n]*\bgetattr\(\s*\2\s*,\s*(?![\"'\s])"
+    r"|\bsetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])[^\n]*"
+    r"\bgetattr\(\s*\2\s*,\s*(?![\"'\s])"
 )
 """An attribute that is read and written again by a name that is computed: a wrapper of whatever it
 is given. A number or an empty list stands for no function."""
