@@ -150,6 +150,15 @@ def test_a_wait_that_is_not_listed_is_an_error_in_sarif(contract: Cli) -> None:
     ]
 
 
+def test_why_a_listed_wait_is_silent_is_explained(contract: Cli) -> None:
+    for row, words in (
+        (8, "because the configuration lists the wait, and eve answers for it: a log"),
+        (9, "because the comment `# torchlint: allow-wait[ada] the scheduler needs it` on line 9"),
+    ):
+        shown = " ".join(contract("check", "--explain", f"train.py:{row}", code=0).stdout.split())
+        assert f"TL115 wait-under-contract: found, but suppressed {words}" in shown
+
+
 def test_an_error_of_the_configuration_names_file_and_key(contract: Cli) -> None:
     contract.write("torchlint.toml", CONTRACT.replace(', owner = "eve"', ""))
     done = contract("check", code=2)

@@ -126,6 +126,25 @@ def test_a_comment_outside_of_the_contract_lists_a_wait_of_the_steps() -> None:
     assert len(said(f"{HEAD.replace('step', 'log')}{text.replace('.item()', '')}")) == 1
 
 
+@pytest.mark.parametrize(
+    ("call", "gone"),
+    [
+        ("meter.update(model(x))", False),
+        ("library.log(model(x))", False),
+        ("saved(x)", False),
+        ("model(x).mean()", True),
+        ("torch.relu(x)", True),
+        ("read(x)", True),
+    ],
+)
+def test_a_library_may_wait_where_nobody_looks(call: str, gone: bool) -> None:
+    """A run may show that it does, so that its line has to be listed."""
+    head = f"import library\nfrom library import saved\n{HEAD.replace('(x)', '(x, meter)')}"
+    helper = "def read(x):\n    return x.item()  # torchlint: allow-wait[bob] of a run\n"
+    found = said(f"{head}    {call}  # torchlint: allow-wait[ada] of a run\n{helper}")
+    assert [code for code, _, _ in found] == ["TL001"] * gone
+
+
 LISTED = Allowed("train.py:step", "total = model(x).sum().item()", "ada", "the log")
 BODY = "    total = model(x).sum().item()\n    return total\n"
 
@@ -193,6 +212,25 @@ def test_what_certainly_lies_on_the_host_waits_for_nothing(waits: str, free: str
     head = HEAD.replace("(x)", "(x, helper)")
     assert [code for code, _, _ in said(f"{head}    return {waits}\n")] == ["TL115"]
     assert said(f"{head}    return {free}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("switch", "words"),
+    [
+        ("", ["waits for the device"]),
+        (", enabled=half", ["may wait for the device"]),
+        (", enabled=True", ["may wait for the device"]),
+        (", enabled=False", []),
+    ],
+)
+def test_a_gradient_scaler_that_is_switched_off_waits_for_nothing(
+    switch: str, words: list[str]
+) -> None:
+    scaler = f"import torch\nscaler = torch.amp.GradScaler('cuda'{switch})\n"
+    found = said(f"{scaler}def step(optimizer):\n    scaler.step(optimizer)\n")
+    assert [f"`scaler.step(optimizer)` {each} in `step`" for each in words] == [
+        message.partition(",")[0] for _, _, message in found
+    ]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ Not measured: what a wait costs depends on what the GPU has to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -115,9 +115,11 @@ from torchlint.semantic.code.guards import off_the_gpu
 from torchlint.semantic.data.per_step_use import logging_call, shown_tensors
 from torchlint.semantic.device.possible_waits import (
     READ,
+    UNSEEN,
     WAITING,
     PossibleWait,
     possible_waits,
+    unseen,
 )
 
 rule = Rule(
@@ -139,28 +141,40 @@ rule = Rule(
 def check(node: cst.Module, module: Module) -> Iterator[Hit]:
     """Yield a hit for each wait in code under the contract, and for those that are listed
     elsewhere: verify holds whole steps to the list."""
-    places = under_contract(module)
+    places, rows = under_contract(module), listed_rows(module)
+    inside = [place.body if isinstance(place, cst.FunctionDef) else place for place in places]
+    waiting = set()
+    for each in module.nodes(*WAITING) if rows else _within(module, inside):
+        row = _row(module, each)
+        if row in rows or any(module.is_within(each, place) for place in inside):
+            for hit in _hits(module, each):
+                waiting.add(row)
+                yield hit
+    for call in module.nodes(cst.Call) if rows - waiting else ():
+        if _row(module, call) in rows - waiting and unseen(module, call):
+            yield _hit(module, PossibleWait(call, call, UNSEEN))
+
+
+def _within(module: Module, places: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     for place in places:
-        body = place.body if isinstance(place, cst.FunctionDef) else place
-        for each in module.within(body, *WAITING, nested=True):
-            yield from _hits(module, each)
-    for each in module.nodes(*WAITING) if listed_rows(module) else ():
-        if not any(module.is_within(each, place) for place in places) and _listed(module, each):
-            yield from _hits(module, each)
+        yield from module.within(place, *WAITING, nested=True)
 
 
 def _hits(module: Module, node: cst.CSTNode) -> Iterator[Hit]:
     for wait in (*possible_waits(module, node), *_logged(module, node)):
-        known = wait.tensor is None or on_device(module, wait.tensor) is True
-        if off_the_gpu(module, wait.node) is not None:
-            continue
-        words = {
-            "expr": module.shown(wait.node),
-            "waits": "waits for the device" if known else "may wait for the device",
-            "function": qualified_name(module, node) or module.filename,
-            "why": wait.why,
-        }
-        yield Hit(wait.node, words)
+        if off_the_gpu(module, wait.node) is None:
+            yield _hit(module, wait)
+
+
+def _hit(module: Module, wait: PossibleWait) -> Hit:
+    known = wait.tensor is None or on_device(module, wait.tensor) is True
+    words = {
+        "expr": module.shown(wait.node),
+        "waits": "waits for the device" if known else "may wait for the device",
+        "function": qualified_name(module, wait.node) or module.filename,
+        "why": wait.why,
+    }
+    return Hit(wait.node, words)
 
 
 def _logged(module: Module, node: cst.CSTNode) -> Iterator[PossibleWait]:
@@ -171,6 +185,5 @@ def _logged(module: Module, node: cst.CSTNode) -> Iterator[PossibleWait]:
             yield PossibleWait(tensor, tensor, READ)
 
 
-def _listed(module: Module, node: cst.CSTNode) -> bool:
-    statement = module.small_statement(node) or module.statement(node)
-    return module.statements.row(statement) in listed_rows(module)
+def _row(module: Module, node: cst.CSTNode) -> int:
+    return module.statements.row(module.small_statement(node) or module.statement(node))

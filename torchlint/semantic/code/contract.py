@@ -20,8 +20,8 @@ def under_contract(module: Module) -> tuple[cst.CSTNode, ...]:
     """Return the file, or the outermost functions, in which the host must not wait."""
     if matches(module.filename, module.contract.files):
         return (module.root,)
-    named = {each for each in module.nodes(cst.FunctionDef) if _is_named(module, each)}
-    return tuple(each for each in named if named.isdisjoint(module.ancestors(each)))
+    named = [each for each in module.nodes(cst.FunctionDef) if _is_named(module, each)]
+    return tuple(each for each in named if set(named).isdisjoint(module.ancestors(each)))
 
 
 @question(ground=True)

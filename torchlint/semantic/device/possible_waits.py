@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.truth import ASKING, asked_for_truth
 from torchlint.semantic.device.host_reads import (
     may_wait,
@@ -43,6 +44,8 @@ SIZED = "only values on the device say how many elements there are"
 VALUES = "the operation looks at values on the host"
 ALL_WORK = "it waits for all work on the device"
 SCALED = "a gradient scaler reads whether gradients are infinite"
+UNSEEN = "what it calls is not in view"
+_KNOWN = ("torch.", "builtins.", "math.", "numpy.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,20 @@ def possible_waits(module: Module, node: cst.CSTNode) -> tuple[PossibleWait, ...
     """Return the waits of a node itself: those of a tensor of the device, and those of what may be
     one."""
     return tuple(_waits(module, node))
+
+
+@question(
+    yes="`{0}` calls what is not in view, and may wait there",
+    no="`{0}` calls what is known, or code of the project",
+)
+def unseen(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is of something that nothing is known of, as of a library: it may wait,
+    and a run shows that at its line. Code of the project waits at lines of its own."""
+    name = module.name(call.func) or ""
+    if name.startswith(_KNOWN) or callees_of(module, call):
+        return False
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    return inferred(module, receiver).kind in ("?", "object", "function", "class")
 
 
 def _waits(module: Module, node: cst.CSTNode) -> Iterator[PossibleWait]:
@@ -92,8 +109,7 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
             yield PossibleWait(call, shown, READ)
     if _synchronises(module, call):
         yield PossibleWait(call, None, ALL_WORK)
-    if _scales(module, call):
-        yield PossibleWait(call, None, SCALED)
+    yield from _of_scaler(module, call)
     size = unsized(module, call)
     if size is not None and tensor_of_device(module, size.values):
         yield PossibleWait(call, size.values, SIZED)
@@ -140,11 +156,18 @@ def _synchronises(module: Module, call: cst.Call) -> bool:
     return module.name(call.func) in _DEVICE
 
 
-def _scales(module: Module, call: cst.Call) -> bool:
+def _of_scaler(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
+    """Yield the wait of a step of a gradient scaler, which one that is switched off does not
+    make."""
     match call.func:
         case cst.Attribute(value=scaler, attr=cst.Name("step" | "get_scale")):
-            return inferred(module, scaler).kind == "scaler"
-    return False
+            value = inferred(module, scaler)
+            made = value.node if isinstance(value.node, cst.Call) else None
+            switch = keyword_argument(module, made, "enabled") if made is not None else None
+            off = isinstance(switch, cst.Name) and switch.value == "False"
+            if value.kind == "scaler" and not off:
+                certain = made is not None and switch is None
+                yield PossibleWait(call, None if certain else scaler, SCALED)
 
 
 def _decides(module: Module, asked: cst.BaseExpression) -> bool:
