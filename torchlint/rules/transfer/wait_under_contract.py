@@ -105,12 +105,12 @@ Not measured: what a wait costs depends on what the GPU has to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, on_device
-from torchlint.semantic.code.contract import listed_rows, qualified_name, under_contract
+from torchlint.semantic.code.contract import held_to, is_listed, qualified_name
 from torchlint.semantic.code.guards import off_the_gpu
 from torchlint.semantic.data.per_step_use import logging_call, shown_tensors
 from torchlint.semantic.device.possible_waits import (
@@ -137,33 +137,26 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Module)
-def check(node: cst.Module, module: Module) -> Iterator[Hit]:
+@rule.on(*WAITING, about=held_to, benchmarks=True)
+def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for each wait in code under the contract, and for those that are listed
     elsewhere: verify holds whole steps to the list."""
-    places, rows = under_contract(module), listed_rows(module)
-    inside = [place.body if isinstance(place, cst.FunctionDef) else place for place in places]
-    waiting = set()
-    for each in module.nodes(*WAITING) if rows else _within(module, inside):
-        row = _row(module, each)
-        if row in rows or any(module.is_within(each, place) for place in inside):
-            for hit in _hits(module, each):
-                waiting.add(row)
-                yield hit
-    for call in module.nodes(cst.Call) if rows - waiting else ():
-        if _row(module, call) in rows - waiting and unseen(module, call):
-            yield _hit(module, PossibleWait(call, call, UNSEEN))
-
-
-def _within(module: Module, places: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNode]:
-    for place in places:
-        yield from module.within(place, *WAITING, nested=True)
-
-
-def _hits(module: Module, node: cst.CSTNode) -> Iterator[Hit]:
-    for wait in (*possible_waits(module, node), *_logged(module, node)):
-        if off_the_gpu(module, wait.node) is None:
+    if off_the_gpu(module, node) is None:
+        for wait in _waits(module, node):
             yield _hit(module, wait)
+
+
+@rule.on(cst.Call, about=is_listed, benchmarks=True)
+def check_unseen(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Yield a hit for a call that may wait, where a wait is listed and none is in view."""
+    statement = module.small_statement(node) or module.statement(node)
+    seen = any(_waits(module, each) for each in module.within(statement, *WAITING))
+    if not seen and unseen(module, node):
+        yield _hit(module, PossibleWait(node, node, UNSEEN))
+
+
+def _waits(module: Module, node: cst.CSTNode) -> list[PossibleWait]:
+    return [*possible_waits(module, node), *_logged(module, node)]
 
 
 def _hit(module: Module, wait: PossibleWait) -> Hit:
@@ -183,7 +176,3 @@ def _logged(module: Module, node: cst.CSTNode) -> Iterator[PossibleWait]:
     if sink is not None and module.name(sink.call.func) != "builtins.print":
         for tensor in shown_tensors(module, sink):
             yield PossibleWait(tensor, tensor, READ)
-
-
-def _row(module: Module, node: cst.CSTNode) -> int:
-    return module.statements.row(module.small_statement(node) or module.statement(node))

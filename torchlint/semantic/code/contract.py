@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -15,20 +16,52 @@ from torchlint.source.allowed_waits import listed
 from torchlint.source.globs import matches
 
 
+@question(
+    yes="it stands in code that must not wait, or its line lists a wait",
+    no="it stands in no code that must not wait",
+    ground=True,
+    remember=False,
+)
+def held_to(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a node is held to the contract: it stands in a function or file that must not
+    wait, or a wait of its statement is listed."""
+    held = _held(module)
+    return held is not None and (
+        any(module.is_within(node, place) for place in held.places) or is_listed(module, node)
+    )
+
+
+@question(yes="its line lists a wait", no="its line lists no wait", ground=True, remember=False)
+def is_listed(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a comment or the configuration lists a wait of a statement."""
+    held = _held(module)
+    if held is None or not held.rows:
+        return False
+    return (
+        module.statements.row(module.small_statement(node) or module.statement(node)) in held.rows
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The bodies of the functions, or the file, in which the host must not wait, and the rows of
+    statements of which a wait is listed."""
+
+    places: tuple[cst.CSTNode, ...]
+    rows: frozenset[int]
+
+
 @question(ground=True)
-def under_contract(module: Module) -> tuple[cst.CSTNode, ...]:
-    """Return the file, or the outermost functions, in which the host must not wait."""
+def _held(module: Module) -> _Held | None:
+    """Return what of a file the contract is about; None where that is nothing."""
     if matches(module.filename, module.contract.files):
-        return (module.root,)
-    named = [each for each in module.nodes(cst.FunctionDef) if _is_named(module, each)]
-    return tuple(each for each in named if set(named).isdisjoint(module.ancestors(each)))
-
-
-@question(ground=True)
-def listed_rows(module: Module) -> frozenset[int]:
-    """Return the rows of the statements of which a comment or the configuration lists a wait."""
-    found = listed(module.text, module.filename, module.contract)
-    return frozenset(row for each in found for row in range(each.first, each.last + 1))
+        places: tuple[cst.CSTNode, ...] = (module.root,)
+    else:
+        functions = module.nodes(cst.FunctionDef)
+        places = tuple(each.body for each in functions if _is_named(module, each))
+    waits = listed(module.text, module.filename, module.contract)
+    rows = frozenset(row for each in waits for row in range(each.first, each.last + 1))
+    return _Held(places, rows) if places or rows else None
 
 
 @question(ground=True, remember=False)
