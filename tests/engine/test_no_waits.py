@@ -145,6 +145,17 @@ def test_a_library_may_wait_where_nobody_looks(call: str, gone: bool) -> None:
     assert [code for code, _, _ in found] == ["TL001"] * gone
 
 
+def test_the_header_of_a_compound_statement_is_a_line_of_its_own() -> None:
+    header = "    if meter.full(x):  # torchlint: allow-wait[ada] of a run\n"
+    body = "        return model(x).sum().item()\n"
+    head = HEAD.replace("(x)", "(x, meter)")
+    assert [row for _, row, _ in said(f"{head}{header}{body}")] == [5]
+    assert [row for _, row, _ in said(f"{head}{header.replace('meter.full(x)', 'x')}{body}")] == [
+        4,
+        5,
+    ]
+
+
 LISTED = Allowed("train.py:step", "total = model(x).sum().item()", "ada", "the log")
 BODY = "    total = model(x).sum().item()\n    return total\n"
 

@@ -149,10 +149,15 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Call, about=is_listed, benchmarks=True)
 def check_unseen(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a call that may wait, where a wait is listed and none is in view."""
-    statement = module.small_statement(node) or module.statement(node)
-    seen = any(_waits(module, each) for each in module.within(statement, *WAITING))
-    if not seen and unseen(module, node):
+    home = _home(module, node)
+    beside = (each for each in module.within(home, *WAITING) if _home(module, each) is home)
+    if unseen(module, node) and not any(_waits(module, each) for each in beside):
         yield _hit(module, PossibleWait(node, node, UNSEEN))
+
+
+def _home(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    """Return the small statement that holds a node, or the compound one whose header does."""
+    return module.small_statement(node) or module.statement(node)
 
 
 def _waits(module: Module, node: cst.CSTNode) -> list[PossibleWait]:
