@@ -88,8 +88,8 @@ def measure(text: str, how: str) -> dict[str, Any]:
     import torch
 
     from torchlint.api import ledger_rows
+    from torchlint.program.inside.cuda_counts import CudaCounts
     from torchlint.program.inside.ledger import Ledger
-    from torchlint.verify.inside.cuda_counts import CudaCounts
 
     if how == "cuda":  # copies that the GPU's first use makes are kept out
         x = torch.ones(4, 4, device="cuda")

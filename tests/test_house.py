@@ -293,7 +293,13 @@ OTHERWISE = {
         "output_format",
     },  # an option of its own; of the options of verify, one that a proof does not keep
     "profile/output/run.py": {"--select", "--unsafe-fixes"},  # of the command that proves a fix
-    "cli/verify_options.py": {"--fail-on", "--output-format", "--timeout"},  # options of its own
+    "base/contract.py": {"no_waits"},  # the name of a decorator
+    "cli/verify_options.py": {
+        "--fail-on",
+        "--no-waits",
+        "--output-format",
+        "--timeout",
+    },  # options of its own
     "cli/session.py": {"safe"},  # the level of fixes that a run applies
     "lsp/hover.py": {"safe"},  # how safe a fix is
     "lsp/server.py": {"safe"},  # the level of fixes that a client asks for

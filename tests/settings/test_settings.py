@@ -240,6 +240,7 @@ required-version = ">=0.0.1"
 "tests/**" = ["TL101"]
 [severity]
 TL101 = "info"
+[no-waits]
 """
 
 

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torchlint.verify.inside import cuda_counts  # noqa: E402
-from torchlint.verify.inside.cuda_counts import CudaCounts, copies  # noqa: E402
+from torchlint.program.inside import cuda_counts  # noqa: E402
+from torchlint.program.inside.cuda_counts import CudaCounts, copies  # noqa: E402
 
 
 def mark(ts: float) -> dict[str, Any]:

@@ -239,12 +239,14 @@ class Suppressed:
     """A finding that is not reported: a comment in the file silences it, or else a baseline holds
     it back.
 
-    `reason` is what the comment says behind its codes; empty where it says nothing.
+    `reason` is what the comment says behind its codes; empty where it says nothing. `owner` is who
+    answers for a wait that a contract of no waits lists, in a comment or in the configuration.
     """
 
     finding: Finding
     in_source: bool
     reason: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

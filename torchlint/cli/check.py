@@ -81,6 +81,10 @@ def checked(given: Given) -> int:
         session, run = add_ignore.add_ignore(session, given, Filters(whole, catalog, given).keep)
     else:
         run = session.execute()
+    if given["waits"]:
+        from torchlint.cli import waits
+
+        return waits.shown(_for_reports(run, filters, given), given, whole.settings)
     if measured is not None:
         run = replace(run, files=tuple(map(measured.beside, run.files)))
     run = _for_reports(run, filters, given)
@@ -109,6 +113,10 @@ def _check_reports(found: Scope, given: Given) -> None:
     if source and printed != "ranked":  # all other formats list infos, with --show-infos or not
         raise UsageError(f"--show-source and --output-format {printed} cannot be used together")
     formats = _formats(found, given)
+    if given["waits"]:
+        from torchlint.cli import waits
+
+        waits.demand(given, found.settings)
     if given["report_suppressed"] and "sarif" not in formats:
         raise UsageError(
             "--report-suppressed needs a report that can tell: --output-format sarif or sarif:FILE"
@@ -190,7 +198,7 @@ def _session(filters: Filters, catalog: Catalog, given: Given, cache: Cache | No
         cache=cache,
         formats=_formats(filters.scope, given),
         keep=filters.keep,
-        suppressed=given["report_suppressed"],
+        suppressed=given["report_suppressed"] or given["waits"],
     )
 
 

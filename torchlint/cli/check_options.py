@@ -40,6 +40,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="FILE",
         help="Show what mending saves at most, by this report of `torchlint profile` in JSON.",
     ),
+    click.option(
+        "--waits",
+        is_flag=True,
+        help="List the waits that the contract of no waits allows, with owner, reason and cost.",
+    ),
     click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find."),
     click.option(
         "--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied."
@@ -88,6 +93,7 @@ _ALONE = (
     "diff",
     "show_files",
     "show_settings",
+    "waits",
 )
 """Of these only one can be given."""
 _APART = (
@@ -98,6 +104,7 @@ _APART = (
     ("add_ignore", ("fix", "statistics")),
     ("add_noqa", ("fix", "statistics")),
     ("no_baseline", ("baseline",)),
+    ("waits", ("fix", "statistics", "explain", "since", "shard", "report_suppressed")),
     ("profile", ("explain", "diff", "statistics", "show_files", "show_settings")),
     (
         "explain",

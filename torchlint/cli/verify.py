@@ -54,6 +54,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     torchlint verify pkg/mod.py::func --inputs "randn(64, 512)"
     torchlint verify rules [TL603 ...]             the rules' own examples
     torchlint verify . --apply -- train.py         write what it proves
+    torchlint verify --no-waits -- train.py        no step waits but where the contract says so
     torchlint verify --doctor                      what can be measured here
 
     Your code is run in copies; your files are written with --apply alone. It may use the network,
@@ -76,6 +77,12 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
         emit(render(diagnose(chosen.python)))
         return 0
     targets = given["targets"]
+    if given["no_waits"]:
+        from torchlint.cli import verify_no_waits
+
+        verify_no_waits.demand(given, ctx.meta[DASHES])
+        found = _scope(given, targets)
+        return verify_no_waits.no_waits(ctx.meta[COMMAND], found, chosen, given)
     others = [each for each in targets[:1] if each == "rules"] or [t for t in targets if "::" in t]
     applying = asked(given, ctx.find_object(tuple) or (), others)
     try:

@@ -115,6 +115,9 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
     click.option("--inputs", metavar="CODE|FILE:FUNCTION", help=('Arguments of a function: '
                                                                  '"randn(64, 512), n=10".')),
     click.option("--grad", is_flag=True, help="Compare gradients of a function too."),
+    click.option("--no-waits", is_flag=True, help=("Run the program, and fail where a step waits "
+                                                   "at a line that the contract of no waits does "
+                                                   "not list.")),
     click.option("--doctor", is_flag=True, help="Say what can be measured here, and stop."),
     *(option for _, option in sorted(table_options("verify"), key=itemgetter(0))),
     click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help=("As for "

@@ -221,12 +221,18 @@ def checked(
     )
     found, notes = _analysed(job, read.text, read.python, data, outside)
     findings = [*read.faults, *found]
-    silenced: list[tuple[Finding, str]] = []
+    silenced: list[Suppressed] = []
     if job.silence is not None or any(word in data.lower() for word in _PRAGMA_BYTES):
         findings, silenced = _suppressed(
             job, read.text, findings, whole=not read.faults and not notes
         )
-        findings = [_spared(finding, silenced) for finding in findings]
+    if job.contract.allow:
+        from torchlint.engine.no_waits import by_list
+
+        found_there = by_list(job, read.text, findings)
+        findings = [*found_there.kept, *(() if read.faults or notes else found_there.idle)]
+        silenced += found_there.listed
+    findings = [_spared(finding, silenced) for finding in findings]
     asked = [finding for finding in findings if counts_in_library(job, finding)]
     if outside is not None and len(asked) < len(findings) and outside(job).of_library():
         findings = asked
@@ -238,11 +244,10 @@ def checked(
     findings.sort(key=lambda finding: finding.sort_key)
     # Silenced ones are counted last, so that a comment changes the identity of no finding that is
     # left.
-    every = list(_identified(job, text, [*findings, *(finding for finding, _ in silenced)], cells))
+    every = list(_identified(job, text, [*findings, *(each.finding for each in silenced)], cells))
     left = len(findings)
-    reasons = (reason for _, reason in silenced)
     suppressed = (
-        Suppressed(one, True, reason) for one, reason in zip(every[left:], reasons, strict=True)
+        replace(held, finding=one) for held, one in zip(silenced, every[left:], strict=True)
     )
     return Checked(text, tuple(every[:left]), tuple(suppressed), notes)
 
@@ -344,9 +349,8 @@ def _rule_findings(
 
 def _suppressed(
     job: Job, text: str, findings: list[Finding], *, whole: bool
-) -> tuple[list[Finding], list[tuple[Finding, str]]]:
-    """Return the findings to report, and in order those that comments silence, each with the
-    comment's reason."""
+) -> tuple[list[Finding], list[Suppressed]]:
+    """Return the findings to report, and in order those that comments silence."""
     from torchlint.source.suppress import (
         Suppressions,
     )  # Few files need it, and every small run would wait for it.
@@ -355,24 +359,25 @@ def _suppressed(
     names = {info.code: info.name for info in catalog.rules}
     found = Suppressions.parse(text).filter(findings, job.codes, names, job.document.filename)
     silenced = [
-        (replace(one, fix=None, why_hot=()), pragma.reason) for one, pragma in found.silenced
+        Suppressed(replace(one, fix=None, why_hot=()), True, pragma.reason, pragma.owner)
+        for one, pragma in found.silenced
     ]
-    silenced.sort(key=lambda pair: pair[0].sort_key)
+    silenced.sort(key=lambda held: held.finding.sort_key)
     # Where not all rules ran on all of the text, nothing can be said about a comment's use.
     unknown = UNUSED_SUPPRESSION not in job.codes or catalog.problems or not whole
     return found.kept if unknown else [*found.kept, *found.unused], silenced
 
 
-def _spared(finding: Finding, silenced: list[tuple[Finding, str]]) -> Finding:
+def _spared(finding: Finding, silenced: list[Suppressed]) -> Finding:
     """Return a finding whose fix leaves the statements alone that comments silence for its rule; it
     is withheld where it would change one, as repairs of several findings together may."""
     fix = finding.fix
     if fix is None or fix.withheld:
         return finding
     rows = [
-        range(one.statement, one.statement_end + 1)
-        for one, _ in silenced
-        if one.code == finding.code
+        range(held.finding.statement, held.finding.statement_end + 1)
+        for held in silenced
+        if held.finding.code == finding.code
     ]
     changed = [
         row

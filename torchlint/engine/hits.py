@@ -151,6 +151,7 @@ def module_of(
         newest_torch=job.newest_torch,
         accelerator=_accelerator(job),
         assume_hot=job.assume_hot,
+        contract=job.contract,
         python=python,
         structure=syntax.structure(text, tree),
         outside=outside if outside is not None else Outside(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchlint.base.contract import UNSAID, Contract
 from torchlint.base.records import dataclass
 from torchlint.source.document import Document
 
@@ -50,6 +51,7 @@ class Job:
         unsaved: files of the project whose text is another than on the disk, as they are open in an
             editor or fixed by this run: path, links of its folder resolved, and text.
         library_infos: whether infos count in a package that no program in view uses.
+        contract: where the host must not wait, and which waits are listed.
         facts: what a report of the cache rests on, where the job is to say what of that still
             holds.
     """
@@ -74,3 +76,4 @@ class Job:
     strict: bool = False
     library_infos: bool = False
     newest_torch: tuple[int, ...] | None = None
+    contract: Contract = UNSAID

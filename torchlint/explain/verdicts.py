@@ -14,6 +14,7 @@ from torchlint.catalog.rules import Catalog
 from torchlint.engine.analyse import counts_in_library
 from torchlint.engine.hits import Placed, Placing, hits, strongest
 from torchlint.engine.job import Job
+from torchlint.engine.no_waits import by_list
 from torchlint.explain.beliefs import Beliefs
 from torchlint.explain.blockers import Blocked, Looked, Search
 from torchlint.explain.counterfactual import PACE, Answer
@@ -122,7 +123,9 @@ class Verdicts:
     def _suppressed(self, finding: Finding) -> str:
         pragma = self._suppressions.silencer(finding, self._names)
         if pragma is None:
-            return ""
+            held = by_list(self.job, self.module.text, [finding]).listed
+            words = "the configuration lists the wait, and {0.owner} answers for it: {0.reason}"
+            return words.format(*held) if held else ""
         text = self.module.text[pragma.span.start : pragma.span.end]
         return (
             f"the comment `{' '.join(text.split())}` on "

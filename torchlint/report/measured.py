@@ -14,6 +14,7 @@ from typing import Any
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import FileReport, Finding, Measured
+from torchlint.base.records import dataclass
 from torchlint.report.kit.words import visible
 
 READS = 1
@@ -50,12 +51,86 @@ class Measurements:
         return dataclasses.replace(file, findings=tuple(findings))
 
 
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How long the host waited at a statement, in nanoseconds, and which part of the time that is;
+    and how often a step would wait there, where that was predicted without a GPU."""
+
+    ns: int
+    share: float
+    per_step: float
+
+
+class WaitedAt:
+    """How long the host waited at each line, as a profile measured it."""
+
+    def __init__(self, places: Iterable[tuple[str, int, int, float]], span: int) -> None:
+        """Take (file, line, nanoseconds, waits in a step) of each place, and the time that was
+        looked at."""
+        self._places = [(_posix(file), line, ns, often) for file, line, ns, often in places]
+        self._span = span
+
+    def of(self, finding: Finding) -> Waited | None:
+        """Return what was measured at the statement of a finding; None where it did not wait."""
+        path = _posix(finding.filename)
+        rows = range(finding.statement, finding.statement_end + 1)
+        here = [
+            (ns, often)
+            for file, line, ns, often in self._places
+            if line in rows and _same(path, file)
+        ]
+        if not here or finding.cell is not None:
+            return None
+        waited = sum(ns for ns, _ in here)
+        share = min(waited / self._span, 1.0) if self._span else 0.0
+        return Waited(waited, share, sum(often for _, often in here))
+
+
 def read_measurements(path: str) -> Measurements:
-    """Read a report of ``torchlint profile --output-format json``.
+    """Read what a report of ``torchlint profile --output-format json`` says of findings.
 
     Raises:
         UsageError: it cannot be read, is none, or is of another version.
     """
+    found = _document(path)
+    try:
+        return Measurements(_entries(found))
+    except _DAMAGES:
+        raise _damaged(path) from None
+
+
+def read_waits(path: str) -> WaitedAt:
+    """Read what such a report says of waits.
+
+    Raises:
+        UsageError: as of `read_measurements`.
+    """
+    report = _document(path)
+    found = report.get("waits") or {}
+    try:
+        return WaitedAt(_places(report), int(found.get("span_ns", 0)))
+    except _DAMAGES:
+        raise _damaged(path) from None
+
+
+def _places(report: Mapping[str, Any]) -> Iterator[tuple[str, int, int, float]]:
+    """Yield the lines that waited, and those of which it was predicted."""
+    for each in (report.get("waits") or {"places": ()})["places"]:
+        if each["file"] and each["line"]:
+            yield str(each["file"]), int(each["line"]), int(each["waited_ns"]), 0.0
+    for each in (report.get("predicted") or {"lines": ()})["lines"] or ():
+        if each["waits"]:
+            yield str(each["file"]), int(each["line"]), 0, float(each["waits"])
+
+
+_DAMAGES = (KeyError, TypeError, ValueError, AttributeError)
+
+
+def _damaged(path: str) -> UsageError:
+    return UsageError(f"--profile {visible(path)}: is a damaged report of torchlint profile")
+
+
+def _document(path: str) -> Mapping[str, Any]:
     name = visible(path)
     try:
         found = json.loads(Path(path).read_bytes())
@@ -71,10 +146,7 @@ def read_measurements(path: str) -> Measurements:
         raise UsageError(
             f"--profile {name}: has schema_version {shown}; this torchlint reads {READS}"
         )
-    try:
-        return Measurements(_entries(found))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UsageError(f"--profile {name}: is a damaged report of torchlint profile") from None
+    return found
 
 
 _HOW = "torchlint profile PATHS --trace FILE --output-format json -o FILE writes one"

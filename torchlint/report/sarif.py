@@ -163,7 +163,7 @@ def _result(run: RunReport, finding: Finding, index: int) -> dict[str, Any]:
 def _suppressed(run: RunReport, held: Suppressed, index: int) -> dict[str, Any]:
     suppression = {"kind": "inSource" if held.in_source else "external"}
     if held.reason:
-        suppression["justification"] = held.reason
+        suppression["justification"] = ": ".join(filter(None, (held.owner, held.reason)))
     return {**_result(run, held.finding, index), "suppressions": [suppression]}
 
 

@@ -31,4 +31,5 @@ def job_for(document: Document, relative: str, settings: Settings, catalog: Cata
         strict=settings.safe == "strict",
         library_infos=settings.library_infos,
         newest_torch=settings.newest_torch,
+        contract=settings.no_waits,
     )

@@ -40,7 +40,7 @@ def packed(report: FileReport, name: Name) -> list[Any]:
         [[note.kind.value, note.message, note.line, note.cell] for note in report.notes],
         [list(row) for row in report.source],
         [
-            [_packed_finding(held.finding, name), held.reason]
+            [_packed_finding(held.finding, name), held.reason, held.owner]
             for held in report.suppressed
             if held.in_source
         ],
@@ -64,7 +64,8 @@ def unpacked(value: Any, filename: str, name: Name) -> FileReport:
             ),
             source=tuple((_cell(cell), _int(row), _text(text)) for cell, row, text in source),
             suppressed=tuple(
-                Suppressed(_finding(item, name), True, _text(reason)) for item, reason in suppressed
+                Suppressed(_finding(item, name), True, _text(reason), _text(owner))
+                for item, reason, owner in suppressed
             ),
         )
     except (TypeError, ValueError) as error:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import libcst as cst
 
+from torchlint.base.contract import UNSAID, Contract
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.statements import Statements
@@ -77,6 +78,7 @@ class Module:
         newest_torch: the last one that the project allows, None where that is open.
         accelerator: ``auto``, or what the code is known to run on.
         assume_hot: patterns of names of functions that run every step.
+        contract: where the host must not wait.
         python: CPython's tree of the text, where somebody has it already.
         structure: what is known of the structure of `root`, where somebody has it already.
     """
@@ -98,6 +100,7 @@ class Module:
         newest_torch: tuple[int, ...] | None = None,
         accelerator: str = "auto",
         assume_hot: tuple[str, ...] = (),
+        contract: Contract = UNSAID,
         python: ast.Module | None = None,
         structure: Tree | None = None,
     ) -> None:
@@ -112,6 +115,7 @@ class Module:
         self.newest_torch = newest_torch
         self.accelerator = accelerator
         self.assume_hot = assume_hot
+        self.contract = contract
         self.tree = structure if structure is not None else Tree(root)
         self.names = Names(self.tree, filename, outside)
         self.statements = Statements(root, text, python)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from torchlint import __version__
+from torchlint.base.contract import UNSAID, Contract
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import Severity
 from torchlint.base.places import CACHE_NAME
@@ -312,6 +313,24 @@ class Settings:
         sample='assume-hot = ["act", "*_update"]',
         place=90,
         more="Callbacks of a framework that torchlint does not know, say.",
+    )
+    no_waits: Contract = _key(
+        values.contract,
+        UNSAID,
+        Decides.FINDINGS,
+        takes="table: `functions` (globs of qualified names), `files` (globs), `decorators` "
+        '(names; by default `["no_waits"]`), `allow` (list of tables)',
+        words="Code in which the host must not wait for the device, and the waits that are listed.",
+        sample='[no-waits]\nfunctions = ["train.step", "Trainer.training_step"]\n'
+        'allow = [{ at = "train.py:step", line = "loss.item()", owner = "ada", '
+        'reason = "the scheduler needs it" }]',
+        place=215,
+        more="In it every host read, blocking copy and other wait is an error of "
+        "[TL115](rules.md#TL115), unless it is listed: by a comment "
+        "`# torchlint: allow-wait[owner] reason`, or by an entry of `allow`, which names the file, "
+        "the function and a part of the statement's text, so that it survives when lines move. See "
+        "[a contract of no waits](no-waits.md).",
+        known=values.known_in_contract,
     )
     line_length: int = _key(
         values.count,

@@ -7,8 +7,10 @@ hashable, or raises a ValueError that says what the value must be.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
+from torchlint.base.contract import Allowed, Contract
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import Severity
 from torchlint.base.regex import regex
@@ -17,6 +19,7 @@ from torchlint.report.formats import FORMATS
 from torchlint.settings.versions import meets
 from torchlint.source.globs import bad_globs
 
+T = TypeVar("T")
 Checker = Callable[[object], object]
 SHOWN = 60
 _MINOR = regex(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
@@ -111,6 +114,44 @@ def rules_by_glob(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((glob, rules(selectors)) for glob, selectors in value.items())
 
 
+def contract(value: object) -> Contract:
+    """Return a contract of no waits."""
+    given = _table(value, "", Contract._fields)
+    allow = given.pop("allow", ())
+    if not isinstance(allow, list | tuple):
+        raise ValueError("allow must be a list of tables")
+    lists = {key: _part(f"{key} ", texts, part) for key, part in given.items()}
+    return Contract(**lists, allow=tuple(map(_allowed, range(1, len(allow) + 1), allow)))
+
+
+def _allowed(number: int, value: object) -> Allowed:
+    where = f"allow, entry {number}: "
+    given = _table(value, where, Allowed._fields)
+    for key in Allowed._fields:
+        if key not in given:
+            raise ValueError(f"{where}lacks {key}")
+    found = Allowed(**{key: _part(f"{where}{key} ", text, part) for key, part in given.items()})
+    if ":" not in found.at:
+        raise ValueError(f"{where}at must be path:function, not {shortened(found.at)}")
+    return found
+
+
+def _table(value: object, where: str, keys: Collection[str]) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where}must be a table")
+    for key in value:
+        if key not in keys:
+            raise ValueError(f"{where}has no key {shortened(key)}; its keys: {', '.join(keys)}")
+    return dict(value)
+
+
+def _part(where: str, check: Callable[[object], T], value: object) -> T:
+    try:
+        return check(value)
+    except ValueError as reason:
+        raise ValueError(f"{where}{reason}") from None
+
+
 def torch(value: object) -> tuple[int, int]:
     found = _MINOR.fullmatch(value) if isinstance(value, str) else None
     if not found:
@@ -147,6 +188,13 @@ def known_globs(
     """Refuse globs that match nothing."""
     for glob, reason in bad_globs(value):
         raise error(f"{where}: the glob {glob!r} can match nothing: {reason}")
+
+
+def known_in_contract(
+    value: Contract, catalog: Catalog, where: str, error: type[TorchlintError]
+) -> None:
+    """Refuse globs of files that match nothing."""
+    known_globs(value.files, catalog, where, error)
 
 
 def known_by_glob(

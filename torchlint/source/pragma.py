@@ -12,7 +12,9 @@ from torchlint.base.span import Span
 from torchlint.source.comments import Comment
 
 IGNORE, DISABLE, ENABLE, FILE_IGNORE, NOQA = "ignore", "disable", "enable", "file-ignore", "noqa"
-_VERBS = (IGNORE, DISABLE, ENABLE, FILE_IGNORE)
+ALLOW_WAIT = "allow-wait"
+"""Lists a wait of code under a contract of no waits; it names who answers for it, and why."""
+_VERBS = (IGNORE, DISABLE, ENABLE, FILE_IGNORE, ALLOW_WAIT)
 
 _PRAGMA = regex(
     r"#\s*(?:torchlint\s*:\s*(?P<verb>[a-z][\w-]*)[ \t]*(?P<list>\[(?P<own>[^\]#]*)(?P<close>\])?)?"
@@ -26,7 +28,7 @@ _WORD = regex(r"[^,\s]+")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One code, prefix or rule name of a pragma, with its offsets in the file."""
+    """One code, prefix, rule name or owner in a pragma, with its offsets in the file."""
 
     text: str
     span: Span
@@ -38,7 +40,8 @@ class Pragma:
 
     Args:
         verb: one of the constants of this module.
-        entries: what it names; none for a blanket ``# noqa`` and for a malformed one.
+        entries: what it names, of `ALLOW_WAIT` the owners; none for a blanket ``# noqa`` and for a
+            malformed one.
         span: the whole remark with its reason, without other remarks of the same comment.
         comment: the comment that holds it.
         problem: what is wrong with its form; it is not honoured then.
@@ -51,6 +54,12 @@ class Pragma:
     comment: Comment
     problem: str = ""
     reason: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Who answers for a wait that is listed."""
+        named = self.entries if self.verb == ALLOW_WAIT else ()
+        return ", ".join(entry.text for entry in named)
 
     @property
     def blanket(self) -> bool:
@@ -79,7 +88,7 @@ def pragmas(comment: Comment) -> Iterator[Pragma]:
                 )
             continue
         entries = _entries(found, "own", comment.start)
-        problem = _problem(verb.lower(), found["close"] is not None and bool(entries))
+        problem = _problem(verb.lower(), found["close"] is not None and bool(entries), reason)
         if problem is not None:
             yield Pragma(verb.lower(), () if problem else entries, span, comment, problem, reason)
 
@@ -91,8 +100,13 @@ def _entries(found: re.Match[str], group: str, start: int) -> tuple[Entry, ...]:
     return tuple(Entry(word[0], Span(start + word.start(), start + word.end())) for word in words)
 
 
-def _problem(verb: str, has_codes: bool) -> str | None:
+def _problem(verb: str, has_codes: bool, reason: str) -> str | None:
     """Return what is wrong with a torchlint pragma, "" if nothing, None if it is mere prose."""
+    if verb == ALLOW_WAIT:
+        lacking = "a reason" if has_codes else "an owner"
+        if has_codes and reason:
+            return ""
+        return f"a wait without {lacking} is not listed; write '# torchlint: {verb}[owner] reason'"
     if verb in _VERBS:
         if has_codes:
             return ""

@@ -6,7 +6,8 @@ Known forms, where a code may also be a prefix (``TL1``) or a rule's name:
   line above it;
 - ``# torchlint: disable[TL101]`` until ``# torchlint: enable[TL101]`` or the end of the file;
 - ``# torchlint: file-ignore[TL101]`` anywhere;
-- ``# noqa: TL101`` behind the statement, and ``# noqa`` for everything.
+- ``# noqa: TL101`` behind the statement, and ``# noqa`` for everything;
+- ``# torchlint: allow-wait[owner] reason`` as ``ignore``, for a wait under a contract of no waits.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 
+from torchlint.base.contract import GONE, NO_WAITS
 from torchlint.base.finding import (
     ENGINE_CODES,
     UNUSED_SUPPRESSION,
@@ -26,10 +28,25 @@ from torchlint.base.finding import (
 from torchlint.base.records import dataclass
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.comments import comments
-from torchlint.source.pragma import DISABLE, ENABLE, FILE_IGNORE, IGNORE, NOQA, Pragma, pragmas
+from torchlint.source.pragma import (
+    ALLOW_WAIT,
+    DISABLE,
+    ENABLE,
+    FILE_IGNORE,
+    IGNORE,
+    NOQA,
+    Entry,
+    Pragma,
+    pragmas,
+)
 
-_NAME = "unused-suppression"
+UNUSED = "unused-suppression"
+"""The name of `UNUSED_SUPPRESSION`."""
 _UNFILTERED = frozenset(ENGINE_CODES) - {UNUSED_SUPPRESSION}
+_IDLE = (
+    "unused suppression: there is no {} finding here",
+    f"the wait that {{}} answers for {GONE} here",
+)
 _GUESSES = 20
 """Near matches looked up per file: each costs about a millisecond."""
 
@@ -38,7 +55,7 @@ class _Codes:
     """What the words in pragmas stand for. `names` maps every known code to its rule's name."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
-        self.known = {**names, UNUSED_SUPPRESSION: _NAME}
+        self.known = {**names, UNUSED_SUPPRESSION: UNUSED}
         self.by_name = {name.lower(): code for code, name in self.known.items()}
         self.guesses = _GUESSES
         self._expanded: dict[str, frozenset[str]] = {}
@@ -58,6 +75,12 @@ class _Codes:
             }
             self._expanded[word] = frozenset({by_name} if by_name else codes)
         return self._expanded[word]
+
+    def meant(self, pragma: Pragma, entry: Entry) -> frozenset[str]:
+        """Return the codes that an entry of a pragma speaks of."""
+        if pragma.verb == ALLOW_WAIT:
+            return frozenset((NO_WAITS,))
+        return self.expand(entry.text)
 
     def near(self, word: str) -> str:
         """Return the known code or name most like `word`, or an empty string."""
@@ -84,7 +107,7 @@ class _Verdicts:
         if pragma.span not in self._named:
             by_code = self._named[pragma.span] = {}
             for entry in pragma.entries:
-                for code in self.codes.expand(entry.text):
+                for code in self.codes.meant(pragma, entry):
                     by_code.setdefault(code, []).append(entry.span)
         return self._named[pragma.span]
 
@@ -135,7 +158,9 @@ class Suppressions:
         good = [pragma for pragma in found if not pragma.problem]
         by_rows: dict[tuple[int, int], list[Pragma]] = {}
         for pragma in good:
-            if pragma.verb == IGNORE or (pragma.verb == NOQA and not pragma.comment.alone):
+            if pragma.verb in (IGNORE, ALLOW_WAIT) or (
+                pragma.verb == NOQA and not pragma.comment.alone
+            ):
                 by_rows.setdefault((pragma.comment.first, pragma.comment.last), []).append(pragma)
         rows: dict[int, list[tuple[int, int]]] = {}
         for key in by_rows:
@@ -221,7 +246,7 @@ class Suppressions:
                 continue
             idle: list[tuple[int, str]] = []
             for at, entry in enumerate(pragma.entries):
-                codes = verdicts.codes.expand(entry.text)
+                codes = verdicts.codes.meant(pragma, entry)
                 if not codes:
                     if pragma.verb != NOQA or entry.text.upper().startswith("TL"):
                         yield pragma, _unknown(entry.text, verdicts.codes), entry.span, None
@@ -231,7 +256,7 @@ class Suppressions:
                             (at, f"unused 'enable': no 'disable' of {entry.text} stands above it")
                         )
                 elif entry.span not in verdicts.used and codes <= codes_on:
-                    idle.append((at, f"unused suppression: there is no {entry.text} finding here"))
+                    idle.append((at, _IDLE[pragma.verb == ALLOW_WAIT].format(entry.text)))
                 disabled |= codes if pragma.verb == DISABLE else frozenset()
             for at, message in idle:
                 yield pragma, message, pragma.entries[at].span, self._removal(pragma, at, len(idle))
@@ -241,9 +266,10 @@ class Suppressions:
     ) -> Finding:
         row = pragma.comment.row
         start, end = self.index.position(span.start), self.index.position(span.end)
-        severity = Severity.WARNING
+        no_list = pragma.verb == ALLOW_WAIT and pragma.problem
+        severity = Severity.ERROR if no_list else Severity.WARNING
         return Finding(
-            UNUSED_SUPPRESSION, _NAME, message, severity, filename, start, end, row, row, fix=fix
+            UNUSED_SUPPRESSION, UNUSED, message, severity, filename, start, end, row, row, fix=fix
         )
 
     def _removal(self, pragma: Pragma, at: int, idle: int) -> TextFix | None:

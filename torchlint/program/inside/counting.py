@@ -1,6 +1,5 @@
-"""The recorder of `torchlint profile` that counts on a machine without a GPU what steps of the
-program would wait for and copy with one: it runs on the ledger's virtual device, and is ended after
-a few steps.
+"""The recorder that counts what steps of the program wait for and copy, and ends it after a few: on
+the ledger's virtual device where there is no GPU.
 
 It takes no times, as the ledger changes them.
 """
@@ -34,10 +33,7 @@ class Counting(Recording):
         self.ledger: Any = None
 
     def _hook(self) -> None:
-        from .ledger import Ledger
-
-        self.ledger = Ledger(self.settings["root"], self.settings["operations"])
-        self.ledger.start()
+        self.ledger = self.started_ledger()
         super()._hook()
 
     def _step(self) -> None:

@@ -62,6 +62,21 @@ class Recording:
         atexit.register(self.dump)
         os.register_at_fork(after_in_child=self._forked)
 
+    def started_ledger(self) -> Any:
+        """Begin to count what the program waits for and copies: observed on a GPU, predicted
+        without one."""
+        ledger: Any
+        if self.settings["device"] == "cuda":
+            from .cuda_counts import CudaCounts
+
+            ledger = CudaCounts(self.settings["root"])
+        else:
+            from .ledger import Ledger
+
+            ledger = Ledger(self.settings["root"], self.settings["operations"])
+        ledger.start()
+        return ledger
+
     def _wrap_backward(self) -> None:
         backward = self.torch.autograd.backward
 

@@ -102,11 +102,10 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.transfer._gathers import only_counted, repeated_within_step
 from torchlint.rules.transfer._masked_fixes import masked_fix
-from torchlint.semantic.code.calls import Arguments, arguments_of
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers
+from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers, unsized
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.unavoidable_syncs import turn_waits, wait_that_stays
@@ -129,7 +128,6 @@ _SPLIT = "split all at once before the loop, by sizes that the host knows"
 _MASKED = "keep all positions with the mask beside them, and let what follows leave out the others"
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _POSITIONS = regex(r"(^|_)(index|indices|idxs?|ids|edges|faces|pairs)$")
-_ONE_HOT = "torch.nn.functional.one_hot"
 
 rule = Rule(
     __name__,
@@ -148,43 +146,16 @@ rule = Rule(
 )
 
 
-def _repeats(module: Module, node: cst.Call) -> str | None:
-    """Return the signature of a call of repeat_interleave, as a function or a tensor's method."""
-    if module.name(node.func) == "torch.repeat_interleave":
-        # With one argument alone, that is the tensor of repeats.
-        return "Tensor.repeat_interleave" if len(node.args) == 1 else "torch.repeat_interleave"
-    match node.func:
-        case cst.Attribute(value=value, attr=cst.Name("repeat_interleave")) if inferred(
-            module, value
-        ).tensor:
-            return "Tensor.repeat_interleave"
-    return None
-
-
-@rule.call(_ONE_HOT)
-def check_one_hot(node: cst.Call, module: Module) -> Iterator[Hit]:
-    bound = arguments_of(module, node, _ONE_HOT)
-    yield from _unsized(module, node, bound, bound.value("tensor"), "num_classes")
-
-
-@rule.on(cst.Call, about=_repeats)
-def check_repeats(node: cst.Call, module: Module) -> Iterator[Hit]:
-    bound = arguments_of(module, node, _repeats(module, node) or "")
-    yield from _unsized(module, node, bound, bound.value("repeats"), "output_size")
-
-
-def _unsized(
-    module: Module, node: cst.Call, bound: Arguments, values: cst.BaseExpression | None, size: str
-) -> Iterator[Hit]:
+@rule.on(cst.Call, about=unsized)
+def check_unsized(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a call that is not told the size of its result, which depends on values on the
     device."""
-    if bound.named.get(size) is not None or bound.open or values is None:
-        return
-    if on_device(module, values) is not True:
+    found = unsized(module, node)
+    if found is None or on_device(module, found.values) is not True:
         return
     forward = heat_of(module, node).grade is Grade.FORWARD
     other = wait_that_stays(module, node) if forward else None
-    words = {"op": module.shown(node.func), "alternative": f"pass {size}="}
+    words = {"op": module.shown(node.func), "alternative": f"pass {found.keyword}="}
     if other is None:
         yield Hit(node, words, severity=Severity.WARNING if forward else None)
     else:

@@ -110,6 +110,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test, needless_test
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
@@ -124,7 +125,7 @@ _FINITE = tuple(ops.having("finite"))
 _COMPARES = ("torch.equal", "torch.allclose")
 _ELEMENTS = ("number", "bool", "tensor")
 _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
-_TESTS = (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
+_Asking = _Tested | cst.BooleanOperation | cst.UnaryOperation
 _STOPS = (cst.Raise, cst.Break, cst.Return)
 _CHECK = (
     "This check waits for the GPU at every step; check once, where the data are made, or in tests."
@@ -160,42 +161,16 @@ rule = Rule(
 )
 
 
-@rule.on(cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)
-def statement(node: _Tested, module: Module) -> Iterator[Hit]:
-    word = {cst.While: "while", cst.Assert: "assert"}.get(type(node), "if")
-    yield from _judge(module, _leaves(node.test), word)
+@rule.on(*ASKING)
+def check(node: _Asking, module: Module) -> Iterator[Hit]:
+    yield from _judge(module, asked_for_truth(module, node), _word(node))
 
 
-@rule.on(cst.BooleanOperation, cst.UnaryOperation)
-def expression(node: cst.BooleanOperation | cst.UnaryOperation, module: Module) -> Iterator[Hit]:
-    # Inside a test the statement speaks; elsewhere ``and`` and ``or`` never ask for the truth of
-    # their last operand.
-    above = module.parent(node)
-    if _nested(above) or (isinstance(above, _TESTS) and above.test is node):
-        return
+def _word(node: _Asking) -> str:
     if isinstance(node, cst.BooleanOperation):
-        word = "and" if isinstance(node.operator, cst.And) else "or"
-        yield from _judge(
-            module, [leaf for leaf in _leaves(node) if module.is_within(leaf, node.left)], word
-        )
-    elif isinstance(node.operator, cst.Not):
-        yield from _judge(module, _leaves(node.expression), "not")
-
-
-def _nested(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.BooleanOperation) or isinstance(
-        getattr(node, "operator", None), cst.Not
-    )
-
-
-def _leaves(test: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the expressions that a test asks for their truth, seen through ``and``, ``or`` and
-    ``not``."""
-    if isinstance(test, cst.BooleanOperation):
-        return _leaves(test.left) + _leaves(test.right)
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return _leaves(test.expression)
-    return [test]
+        return "and" if isinstance(node.operator, cst.And) else "or"
+    words = {cst.While: "while", cst.Assert: "assert", cst.UnaryOperation: "not"}
+    return words.get(type(node), "if")
 
 
 def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Iterator[Hit]:
@@ -204,7 +179,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     if test is None:
         return
     holder = next(
-        (a for a in module.ancestors(test) if isinstance(a, (*_TESTS, cst.BaseSmallStatement))),
+        (a for a in module.ancestors(test) if isinstance(a, (*TESTS, cst.BaseSmallStatement))),
         None,
     )
     if _early_exit(module, holder):

@@ -614,6 +614,10 @@ class Guards:
         """Say whether a node runs inside `until` only after a NaN or an infinity."""
         return self.condition(node, until, self._not_finite) is not None
 
+    def off_the_gpu(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """Return the condition by which a node runs without a GPU only."""
+        return self.condition(node, None, self._off_the_gpu)
+
     def _off_the_gpu(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
         ``device.type == "mps"``, ``not torch.cuda.is_available()``, ``not parameters[0].is_cuda``.
@@ -1237,6 +1241,16 @@ def unreached(module: Module, node: cst.CSTNode) -> bool:
     """Say whether no ordinary run comes to `node`: it stands on the way to an exception, behind a
     ``return``, or where a constant decides that another branch runs."""
     return guards(module).unreached(node)
+
+
+@question(
+    yes="`{answer}` holds only without a GPU",
+    no="no condition says that there is no GPU",
+    ground=True,
+)
+def off_the_gpu(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition by which a node runs only on the CPU, or on Apple's GPU."""
+    return guards(module).off_the_gpu(node)
 
 
 @question(

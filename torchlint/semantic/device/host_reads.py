@@ -3,7 +3,7 @@ tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -19,8 +19,9 @@ from torchlint.semantic.time.heat import Why, heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.host_proofs import proven_on_host
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import given_from_host, lives, on_device
+from torchlint.semantic.values.place import given_from_host, lives, named_device, on_device
 from torchlint.semantic.values.sites import seen_from
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
@@ -74,7 +75,14 @@ class HostRead:
 def scalar_reads(module: Module, node: cst.CSTNode) -> tuple[HostRead, ...]:
     """Return the reads of a device scalar that a call, slice, index, f-string or ``%`` format makes
     itself."""
-    return tuple(_of(module, node))
+    return tuple(_of(module, node, _CERTAIN))
+
+
+@question()
+def possible_reads(module: Module, node: cst.CSTNode) -> tuple[HostRead, ...]:
+    """Return the reads of one number that a call, slice, index, f-string or ``%`` format makes of
+    what is not known to lie on the host: where a text, an index or a size is made, of a tensor."""
+    return tuple(_of(module, node, _POSSIBLE))
 
 
 @question()
@@ -135,24 +143,26 @@ def _bound(module: Module, definition: cst.CSTNode, name: str) -> cst.BaseExpres
     return None
 
 
-def _of(module: Module, node: cst.CSTNode) -> Iterator[HostRead]:
+def _of(module: Module, node: cst.CSTNode, asks: _Asks) -> Iterator[HostRead]:
     if isinstance(node, cst.Call):
-        yield from _of_call(module, node)
+        yield from _of_call(module, node, asks)
     elif isinstance(node, cst.Subscript):
-        yield from _of_subscript(module, node)
+        yield from _of_subscript(module, node, asks)
     elif isinstance(node, cst.FormattedString):
         for part in node.parts:
-            if isinstance(part, cst.FormattedStringExpression) and _waits(module, part.expression):
+            if isinstance(part, cst.FormattedStringExpression) and asks.waits(
+                module, part.expression
+            ):
                 yield HostRead(node, part.expression, "format")
     elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-        yield from _of_percent(module, node)
+        yield from _of_percent(module, node, asks)
 
 
-def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
+def _of_call(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:
     func = call.func
     written = _method(module, call)
     if written is not None and written[1:] == ("item", 0):
-        tensor = source(module, written[0])
+        tensor = asks.source(module, written[0])
         if tensor is not None and not _made_number(module, call):
             yield HostRead(call, tensor, "item")
         return
@@ -161,12 +171,12 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
         read = call.args[0].value
         written = _method(module, read) if isinstance(read, cst.Call) else None
         item = written is not None and written[1:] == ("item", 0) and _made_number(module, read)
-        tensor = source(module, written[0] if written is not None and item else read)
+        tensor = asks.source(module, written[0] if written is not None and item else read)
         if tensor is not None:
             yield HostRead(call, tensor, name.rpartition(".")[2])
     elif name.startswith("math.") or name in ("builtins.range", "builtins.print"):
         found = next(
-            (arg.value for arg in call.args if not arg.star and _waits(module, arg.value)), None
+            (arg.value for arg in call.args if not arg.star and asks.waits(module, arg.value)), None
         )
         if found is not None:
             yield HostRead(
@@ -175,17 +185,17 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[HostRead]:
     elif name in _SIZE_FACTORIES or (
         isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS
     ):
-        yield from _of_sizes(module, call)
+        yield from _of_sizes(module, call, asks)
     elif (
         isinstance(func, cst.Attribute)
         and func.attr.value == "format"
         and isinstance(func.value, _LITERALS)
     ):
-        found = next((arg.value for arg in call.args if _waits(module, arg.value)), None)
+        found = next((arg.value for arg in call.args if asks.waits(module, arg.value)), None)
         if found is not None:
             yield HostRead(call, found, "format")
     elif "." in name:
-        yield from _of_helper(module, call, name)
+        yield from _of_helper(module, call, name, asks)
 
 
 def _made_number(module: Module, read: cst.CSTNode) -> bool:
@@ -197,10 +207,10 @@ def _made_number(module: Module, read: cst.CSTNode) -> bool:
     return False
 
 
-def _of_helper(module: Module, call: cst.Call, name: str) -> Iterator[HostRead]:
+def _of_helper(module: Module, call: cst.Call, name: str, asks: _Asks) -> Iterator[HostRead]:
     for read in argument_reads(module, name):
         given = given_for(call, read.position, read.name)
-        if read.how in _SCALARS and given and _waits(module, given[0]):
+        if read.how in _SCALARS and given and asks.waits(module, given[0]):
             words = f"{name.rpartition('.')[2]}() reads `{read.name}` on the host"
             yield HostRead(call, given[0], "helper", (Why(words, call, (read.module, read.node)),))
             return
@@ -218,7 +228,7 @@ def given_for(call: cst.Call, position: int, name: str) -> list[cst.BaseExpressi
     return given
 
 
-def _of_sizes(module: Module, call: cst.Call) -> Iterator[HostRead]:
+def _of_sizes(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:
     for arg in call.args:
         if arg.keyword is None and not arg.star:
             parts = (
@@ -227,22 +237,22 @@ def _of_sizes(module: Module, call: cst.Call) -> Iterator[HostRead]:
                 else [arg.value]
             )
             for part in parts:
-                if _waits(module, part) and inferred(module, part).rank == 0:
+                if asks.waits(module, part) and inferred(module, part).rank == 0:
                     yield HostRead(call, part, "size")
                     return
 
 
-def _of_subscript(module: Module, node: cst.Subscript) -> Iterator[HostRead]:
+def _of_subscript(module: Module, node: cst.Subscript, asks: _Asks) -> Iterator[HostRead]:
     for item in node.slice:
         part = item.slice
         if isinstance(part, cst.Slice):
             for bound in (part.lower, part.upper, part.step):
-                if bound is not None and _waits(module, bound) and not _guessed(module, bound):
+                if bound is not None and asks.waits(module, bound) and not _guessed(module, bound):
                     yield HostRead(node, bound, "slice")
                     return
         elif isinstance(part, cst.Index) and (
             _scalars(module, part.value, len(node.slice) > 1)
-            or (_waits(module, part.value) and _in_list(module, node))
+            or (asks.waits(module, part.value) and _in_list(module, node))
         ):
             yield HostRead(node, part.value, "index")
             return
@@ -296,12 +306,12 @@ def _in_list(module: Module, node: cst.Subscript) -> bool:
     return inferred(module, node.value).kind in ("list", "tuple")
 
 
-def _of_percent(module: Module, node: cst.BinaryOperation) -> Iterator[HostRead]:
+def _of_percent(module: Module, node: cst.BinaryOperation, asks: _Asks) -> Iterator[HostRead]:
     if inferred(module, node.left).kind != "str":
         return
     right = node.right
     parts = [e.value for e in right.elements] if isinstance(right, cst.Tuple) else [right]
-    found = next((part for part in parts if _waits(module, part)), None)
+    found = next((part for part in parts if asks.waits(module, part)), None)
     if found is not None:
         yield HostRead(node, found, "format")
 
@@ -372,6 +382,48 @@ def source(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | Non
             return at
 
 
+@question(
+    yes="`{0}` may be a tensor on the device",
+    no="`{0}` is known to be no tensor on the device",
+    remember=False,
+)
+def may_wait(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression may be a tensor on the device: it is one, or nothing is known of
+    it."""
+    kind = inferred(module, node).kind
+    return (kind == "?" and not isinstance(node, _PLAIN)) or tensor_of_device(module, node)
+
+
+@question(
+    yes="`{0}` is a tensor that may lie on the device",
+    no="`{0}` is no tensor, or lies on the host",
+    remember=False,
+)
+def tensor_of_device(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a tensor, as far as is known, and nothing shows that it lies on
+    the host."""
+    value = inferred(module, node)
+    tensor = value.tensor or value.kind == "accumulated"
+    return tensor and not value.host and not proven_on_host(module, node)
+
+
+def _read_of(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    return node if may_wait(module, node) else source(module, node)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asks:
+    """How reads are looked for: what an explicit one (``float(x)``) reads, and what is a tensor of
+    which a text, an index or a size is made."""
+
+    source: Callable[[Module, cst.BaseExpression], cst.BaseExpression | None]
+    waits: Callable[[Module, cst.BaseExpression], bool]
+
+
+_CERTAIN = _Asks(source, _waits)
+_POSSIBLE = _Asks(_read_of, tensor_of_device)
+
+
 def _moved(module: Module, call: cst.Call, receiver: cst.BaseExpression) -> bool:
     # Where nothing is known of the receiver, the author's ``.cpu()`` itself says that it may be on
     # the device.
@@ -423,8 +475,27 @@ def host_copy(module: Module, call: cst.Call) -> HostRead | None:
             if method == "cpu" and _moved(module, call, receiver)
             else None
         )
-    if method in ("cpu", "tolist") or (method == "to" and inferred(module, call).device == CPU):
-        return HostRead(call, receiver, method)
+    return HostRead(call, receiver, method) if _to_host(module, call, method) else None
+
+
+def _to_host(module: Module, call: cst.Call, method: str) -> bool:
+    return method in ("cpu", "tolist") or (method == "to" and inferred(module, call).device == CPU)
+
+
+@question()
+def possible_copy(module: Module, call: cst.Call) -> HostRead | None:
+    """Return the copy to host memory that a method call makes of what is not known to lie there, or
+    None."""
+    match _method(module, call):
+        case (receiver, method, _) if method in _COPIES and may_wait(module, receiver):
+            named = (
+                each.value
+                for each in call.args
+                if each.keyword is None or each.keyword.value == "device"
+            )
+            there = method == "to" and any(named_device(module, each) == CPU for each in named)
+            if there or _to_host(module, call, method):
+                return HostRead(call, receiver, method)
     return None
 
 

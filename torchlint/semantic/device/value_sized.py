@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -20,6 +22,7 @@ SIZED_BY_VALUES = ops.having("values-decide", "method") - ops.having(
 ) | ops.having("pick", "several-on-request")
 """Methods and functions; `where` is one of them with a condition alone."""
 _NAMES = frozenset(("none", "str"))
+_REPEATS = "repeat_interleave"
 
 
 @question(
@@ -29,19 +32,55 @@ _NAMES = frozenset(("none", "str"))
 def gathers(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a read takes the elements of a device tensor that a mask selects, or asks for
     their positions."""
+    tensor = gathered(module, node)
+    return tensor is not None and bool(on_device(module, tensor))
+
+
+@question()
+def gathered(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the tensor of which a read takes what a mask selects, or asks for positions, wherever
+    it lies; None for any other read."""
     if isinstance(node, cst.Subscript):
         if isinstance(module.parent(node), (cst.AssignTarget, cst.Del)):
-            return False
+            return None
         indices = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
-        return any(_is_mask(module, index) for index in indices) and bool(
-            on_device(module, node.value)
-        )
+        return node.value if any(_is_mask(module, index) for index in indices) else None
     found = operation_of(module, node)
     if found is None or found.name not in SIZED_BY_VALUES or not found.operands:
-        return False
+        return None
     if found.name == "where" and len(found.operands) + len(found.keywords) > 1:
-        return False
-    return bool(on_device(module, found.operands[0]))
+        return None
+    return found.operands[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsized:
+    """A call that reads values to size its result, and the keyword that would say the size."""
+
+    values: cst.BaseExpression
+    keyword: str
+
+
+@question()
+def unsized(module: Module, call: cst.Call) -> Unsized | None:
+    """Return the values that a call of one_hot, or of repeat_interleave by a tensor, sizes its
+    result by; None where the call says the size."""
+    name = module.name(call.func)
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if name == "torch.nn.functional.one_hot":
+        bound, values, size = arguments_of(module, call, name), "tensor", "num_classes"
+    elif name == f"torch.{_REPEATS}" or (
+        method == _REPEATS and inferred(module, getattr(call.func, "value")).tensor  # noqa: B009
+    ):
+        # With one argument alone, that is the tensor of repeats.
+        alone = name is None or len(call.args) == 1
+        signature = f"Tensor.{_REPEATS}" if alone else f"torch.{_REPEATS}"
+        bound, values, size = arguments_of(module, call, signature), "repeats", "output_size"
+    else:
+        return None
+    given = bound.value(values)
+    told = bound.named.get(size) is not None or bound.open
+    return Unsized(given, size) if given is not None and not told else None
 
 
 @question()

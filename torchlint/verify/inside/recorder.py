@@ -95,7 +95,7 @@ class Recorder(Recording):
             self._be_deterministic()
             self.results = Results()
         if self.phase == "count" or self.settings.get("ledger"):
-            self._start_ledger()
+            self.ledger = self.started_ledger()
         if self.writes is not None:
             self.writes.watch_saves(torch)
         if self.settings.get("shake"):
@@ -111,17 +111,6 @@ class Recorder(Recording):
         super()._hook()
         if self.timing is None:
             self._wrap_forward()
-
-    def _start_ledger(self) -> None:
-        if self.settings["device"] == "cuda":
-            from .cuda_counts import CudaCounts
-
-            self.ledger = CudaCounts(self.settings["root"])
-        else:
-            from ...program.inside.ledger import Ledger
-
-            self.ledger = Ledger(self.settings["root"], self.settings["operations"])
-        self.ledger.start()
 
     def _shake_new(self, optimizer: Any, shake: Any) -> None:
         init = optimizer.__init__

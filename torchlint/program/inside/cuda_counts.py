@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ...program.inside.ledger.events import Events
+from .ledger.events import Events
 
 _MARK = "torchlint#step"
 _MESSAGE = "called a synchronizing CUDA operation"

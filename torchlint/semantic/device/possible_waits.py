@@ -1,0 +1,181 @@
+"""All that makes the host wait for the device, or may: reads, copies, tests and operations of what
+is not known to lie on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.records import dataclass
+from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.truth import ASKING, asked_for_truth
+from torchlint.semantic.device.host_reads import (
+    may_wait,
+    possible_copy,
+    possible_reads,
+    tensor_of_device,
+)
+from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.device.value_sized import gathered, unsized
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.operations import operation_of
+from torchlint.semantic.values.place import named_device, on_device
+from torchlint.semantic.values.value import ACCEL, CUDA
+
+WAITING = (*ASKING, cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
+"""The types of nodes that may wait."""
+_NUMBERS = ("tensor", "number", "bool")
+_OPERATIONS = ops.having("waits") - ops.having("reads") - ops.having("to-host")
+_TEXTS = frozenset(("builtins.str", "builtins.repr"))
+_STREAMS = ops.dotted("stream")
+_DEVICE = ops.dotted("whole-device")
+
+READ = "Python reads it on the host"
+TO_HOST = "it is copied to the host"
+TO_DEVICE = "without non_blocking the host waits for the copy"
+MADE = "host data are copied to the device"
+TRUTH = "Python asks the device for its truth"
+SIZED = "only values on the device say how many elements there are"
+VALUES = "the operation looks at values on the host"
+ALL_WORK = "it waits for all work on the device"
+SCALED = "a gradient scaler reads whether gradients are infinite"
+UNSEEN = "what it calls is not in view"
+_KNOWN = ("torch.", "builtins.", "math.", "numpy.")
+
+
+@dataclass(frozen=True, slots=True)
+class PossibleWait:
+    """An expression for which the host waits, or may wait.
+
+    Args:
+        node: the expression.
+        tensor: what is read or copied; None where that is no single value.
+        why: one of the sentences of this module.
+    """
+
+    node: cst.BaseExpression
+    tensor: cst.BaseExpression | None
+    why: str
+
+
+@question()
+def possible_waits(module: Module, node: cst.CSTNode) -> tuple[PossibleWait, ...]:
+    """Return the waits of a node itself: those of a tensor of the device, and those of what may be
+    one."""
+    return tuple(_waits(module, node))
+
+
+@question(
+    yes="`{0}` calls what is not in view, and may wait there",
+    no="`{0}` calls what is known, or code of the project",
+)
+def unseen(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is of something that nothing is known of, as of a library: it may wait,
+    and a run shows that at its line. Code of the project waits at lines of its own."""
+    name = module.name(call.func) or ""
+    if name.startswith(_KNOWN) or callees_of(module, call):
+        return False
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    return inferred(module, receiver).kind in ("?", "object", "function", "class")
+
+
+def _waits(module: Module, node: cst.CSTNode) -> Iterator[PossibleWait]:
+    for read in possible_reads(module, node):
+        yield PossibleWait(read.node, read.tensor, READ)
+    if isinstance(node, ASKING):
+        for asked in asked_for_truth(module, node):
+            if _decides(module, asked):
+                yield PossibleWait(asked, asked, TRUTH)
+    if isinstance(node, cst.Call):
+        yield from _of_call(module, node)
+    if isinstance(node, (cst.Call, cst.Subscript)):
+        tensor = gathered(module, node)
+        if tensor is not None and tensor_of_device(module, tensor):
+            yield PossibleWait(node, tensor, SIZED)
+
+
+def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
+    copy = possible_copy(module, call)
+    if copy is not None and not _goes_on(module, call):
+        yield PossibleWait(call, copy.tensor, TO_HOST)
+    if module.name(call.func) in _TEXTS and len(call.args) == 1:
+        shown = call.args[0].value
+        if tensor_of_device(module, shown):
+            yield PossibleWait(call, shown, READ)
+    if _synchronises(module, call):
+        yield PossibleWait(call, None, ALL_WORK)
+    yield from _of_scaler(module, call)
+    size = unsized(module, call)
+    if size is not None and tensor_of_device(module, size.values):
+        yield PossibleWait(call, size.values, SIZED)
+    found = operation_of(module, call)
+    if found is not None and found.name in _OPERATIONS and found.operands:
+        tensor = found.operands[0]
+        if gathered(module, call) is None and tensor_of_device(module, tensor):
+            yield PossibleWait(call, tensor, VALUES)
+    yield from _uploads(module, call)
+
+
+def _uploads(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
+    """Yield the copy to the device for which the host waits: of a tensor that is not known to be
+    there, or of what a tensor is made of there."""
+    transfer = transfer_of(module, call)
+    if transfer is not None:
+        moved = may_wait(module, transfer.source) or _batch(module, transfer.source)
+        there = on_device(module, transfer.source) is True
+        if moved and not there and not _goes_on(module, call):
+            yield PossibleWait(call, transfer.source, TO_DEVICE)
+    elif module.name(call.func) in ops.DATA_FACTORIES and call.args:
+        device = named_device(module, keyword_argument(module, call, "device"))
+        given = call.args[0].value
+        if device in (CUDA, ACCEL) and on_device(module, given) is not True:
+            yield PossibleWait(call, None, MADE)
+
+
+def _batch(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether what is moved is a tensor on the host, or a batch from there."""
+    value = inferred(module, node)
+    return value.kind == "batch" or (value.tensor and value.host)
+
+
+def _goes_on(module: Module, call: cst.Call) -> bool:
+    """Say whether a copy is told not to wait."""
+    told = keyword_argument(module, call, "non_blocking")
+    return told is not None and not (isinstance(told, cst.Name) and told.value == "False")
+
+
+def _synchronises(module: Module, call: cst.Call) -> bool:
+    match call.func:
+        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")):
+            return module.name(func) in _STREAMS
+    return module.name(call.func) in _DEVICE
+
+
+def _of_scaler(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
+    """Yield the wait of a step of a gradient scaler, which one that is switched off does not
+    make."""
+    match call.func:
+        case cst.Attribute(value=scaler, attr=cst.Name("step" | "get_scale")):
+            value = inferred(module, scaler)
+            made = value.node if isinstance(value.node, cst.Call) else None
+            switch = keyword_argument(module, made, "enabled") if made is not None else None
+            off = isinstance(switch, cst.Name) and switch.value == "False"
+            if value.kind == "scaler" and not off:
+                certain = made is not None and switch is None
+                yield PossibleWait(call, None if certain else scaler, SCALED)
+
+
+def _decides(module: Module, asked: cst.BaseExpression) -> bool:
+    match asked:
+        case cst.Comparison(
+            left=item,
+            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)],
+        ):
+            # A tensor holds numbers: what is asked for a string is a dict or a named tuple.
+            return inferred(module, item).kind in _NUMBERS and tensor_of_device(module, holder)
+    return tensor_of_device(module, asked)
