@@ -89,7 +89,8 @@ def of_versions(report: Report, root: str) -> Entry:
     speed = found.speed if found is not None else None
     counts = counted(found) if found is not None else None
     ratio = speed.ratio if speed is not None else None
-    commit = report.extra.get(after, "")[:10]
+    commit = report.extra.get(after, "")
+    commit = "" if commit.startswith(after) else commit[:10]
     copied = None
     if counts is not None and counts.h2d_bytes is not None and counts.d2h_bytes is not None:
         one, two = zip(counts.h2d_bytes, counts.d2h_bytes, strict=True)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from torchlint.base.errors import UsageError
 from torchlint.report.kit import svg, words
@@ -18,7 +17,7 @@ from torchlint.report.kit.words import DASH, visible
 
 Pair = tuple[float, float]
 _STRIP = 31
-_ROW, _LABEL, _DRAWN, _SAID = 30, 300, 360, 300
+_ROW, _LABEL, _DRAWN, _SAID = 30, 380, 360, 300
 """Pixels of a row's height, and of the width of its name, its drawing and its words."""
 _BAND = (1 / 1.03, 1.03)
 _TONES = {"faster": "good", "slower": "bad", "inconclusive": "doubt"}
@@ -213,6 +212,6 @@ def _ms(entry: Entry) -> str:
     return f"{words.digits(entry.ms[0])} -> {words.digits(entry.ms[1])} ms"
 
 
-def _text(x: int, y: int, said: str, kind: Any = "") -> str:
-    shown = html.escape(visible(words.clipped(said, 60)))
+def _text(x: int, y: int, said: str, kind: str = "") -> str:
+    shown = html.escape(visible(words.clipped(said, 140 if kind else 60)))
     return f'<text x="{x}" y="{y}" class="{kind}">{shown}</text>'

@@ -51,12 +51,14 @@ def results(equality: Equality | None) -> str:
     """Return whether results agree, as a part of a sentence."""
     if equality is None:
         return "results that were not compared"
+    if equality.excused:
+        return "results no further apart than those of two runs of the older"
     note = visible(equality.notes[0]) if equality.notes else ""
     said = {
         Level.BITWISE: "the same results to the last bit",
         Level.CLOSE: "the same results but for rounding",
         Level.BAND: "the same results but for rounding, as training amplifies it",
-        Level.DISTRIBUTION: "other random numbers",
+        Level.DISTRIBUTION: "other random numbers of the same distribution",
         Level.UNKNOWN: "results that were not compared",
         Level.DIFFERENT: "different results",
     }[equality.level]
