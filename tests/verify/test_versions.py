@@ -651,8 +651,8 @@ def test_the_text_draws_each_interval_beside_one() -> None:
     at = head.index("slower | faster")
     drawn = [row[at : at + 31] for row in (first, second)]
     assert [row.index("|") for row in drawn] == [drawn[0].index("|")] * 2
-    assert drawn[0].index("o") > drawn[0].index("|")
-    assert drawn[1].index("o") < drawn[1].index("|")
+    assert drawn[0].index("*") > drawn[0].index("|")
+    assert drawn[1].index("*") < drawn[1].index("|")
     assert drawn[0].rstrip().endswith("-")
     assert "1.31x [1.25, –] faster 1.22 -> 0.93 ms 4 -> 2" in " ".join(first.split())
     assert "\x1b[31m" in text(entries, color=True)

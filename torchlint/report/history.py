@@ -177,7 +177,7 @@ def _cells(entry: Entry, scale: svg.Scale) -> tuple[str, ...]:
 
 
 def _strip(entry: Entry, scale: svg.Scale) -> str:
-    """Return the interval in characters: ``o`` at the estimate, ``|`` at 1."""
+    """Return the interval in characters: ``*`` at the estimate, ``|`` at 1."""
     if entry.ratio is None:
         return DASH
     drawn = [" "] * _STRIP
@@ -186,7 +186,7 @@ def _strip(entry: Entry, scale: svg.Scale) -> str:
     last = _STRIP - 1 if high is None else _column(high, scale)
     drawn[first : last + 1] = "-" * (last + 1 - first)
     drawn[_column(1.0, scale)] = "|"
-    drawn[_column(entry.ratio, scale)] = "o"
+    drawn[_column(entry.ratio, scale)] = "*"
     return "".join(drawn)
 
 
