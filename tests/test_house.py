@@ -287,6 +287,7 @@ OTHERWISE = {
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
     "settings/line_length.py": {"line-length"},  # a key of ruff and black
     "cli/rules.py": {"--output-format"},  # an option of its own
+    "cli/history.py": {"--output-format"},  # an option of its own
     "cli/profile.py": {"--output-format"},  # an option of its own
     "cli/profile_live.py": {
         "--timeout",

@@ -10,8 +10,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,18 +21,15 @@ import pytest
 from tests import two_files
 from tests.verify import reports
 from tests.verify.projects import planted
-from tests.verify.verify_lab import FAST, Ran, doctor, fingerprint, warm
+from tests.verify.verify_lab import FAST, Ran, RecordedTimes, doctor, fingerprint, git, warm
 from torchlint.cli import verify_apply
 from torchlint.cli.main import INTERRUPTED, run
 from torchlint.source import write
 from torchlint.verify.fixes import OVERLAPS
 from torchlint.verify.model import Judged, Proof, Report
 from torchlint.verify.script import script_mode
-from torchlint.verify.script.pacing import Pace
 from torchlint.verify.script.request import Request
-from torchlint.verify.session.times import Times
-from torchlint.verify.session.timing import Block
-from torchlint.verify.variants import NULL, ORIGINAL, Variant
+from torchlint.verify.variants import NULL
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 MODEL = """\
@@ -69,34 +65,6 @@ for _ in range(8):
 """
 FIRST, SECOND = "TL102@model.py:5", "TL102@noise.py:5"
 FIXED = MODEL.replace("2, 2).to(like.device)", "2, 2, device=like.device)")
-
-
-def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
-class RecordedTimes:
-    """Stands in the place of the time pass: gives each version pairs of a ratio, by its name."""
-
-    ratios: Mapping[str, float] = {}
-    shake = 0.002
-
-    def __init__(self, *given: object) -> None:
-        self.found = Times(block_steps=10)
-        self.started = 0.0
-        self.launches = 0
-
-    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
-        self.launches += 1
-        for variant in variants:
-            if variant.name != ORIGINAL:
-                ratio = self.ratios.get(variant.name.removeprefix("fix:"), 1.0)
-                # Spread evenly, so that the interval is as wide as it is by no chance.
-                steps = [(2 * number + 1) / rounds - 1 for number in range(rounds)]
-                shaken = [1 + self.shake * step for step in steps]
-                pairs = [(Block(1e6, 1e6), Block(1e6 * each / ratio, 1e6)) for each in shaken]
-                self.found.launches.setdefault(variant.name, []).append(pairs)
 
 
 @dataclass

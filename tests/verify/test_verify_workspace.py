@@ -561,7 +561,7 @@ def test_links_beside_a_copy_lead_to_what_lies_beside_the_project(
     (project.parent / "data").mkdir()
     (project.parent / "data" / "points").write_text("1")
     with Workspace(base=base) as space:
-        copy = space.copy(project, f"v0/{project.name}", beside=True)
+        copy = space.copy(project, f"v0/{project.name}", beside=project)
         assert (copy.parent / "data" / "points").read_text() == "1"
         assert sorted(path.name for path in copy.parent.iterdir()) == ["data", project.name]
         assert not copy.is_symlink()
@@ -575,5 +575,5 @@ def test_a_folder_of_too_many_names_is_not_linked_to(
     (project.parent / "data").mkdir()
     monkeypatch.setattr(beside, "MOST", 1)
     with Workspace(base=base) as space:
-        copy = space.copy(project, f"v0/{project.name}", beside=True)
+        copy = space.copy(project, f"v0/{project.name}", beside=project)
         assert [path.name for path in copy.parent.iterdir()] == [project.name]

@@ -7,8 +7,9 @@ import functools
 import hashlib
 import io
 import os
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,10 @@ from torchlint.cli.main import run
 from torchlint.program.machine.doctor import Doctor
 from torchlint.program.machine.host import look
 from torchlint.program.machine.process_tree import run_of, table
+from torchlint.verify.script.pacing import Pace
+from torchlint.verify.session.times import Times
+from torchlint.verify.session.timing import Block
+from torchlint.verify.variants import ORIGINAL, Variant
 
 FAST = (
     "--pairs",
@@ -43,6 +48,35 @@ def make(like):
     return torch.zeros(2, 2).to(like.device)
 """
 """A module with one safe fix, TL102 in line 5."""
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git, and return what it says."""
+    done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+class RecordedTimes:
+    """Stands in the place of the time pass: gives each version pairs of a ratio, by its name."""
+
+    ratios: Mapping[str, float] = {}
+    shake = 0.002
+
+    def __init__(self, *given: object) -> None:
+        self.found = Times(block_steps=10)
+        self.started = 0.0
+        self.launches = 0
+
+    def launch(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
+        self.launches += 1
+        for variant in variants:
+            if variant.name != ORIGINAL:
+                ratio = self.ratios.get(variant.name.removeprefix("fix:"), 1.0)
+                # Spread evenly, so that the interval is as wide as it is by no chance.
+                steps = [(2 * number + 1) / rounds - 1 for number in range(rounds)]
+                shaken = [1 + self.shake * step for step in steps]
+                pairs = [(Block(1e6, 1e6), Block(1e6 * each / ratio, 1e6)) for each in shaken]
+                self.found.launches.setdefault(variant.name, []).append(pairs)
 
 
 def doctor(python: str, asked: object = None) -> Doctor:

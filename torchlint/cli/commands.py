@@ -41,6 +41,10 @@ COMMANDS = {
         "profile:profile_command",
         "Say where a program's time goes, of a run or from traces of its profiler.",
     ),
+    "history": (
+        "history:history_command",
+        "Draw what verify and profile compared, from the file of their --history.",
+    ),
 }
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""
 

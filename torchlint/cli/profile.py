@@ -18,6 +18,7 @@ from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
+from torchlint.cli.profile_against import keep, regressed
 from torchlint.cli.profile_live import demand_run, demand_trace, for_verify, live_options, run
 from torchlint.cli.profile_sweep import refuse_others, swept
 from torchlint.cli.program import COMMAND, DASHES, ProgramCommand
@@ -114,7 +115,13 @@ def _moved(
     "--against",
     multiple=True,
     metavar="FILE|DIR",
-    help="Show the figures of this older trace beside them. Repeatable.",
+    help="Compare with this older trace: a verdict on the step, and its figures beside them. "
+    "Repeatable.",
+)
+@click.option(
+    "--history",
+    metavar="FILE",
+    help="With --against: append what it came to, as a line of JSON, for torchlint history.",
 )
 @click.option(
     "--rank", type=click.IntRange(min=0), metavar="N", help="Show this rank. [default: lowest]"
@@ -204,7 +211,7 @@ def _moved(
     type=_Share(),
     metavar="SHARE",
     help="Exit with 1 where mending one finding of a default rule alone could save more of the "
-    "time than SHARE (5%).",
+    "time than SHARE (5%); with --against also where a step is shown to take that much longer.",
 )
 @live_options
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -231,9 +238,9 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     blocked. Reading a trace needs neither torch nor a GPU; pip install '.[profile]' in a clone of
     torchlint brings what reads traces.
 
-    Exit code: 0 a report, 1 a finding above --fail-above, 2 wrong usage or nothing that can be
-    read, 3 the program itself fails, 4 no torch, no such device or a package is missing,
-    130 interrupted.
+    Exit code: 0 a report, 1 a finding or (--against) a step above --fail-above, 2 wrong usage or
+    nothing that can be read, 3 the program itself fails, 4 no torch, no such device or a package
+    is missing, 130 interrupted.
     """
     demand()
     if given["snapshot"]:
@@ -298,9 +305,13 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
             device = "cuda" if left.device else "cpu"
             worried = doubts(measured.steps, device)
             found = replace(found, notes=(*found.notes, *worried))
-        text = _rendered(given, _content(given, found, older, trace, known, measured))
+        content = _content(given, found, older, trace, known, measured)
+        text = _rendered(given, content)
     write_report(given["output_file"], text)
-    return _gate(given, None if measured is None else measured.costs)
+    if given["history"] is not None:
+        keep(given["history"], content, ctx.meta[COMMAND])
+    costly = _gate(given, None if measured is None else measured.costs)
+    return regressed(given["fail_above"], content) or costly
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,8 +496,11 @@ def _inputs(given: Given) -> list[str]:
             f"name a program to run: torchlint profile {named} -- train.py, or a trace to read: "
             f"torchlint profile {named} --trace FILE"
         )
-    if given["fail_above"] is not None and (given["merge"] or not given["paths"]):
+    alone = given["merge"] or not given["paths"]
+    if given["fail_above"] is not None and alone and not given["against"]:
         raise UsageError("--fail-above is about findings: name the program's files")
+    if given["history"] is not None and not given["against"]:
+        raise UsageError("--history goes with --against")
     if given["summary"] is not None and (
         given["output_file"] or given["against"] or given["perfetto"]
     ):
@@ -496,6 +510,7 @@ def _inputs(given: Given) -> list[str]:
         "": given["output_file"],
         "--summary": given["summary"],
         "--perfetto": given["perfetto"],
+        "--history": given["history"],
     }
     for option, path in written.items():
         if path is not None:

@@ -17,6 +17,9 @@ from torchlint.base.finding import Finding, NoteKind
 from torchlint.base.records import dataclass
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli import main
+from torchlint.cli.against import Asked
+from torchlint.cli.against import asked as versions_asked
+from torchlint.cli.history import append, of_versions
 from torchlint.cli.options import Given, asked_in, wants_color
 from torchlint.cli.output import check_output_file, complain, emit, write_output_file
 from torchlint.cli.program import COMMAND, DASHES, ProgramCommand
@@ -98,6 +101,8 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     if applying:
         report = applying.written(report)
     _print(report, given)
+    if given["history"] is not None:
+        append(given["history"], of_versions(report, os.getcwd()))
     if applying and report.proof is not None:
         complain(f"torchlint: {visible(report.proof.outcome)}")
     fail_on = given["fail_on"]
@@ -115,6 +120,9 @@ def _report(
     watch: Stopwatch,
 ) -> Report | None:
     targets: tuple[str, ...] = given["targets"]
+    compared = versions_asked(given)
+    if given["history"] is not None:
+        check_output_file(given["history"], (), f"--history {visible(given['history'])}")
     if given["output_file"] is not None:
         check_output_file(given["output_file"], ())
     if given["output_format"] == "html":
@@ -130,7 +138,39 @@ def _report(
         raise UsageError(
             f"name what to run behind --: {EXAMPLE}; or a function, or 'rules' (see --help)"
         )
+    if compared is not None:
+        return _versions(compared, ctx.meta[COMMAND], chosen, given, watch)
     return _script(ctx.meta[COMMAND], chosen, given, applying, watch)
+
+
+def _versions(
+    compared: Asked, typed: list[str], chosen: Options, given: Given, watch: Stopwatch
+) -> Report | None:
+    """Compare two versions of the project."""
+    from torchlint.program.command import parse
+    from torchlint.verify.script import script_mode
+    from torchlint.verify.script.request import Request
+
+    found = _scope(given, given["targets"])
+    _demand_files(found, given)
+    project = Path(found.settings.root)
+    root, cwd = compared.root(project), Path.cwd()
+    if not cwd.is_relative_to(root):
+        cwd = root
+    command = parse(typed, cwd, root)
+    make = compared.maker(project)
+    with script_mode.Early(chosen, root, cwd, command, watch, make) as early:
+        versions = early.versions
+        assert versions is not None
+        if not versions.changed:
+            names = versions.after.name, versions.before.name
+            complain(f"torchlint: {visible(' and '.join(names))} do not differ: nothing to compare")
+            return None
+        doctor = ready(chosen.python, chosen.device, early.facts)
+        units = (versions.unit(),)
+        request = Request(root, cwd, command, units, {}, (), chosen, doctor, versions=versions)
+        with Status(not given["quiet"]) as status:
+            return script_mode.run(request, _teller(given, status), status.show, early)
 
 
 def _script(

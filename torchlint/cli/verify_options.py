@@ -103,6 +103,16 @@ _WRITING: tuple[Callable[[Any], Any], ...] = (
                                                   "FILE (-: standard output), and change no "
                                                   "file.")),
 )  # fmt: skip
+_VERSIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--against", metavar="REV|DIR|PATCH", help=("Compare the working tree with this "
+                                                             "git revision or folder, or with and "
+                                                             "without this patch, not with and "
+                                                             "without fixes.")),
+    click.option("--between", nargs=2, metavar="OLD NEW", help=("Compare two git revisions or "
+                                                                "folders.")),
+    click.option("--history", metavar="FILE", help=("Append what two versions came to, as a line "
+                                                    "of JSON, for torchlint history.")),
+)  # fmt: skip
 _RUNNING: tuple[Callable[[Any], Any], ...] = (
     click.option("--isolation", type=click.Choice(["auto", "copy"]), default="auto",
                  help=("auto: a copy, writes elsewhere refused where the system can; copy: a copy "
@@ -139,7 +149,7 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
 
 def verify_options(function: F) -> F:
     """Give a command the options of verify."""
-    for option in reversed((*_WRITING, *_MEASURING, *_RUNNING)):
+    for option in reversed((*_VERSIONS, *_WRITING, *_MEASURING, *_RUNNING)):
         function = option(function)
     return function
 

@@ -131,7 +131,8 @@ class Run:
         self.out = workspace.path / "out"
         self.out.mkdir()
         self.sandboxed = wanted.isolation == "auto" and doctor.host.landlock > 0
-        self.copy = workspace.copy(root, f"v/{root.name or 'project'}", beside=self.sandboxed)
+        beside = root if self.sandboxed else None
+        self.copy = workspace.copy(root, f"v/{root.name or 'project'}", beside=beside)
         self.cwd = cwd
         self.inject = workspace.inject()
         self.tail = ""

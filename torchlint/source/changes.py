@@ -79,10 +79,8 @@ def changes_since(revision: str, root: str) -> Changes:
     Raises:
         UsageError: there is no git, no such revision, or git fails.
     """
-    if not revision or revision.startswith("-") or "\0" in revision:
-        raise UsageError(f"--since {revision[:60]!r}: not the name of a revision")
     git = Git(os.path.realpath(root), f"--since {revision}")
-    commit = _commit(git, revision)
+    commit = commit_of(git, revision)
     tracked = frozenset(
         os.fsdecode(name) for name in git.run("ls-files", "-z").split(b"\0") if name
     )
@@ -100,16 +98,21 @@ def changes_since(revision: str, root: str) -> Changes:
     return Changes(git.root, tracked, {os.fsdecode(name): lines for name, lines in _files(patch)})
 
 
-def _commit(git: Git, revision: str) -> str:
-    """Return the name of the revision's commit."""
+def commit_of(git: Git, revision: str) -> str:
+    """Return the name of a revision's commit.
+
+    Raises:
+        UsageError: there is no such revision.
+    """
     left, dots, right = revision.partition("...")
+    if not revision or "\0" in revision or any(word.startswith("-") for word in (left, right)):
+        option = git.what.partition(" ")[0]
+        raise UsageError(f"{option} {revision[:60]!r}: not the name of a revision")
     words = (
         ("merge-base", left, right or "HEAD")
         if dots
         else ("rev-parse", "--verify", f"{left}^{{commit}}")
     )
-    if any(word.startswith("-") for word in (left, right)):
-        raise UsageError(f"--since {revision[:60]!r}: not the name of a revision")
     found = git.run(*words, missing=True).decode("ascii", "replace").strip()
     if re.fullmatch(r"[0-9a-f]{40,64}", found) is None:
         shallow = os.path.lexists(os.path.join(git.root, ".git", "shallow"))

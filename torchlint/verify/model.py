@@ -172,7 +172,7 @@ class VariantResult:
 
     Args:
         id: ``"fix:TL603@pkg/model.py:15"``, ``"all"``, ``"without:TL603@…"``, ``"rule:TL603"``.
-        kind: "single", "all", "without", "group" or "rule".
+        kind: "single", "all", "without", "group", "rule" or "version" (``--against``).
         fixes: ids of the fix units it holds (``"TL603@pkg/model.py:15"``).
         title: what the fix does, or the rule's name.
         where: ``"pkg/model.py:15"``; empty for bundles of many places.
@@ -301,6 +301,8 @@ class Report:
         seconds: what it took.
         proof: which fixes were proved; None where nobody asked (``--apply``).
         cut: why it ended before all was known: "spent" (the budget) or "interrupted"; else empty.
+        versions: what the older and the newer version are called, where two versions were compared;
+            None where fixes were.
     """
 
     mode: str
@@ -320,3 +322,4 @@ class Report:
     extra: Mapping[str, str] = field(default_factory=dict)
     proof: Proof | None = None
     cut: str = ""
+    versions: tuple[str, str] | None = None

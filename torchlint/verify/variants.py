@@ -20,7 +20,8 @@ ALL = "all"
 class Variant:
     """One version: `unit` is what it changes, None for the original and its byte-identical copy.
 
-    kind: "original", "null", "single", "group", "without" or "all".
+    kind: "original", "null", "single", "group", "without" or "all"; "version" of a unit that is a
+    whole version of the project.
     called: what an "all" is called that does not hold all.
     """
 
@@ -92,7 +93,9 @@ def together(units: Sequence[FixUnit], called: str = "all together") -> Variant:
 
 
 def single(unit: FixUnit) -> Variant:
-    """Return the variant that holds one unit."""
+    """Return the variant that holds one unit; what no rule made is a whole version."""
+    if not unit.codes:
+        return Variant(unit.id, "version", unit, (unit.id,))
     return Variant(f"fix:{unit.id}", "single", unit, (unit.id,))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from torchlint.base.finding import Finding
 from torchlint.profile.bounds import Whole
+from torchlint.profile.change import Change, change
 from torchlint.profile.elsewhen import Elsewhen
 from torchlint.profile.growth import Growth
 from torchlint.profile.join import Costs
@@ -72,6 +73,11 @@ class Content:
     def before(self) -> Rank | None:
         """Return the rank of the older report."""
         return None if self.against is None else self.against.rank(self.rank)
+
+    @property
+    def change(self) -> Change | None:
+        """Return what became of a step since the older report; None where that cannot be told."""
+        return None if self.before is None else change(self.shown, self.before)
 
     @property
     def recorded(self) -> Whole:

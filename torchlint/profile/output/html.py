@@ -25,7 +25,7 @@ from torchlint.profile.output.findings import (
     unbounded_proof,
 )
 from torchlint.profile.output.hot import hot_table
-from torchlint.profile.output.sentences import headline
+from torchlint.profile.output.sentences import compared, headline
 from torchlint.profile.output.table import (
     beside,
     kind_words,
@@ -75,6 +75,7 @@ def render(content: Content) -> str:
     page = {
         "command": shlex.join(("torchlint", *report.command)),
         "headline": headline(shown, waits, steps, content.whole),
+        "compared": list(compared(content)),
         "device": shown.device or "no GPU in the trace",
         "of": _of(shown),
         "growth": list(growing.sentences(content.growth)),

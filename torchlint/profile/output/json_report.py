@@ -9,6 +9,7 @@ import dataclasses
 import math
 from typing import Any
 
+from torchlint.profile.change import Change
 from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
@@ -37,6 +38,7 @@ def render(content: Content) -> str:
     found["growth"] = growing.document(content.growth)
     if content.against is not None:
         found["against"] = document(content.against, content.rank, content.top)
+        found["change"] = None if content.change is None else _change(content.change)
     return ascii_json.dump(found)
 
 
@@ -68,6 +70,11 @@ def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
         "figures": _figures(shown, top),
         "notes": list(report.notes),
     }
+
+
+def _change(found: Change) -> dict[str, Any]:
+    low, high = (end if 0 < end < math.inf else None for end in found.ci95)
+    return {**dataclasses.asdict(found), "ci95": [low, high]}
 
 
 def _waits(waits: Waits) -> dict[str, Any]:

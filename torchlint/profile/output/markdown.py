@@ -23,7 +23,7 @@ from torchlint.profile.output.findings import (
     with_calls,
 )
 from torchlint.profile.output.hot import hot_table
-from torchlint.profile.output.sentences import headline
+from torchlint.profile.output.sentences import compared, headline
 from torchlint.profile.output.table import Row, beside, kind_words, recorded, rows
 from torchlint.profile.output.waiting import HEAD, wait_row
 from torchlint.profile.predicted import Predicted
@@ -44,6 +44,8 @@ def render(content: Content) -> str:
         "",
         plain(headline(shown, waits, content.steps, content.whole)),
     ]
+    for words in compared(content):
+        lines += ["", plain(words)]
     for words in growing.sentences(content.growth):
         lines += ["", plain(f"{words[0].upper()}{words[1:]}.")]
     if costs is not None and costs.each:

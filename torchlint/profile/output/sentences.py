@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 from torchlint.profile.account import Account
 from torchlint.profile.bounds import NEGLIGIBLE, Whole
+from torchlint.profile.change import LEAST
 from torchlint.profile.live import Steps
+from torchlint.profile.output.content import Content
 from torchlint.profile.output.table import kind_words, share, span
 from torchlint.profile.report import Rank
 from torchlint.profile.waits import Waits
+from torchlint.report.kit.words import DASH, digits
+from torchlint.report.kit.words import times as times_of
 from torchlint.trace.division import LOADING, Division
 
 _NEVER = 0.95
@@ -45,6 +49,23 @@ def headline(
         f"{first} Without all waits for the device the run would be at most {share(joint, 1)} "
         "shorter."
     )
+
+
+def compared(content: Content) -> Iterator[str]:
+    """Yield what became of a step since the older trace, where there is one."""
+    if content.before is None:
+        return
+    found, older = content.change, content.before.path
+    if found is None:
+        yield f"Against {older}: no verdict, as a trace has fewer than {LEAST} marked steps."
+        return
+    ends = ", ".join(digits(end) if 0 < end < float("inf") else DASH for end in found.ci95)
+    times = f"{span(found.before_ns)} before, {span(found.now_ns)} now"
+    said = f"a step is {times_of(found.ratio)} as fast [{ends}] ({times}): {found.verdict}"
+    if found.busy_ns is not None:
+        before, now = map(span, found.busy_ns)
+        said += f"; the GPU works for {before} of it before, {now} now"
+    yield f"Against {older}: {said}. Each is one run; torchlint verify --against runs both anew."
 
 
 def _aside(of: Division) -> str:

@@ -11,7 +11,7 @@ from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import bounded, unbounded
 from torchlint.profile.output.hot import hot, hot_aside
 from torchlint.profile.output.loading import loading
-from torchlint.profile.output.sentences import headline
+from torchlint.profile.output.sentences import compared, headline
 from torchlint.profile.output.table import beside, rows, share, span
 from torchlint.profile.output.waiting import waiting
 from torchlint.profile.report import Rank, Report
@@ -33,7 +33,9 @@ def render(content: Content, color: bool = False) -> str:
     """
     shown, older, top = content.shown, content.before, content.top
     answer = headline(shown, content.waits, content.steps, content.whole)
-    found = [paint(answer, BOLD, color), paint(visible(_title(shown)), BOLD, color)]
+    found = [paint(answer, BOLD, color)]
+    found += [paint(visible(words), BOLD, color) for words in compared(content)]
+    found.append(paint(visible(_title(shown)), BOLD, color))
     if older is None:
         cells = run.with_trace(content.steps, rows(shown, top))
         found += aligned([(_label(name), visible(value)) for name, value in cells])

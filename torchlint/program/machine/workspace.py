@@ -87,7 +87,7 @@ class Workspace:
             if self._lock >= 0:
                 os.close(self._lock)
 
-    def copy(self, source: Path, name: str, *, beside: bool = False) -> Path:
+    def copy(self, source: Path, name: str, *, beside: Path | None = None) -> Path:
         """Copy a project into the folder `name` of the workspace, and return that.
 
         Left out: version control, virtual environments, caches (`copying.SKIPPED`), and what is no
@@ -97,8 +97,9 @@ class Workspace:
         Args:
             source: the project.
             name: of the copy's folder.
-            beside: whether what lies beside `source` is linked to beside the copy, see
-                `beside.link_beside`; the folder that `name` lies in is then the copy's own.
+            beside: the project; what lies beside it is linked to beside the copy, see
+                `beside.link_beside`, and the folder that `name` lies in is the copy's own. None:
+                nothing is.
 
         Raises:
             UsageError: `source` is no folder or holds the workspace, or there is too little room.
@@ -109,8 +110,8 @@ class Workspace:
         self.notes += [note for note in found.notes if note not in self.notes]
         target = self.path / name
         self.notes += [note for note in write_copy(found, target) if note not in self.notes]
-        if beside:
-            link_beside(source.resolve(), target)
+        if beside is not None:
+            link_beside(beside.resolve(), target)
         return target
 
     def inject(self, *more: Path) -> Path:

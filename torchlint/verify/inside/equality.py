@@ -82,7 +82,7 @@ class Comparer:
         self.before, self.after, self.band, self.shared = before, after, band, shared
         self.ignored = ignored
         self.noted = ("device", *_FACTS) if anywhere else _FACTS
-        self.level = BITWISE
+        self.level = self.values = BITWISE
         self.notes: list[str] = []
         self.facts: list[str] = []
         self.unseen: list[str] = []
@@ -103,6 +103,7 @@ class Comparer:
         known = self.level != UNKNOWN and not self.infinite
         return {
             "level": self.level,
+            "values": self.values,
             "max_abs": max(self.largest.values(), default=0.0) if known else None,
             "max_abs_by_name": self.largest,
             "notes": notes,
@@ -139,6 +140,7 @@ class Comparer:
             )
             if said:
                 self.notes.pop()
+        self.values = self.level
         if self.generators:
             self._worse(DISTRIBUTION)
 
@@ -257,10 +259,10 @@ def compare_files(
     """Compare two files of ``torch.save``: snapshots, or plain containers of tensors and numbers.
 
     Returns:
-        level, max_abs, max_abs_by_name (by top-level key), notes, facts (visible differences that
-        leave the values as they are), different (the places, ``"path|fact"``), effects (the names
-        of effects among them), rng_changed. A file that cannot be read gives the level "not
-        compared" and the reason.
+        level, values (the same, wherever random streams end), max_abs, max_abs_by_name (by
+        top-level key), notes, facts (visible differences that leave the values as they are),
+        different (the places, ``"path|fact"``), effects (the names of effects among them),
+        rng_changed. A file that cannot be read gives the level "not compared" and the reason.
     """
     read = []
     for path in (before, after):

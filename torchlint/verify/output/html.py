@@ -50,6 +50,7 @@ def _page(report: Report) -> dict[str, Any]:
     clock = phrases.clock(report)
     tree, *_ = sentences.safety(report)
     fixes = [_fix(report, each) for each in report.variants]
+    changed = "with the fix" if report.versions is None else report.versions[1]
     facts = (
         [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
     )
@@ -87,6 +88,7 @@ def _page(report: Report) -> dict[str, Any]:
         "uncounted": sentences.unavailable(report),
         "fixes": fixes,
         "open": len(fixes) <= _OPEN,
+        "changed": changed,
         "method": _method(report, tree),
         "skipped": report.skipped,
         "blocked": report.blocked_writes,
@@ -207,7 +209,8 @@ def _traffic(report: Report) -> Iterator[dict[str, Any]]:
 
 def _fix(report: Report, variant: VariantResult) -> dict[str, Any]:
     counts = phrases.counted(variant)
-    lines = list(_lines(counts)) if counts is not None else []
+    changed = "with the fix" if report.versions is None else report.versions[1]
+    lines = list(_lines(counts, changed)) if counts is not None else []
     return {
         "name": phrases.label(variant),
         "where": variant.where,
@@ -258,8 +261,8 @@ def _numbers(report: Report, variant: VariantResult) -> Iterator[tuple[str, str]
         yield from ((name, phrases.difference(value)) for name, value in found if value is not None)
 
 
-def _lines(counts: Counts) -> Iterator[dict[str, str]]:
-    for version, lines in (("original", counts.before), ("with the fix", counts.after)):
+def _lines(counts: Counts, changed: str) -> Iterator[dict[str, str]]:
+    for version, lines in (("original", counts.before), (changed, counts.after)):
         yield from (_line(version, line, counts) for line in lines)
 
 

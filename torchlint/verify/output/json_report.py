@@ -60,6 +60,9 @@ def document(report: Report) -> dict[str, Any]:
         "extra": dict(report.extra),
         "cut": report.cut or None,
         "proof": None if report.proof is None else _proof(report.proof),
+        "versions": None
+        if report.versions is None
+        else dict(zip(("before", "after"), report.versions, strict=True)),
     }
 
 

@@ -100,6 +100,8 @@ def code(variant: VariantResult) -> str:
     """Return the codes of the rules behind a variant: ``TL603``, ``TL101+TL201``."""
     if variant.kind == "rule":
         return visible(variant.id.removeprefix("rule:"))
+    if variant.kind == "version":
+        return visible(variant.title)
     return visible("+".join(dict.fromkeys(fix.partition("@")[0] for fix in variant.fixes)))
 
 
@@ -108,6 +110,8 @@ def label(variant: VariantResult) -> str:
     title = visible(variant.title)
     if variant.kind == "all":
         return title or "all together"
+    if variant.kind == "version":
+        return title
     if variant.kind == "without":
         return title or f"all without {visible(variant.id.removeprefix('without:'))}"
     if variant.kind == "group":
@@ -117,6 +121,8 @@ def label(variant: VariantResult) -> str:
 
 def verdict(variant: VariantResult) -> str:
     """Return the verdict on the time, or how the variant failed."""
+    if variant.kind == "version" and variant.status is Status.BROKEN:
+        return "fails"
     return variant.speed.verdict.value if variant.status is Status.OK else variant.status.value
 
 
@@ -138,6 +144,8 @@ def results(variant: VariantResult, mode: str) -> str:
     if equality is None:
         return DASH
     words = _level(equality, "weights " if mode == "script" else "")
+    if variant.kind == "version":
+        return words
     if not equality.ok and equality.level is not Level.UNKNOWN:
         return f"{words} (promised {equality.expected.value})"
     return f"{words}, as the fix says" if equality.level is Level.DIFFERENT else words

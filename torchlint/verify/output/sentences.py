@@ -10,7 +10,7 @@ from torchlint.program.traffic import CountLine
 from torchlint.report.kit import words
 from torchlint.report.kit.words import pluralise, visible
 from torchlint.verify.model import Counts, Level, Report, Status, VariantResult, Verdict
-from torchlint.verify.output import phrases
+from torchlint.verify.output import phrases, versions
 
 _SINGLE = frozenset({"single", "group", "rule"})
 _LONGEST_REASON = 160
@@ -32,6 +32,11 @@ def command(report: Report) -> str:
 def headline(report: Report) -> str:
     """Return what is known, with the hardware it is known for."""
     null = report.null_control
+    if report.versions is not None:
+        found = versions.change(report)
+        counts = phrases.counted(found) if found is not None else None
+        gain = "" if counts is None else _saved_all(counts, phrases.unit(report))
+        return versions.outcome(report, _where(report), gain)
     gain = _for_a_gpu(report)
     if null is not None and not null.ok:
         read = phrases.ratio(null.ratio)
@@ -116,7 +121,7 @@ def unavailable(report: Report) -> tuple[str, ...]:
 
 def name(variant: VariantResult) -> str:
     """Return how a sentence calls a variant: ``TL603 at pkg/model.py:15``, ``all together``."""
-    if variant.kind in ("all", "without"):
+    if variant.kind in ("all", "without", "version"):
         return phrases.label(variant)
     return (
         f"{phrases.code(variant)} at {visible(variant.where)}"
@@ -266,7 +271,7 @@ def unused_imports(report: Report) -> tuple[tuple[CountLine, ...], Counts | None
     """Return what the lines still do after all fixes, most first."""
     for variant in report.variants:
         counts = phrases.counted(variant)
-        if variant.kind == "all" and counts is not None:
+        if variant.kind in ("all", "version") and counts is not None:
             lines = [line for line in counts.after if line.kind == "sync"]
             return tuple(sorted(lines, key=lambda line: -line.count)), counts
     return (), None
@@ -316,17 +321,18 @@ def _for_a_gpu(report: Report) -> str:
     if len(known) > 1 and not any(each.kind == "all" for each in report.variants):
         return ""
     fewer = sum(counts is not None and _lowers(counts) for counts in map(phrases.counted, single))
-    parts = [_saved(together, phrases.unit(report))]
-    if together.evaluation is not None:
-        parts.append(_saved(together.evaluation, "batch of evaluation"))
-    said = (
-        ", ".join(part for part in parts if part)
-        or f"no fewer waits or bytes a {phrases.unit(report)}"
-    )
-    of = (
-        f", by {fewer} of {pluralise(len(single), 'fix')}" if len(single) > 1 and any(parts) else ""
-    )
+    saved = _saved_all(together, phrases.unit(report))
+    said = saved or f"no fewer waits or bytes a {phrases.unit(report)}"
+    of = f", by {fewer} of {pluralise(len(single), 'fix')}" if len(single) > 1 and saved else ""
     return f"Predicted for a GPU: {said}{of}. "
+
+
+def _saved_all(counts: Counts, unit: str) -> str:
+    """Return `_saved` of training and of evaluation."""
+    parts = [_saved(counts, unit)]
+    if counts.evaluation is not None:
+        parts.append(_saved(counts.evaluation, "batch of evaluation"))
+    return ", ".join(part for part in parts if part)
 
 
 def _saved(counts: Counts, unit: str) -> str:

@@ -77,7 +77,7 @@ def _column(report: Report, name: str) -> Column:
     peak = "/".join(sorted({phrases.memory_label(each) for each in memories}))
     clock = phrases.clock(report)
     heads = {
-        "fix": ("fix", ""),
+        "fix": ("fix" if report.versions is None else "version", ""),
         "code": ("rule", ""),
         "name": ("name", ""),
         "where": ("where", ""),

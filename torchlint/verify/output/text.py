@@ -132,7 +132,8 @@ def _left_over(report: Report) -> Iterator[str]:
     ]
     if len(lines) > _LEFT_OVER:
         shown.append(f"and {len(lines) - _LEFT_OVER} more lines")
-    yield from _block(f"Left after all fixes ({phrases.basis_label(counts.basis)})", shown)
+    where = "after all fixes" if report.versions is None else f"in {report.versions[1]}"
+    yield from _block(f"Left {where} ({phrases.basis_label(counts.basis)})", shown)
 
 
 def _block(title: str, lines: Sequence[str], indent: str = _GAP) -> Iterator[str]:

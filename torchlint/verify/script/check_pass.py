@@ -104,7 +104,9 @@ def _compare(
         shaken = _shaken(runner, home, base, tick)
     for one, (variant, _) in zip(found, ran, strict=True):
         assert variant.unit is not None
-        checked.equality[variant.name] = judged(one, itself, variant.unit.expected, shaken=shaken)
+        checked.equality[variant.name] = judged(
+            one, itself, variant.unit.expected, shaken=shaken, whole=variant.kind == "version"
+        )
 
 
 def _needs_band(variant: Variant, found: Comparison) -> bool:

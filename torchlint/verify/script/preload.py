@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +56,17 @@ class _Reading:
     """Of all files and folders of the project: what may be its own, wherever it is looked for."""
     waiting: list[Path] = field(default_factory=list)
     modules: dict[str, None] = field(default_factory=dict)
+
+
+def common(several: Sequence[Imports]) -> Imports:
+    """Return what is known of several versions of a program that are forked from one process: what
+    all import, and what is any one's own."""
+    first, *others = several
+    return Imports(
+        tuple(name for name in first.modules if all(name in each.modules for each in others)),
+        frozenset().union(*(each.own for each in several)),
+        next(filter(None, (each.early for each in several)), ""),
+    )
 
 
 def imports_of(root: Path, cwd: Path, command: Command) -> Imports:

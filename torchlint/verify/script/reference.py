@@ -141,21 +141,37 @@ class Explored:
 
 
 def explore(
-    runner: Runner, home: Home, units: Sequence[FixUnit], tick: Callable[[str], None]
+    runner: Runner,
+    home: Home,
+    units: Sequence[FixUnit],
+    tick: Callable[[str], None],
+    others: Sequence[Home] = (),
 ) -> Explored:
     """Find out what part of the program to run.
 
     Where there is no time for it, the status of the run is `Status.TIMEOUT`, and its record empty.
 
+    Args:
+        runner: runs it.
+        home: of the original.
+        units: what is to be reached.
+        tick: takes a line of progress.
+        others: whole other versions, which have to go the same way; what a fix leaves of the
+            program goes it anyway.
+
     Raises:
         OriginalFailedError: it does not run, does no step, or is not what runs.
     """
-    watched, run_extent = _explored(runner, home, units, tick)
+    watched, run_extent = _explored(runner, home, units, tick, others)
     return Explored(watched, run_extent, _exercised(units, watched), home)
 
 
 def _explored(
-    runner: Runner, home: Home, units: Sequence[FixUnit], tick: Callable[[str], None]
+    runner: Runner,
+    home: Home,
+    units: Sequence[FixUnit],
+    tick: Callable[[str], None],
+    others: Sequence[Home],
 ) -> tuple[RunRecord, RunExtent]:
     """Run the original, watched, until the places of all fixes were reached or that takes too long.
 
@@ -169,22 +185,30 @@ def _explored(
     record = RunRecord(Status.TIMEOUT, 0, {}, None, "", home.folder)
     for run_extent in run_extents.tried(virtual, runner.options):
         settings = {**run_extent.looking(runner.options, marks), "writes": True}
-        (ran,) = runner.all([(home, "check", settings)], 1, tick)
-        if ran is None:
+        looking = run_extent.looking(runner.options, ())
+        runs: list[Run] = [(home, "check", settings), *((o, "check", looking) for o in others)]
+        first, *rest = runner.all(runs, len(runs), tick)
+        if first is None:
             return replace(record, status=Status.TIMEOUT, record={}), run_extent
-        record = ran
+        record = first
         hopeless = record.status is Status.TIMEOUT or not record.record
-        if (
-            record.status is Status.OK and record.steps and not run_extent.unfit(record.record)
-        ) or hopeless:
+        unfit = [each for each in (first, *rest) if each and not _fits(each, run_extent)]
+        if not unfit or hopeless:
             break
         if run_extent.ledger:
-            reason = count_pass.gap(record, record.record.get("counts")) or "it compiles its code"
+            counts = unfit[0].record.get("counts")
+            reason = count_pass.gap(unfit[0], counts) or "it compiles its code"
     _demand(record, runner, home)
     until = int(record.record.get("horizon", 0))
     return record, replace(
         run_extent, until=until, gap=reason if virtual and not run_extent.ledger else ""
     )
+
+
+def _fits(record: RunRecord, run_extent: RunExtent) -> bool:
+    """Say whether a program goes this way."""
+    well = record.status is Status.OK and record.steps > 0
+    return well and not run_extent.unfit(record.record)
 
 
 def _by_itself(record: RunRecord) -> bool:
@@ -215,11 +239,13 @@ def _marks(units: Sequence[FixUnit], home: Home) -> list[tuple[str, str, int, in
 
 def _exercised(units: Sequence[FixUnit], watched: RunRecord) -> dict[str, bool | None]:
     """Say of each unit whether a place that it changes ran; compiled code and a program that traces
-    itself hide it."""
+    itself hide it, and a unit may have no place that would show it."""
     seen = {name.partition("-")[0] for name in watched.marks()}
     hidden = watched.record.get("compiled") or not watched.record.get("watched")
-    unseen = None if hidden else False
-    return {unit.id: True if str(number) in seen else unseen for number, unit in enumerate(units)}
+    return {
+        unit.id: True if str(number) in seen else None if hidden or not unit.places else False
+        for number, unit in enumerate(units)
+    }
 
 
 def _demand(record: RunRecord, runner: Runner, home: Home) -> None:

@@ -11,6 +11,8 @@ from torchlint.program.command import Command
 from torchlint.program.machine.doctor import Doctor
 from torchlint.verify.fixes import FixUnit
 from torchlint.verify.options import Options
+from torchlint.verify.script.versions import Versions
+from torchlint.verify.variants import Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Request:
         options: how.
         doctor: the interpreter and the machine.
         proving: whether to judge each fix alone, and then the program with all that are proved.
+        versions: the whole versions that are compared; None where fixes are.
     """
 
     root: Path
@@ -38,6 +41,13 @@ class Request:
     options: Options
     doctor: Doctor
     proving: bool = False
+    versions: Versions | None = None
+
+    def source(self, variant: Variant) -> Path:
+        """Return what a variant's copy is made from."""
+        if self.versions is None:
+            return self.root
+        return self.versions.folders[variant.unit is not None]
 
     @property
     def device(self) -> str:

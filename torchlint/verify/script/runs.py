@@ -123,6 +123,7 @@ class Runner:
         cwd: where the user stands, in the project or at its root.
         device: "cpu" or "cuda": what the program will find.
         end: when all runs must be over (`time.monotonic`).
+        trees: the versions of the project that are run, where it is not the user's own.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Runner:
         cwd: Path,
         device: str,
         end: float = math.inf,
+        trees: Sequence[Path] = (),
     ) -> None:
         self.site = site
         self.options = site.options
@@ -144,7 +146,8 @@ class Runner:
         self.interrupted = False
         self.launch = 0
         """Which launch runs belong to; see `warm`."""
-        self.warm = Warm(site, command, original, cwd, device)
+        self._trees = trees or (original,)
+        self.warm = Warm(site, command, original, cwd, device, self._trees)
         self._number = 0
 
     def __enter__(self) -> Runner:
@@ -164,7 +167,7 @@ class Runner:
         if device != self.device:
             self.device = device
             self.warm.close()
-            self.warm = Warm(self.site, self.command, self.original, self.cwd, device)
+            self.warm = Warm(self.site, self.command, self.original, self.cwd, device, self._trees)
 
     def start(self, home: Home, phase: str, **more: Any) -> tuple[Child, Path]:
         """Start one run, and return it with the folder that its record will lie in.

@@ -23,6 +23,7 @@ from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.program.traffic import UNUSED
 from torchlint.report.kit.words import pluralise
+from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import applied, diff
 from torchlint.verify.machine import noise_probe
 from torchlint.verify.machine.pristine import Pristine
@@ -52,6 +53,7 @@ from torchlint.verify.script.verdicts import (
     undecided,
     unreached,
 )
+from torchlint.verify.script.versions import CHANGE, Versions
 from torchlint.verify.session.facts import WarmFacts
 from torchlint.verify.session.site import site_in
 from torchlint.verify.session.times import Times
@@ -91,13 +93,20 @@ class Early:
         options: how.
         root, cwd, command: as of `Request`.
         watch: runs from the command's start.
+        make: makes the versions to compare in the workspace, where these are no fixes.
 
     Raises:
-        UsageError: the project cannot be copied.
+        UsageError: the project cannot be copied, or there are no such versions.
     """
 
     def __init__(
-        self, options: Options, root: Path, cwd: Path, command: Command, watch: Stopwatch
+        self,
+        options: Options,
+        root: Path,
+        cwd: Path,
+        command: Command,
+        watch: Stopwatch,
+        make: Callable[[Workspace], Versions] | None = None,
     ) -> None:
         self.watch = watch
         wanted = options.device
@@ -105,10 +114,21 @@ class Early:
         with ExitStack() as stack:
             self.workspace = stack.enter_context(Workspace(keep=options.keep))
             self.workspace.demand_outside(root)
+            self.versions = make(self.workspace) if make is not None else None
+            if self.versions is not None:
+                self.versions.demand(command, root, cwd)
             site = site_in(self.workspace, options)
             end = watch.end - max(REPORT_SECONDS, REPORT_SHARE * watch.budget)
             self.runner = stack.enter_context(
-                Runner(site, command, root, cwd, "cuda" if cuda else "cpu", end)
+                Runner(
+                    site,
+                    command,
+                    root,
+                    cwd,
+                    "cuda" if cuda else "cpu",
+                    end,
+                    self.versions.folders if self.versions is not None else (),
+                )
             )
             if site.host.cores >= MANY_CORES and wanted != "virtual-cuda":
                 self.runner.warm.start(range(_first_launches(options)))
@@ -152,7 +172,15 @@ def run(
         given, request.root, request.cwd, request.command, Stopwatch(given.budget)
     ) as begun:
         begun.runner.be(request.device)
-        report = _Verification(request, begun.workspace, begun.runner, begun.watch, say, tick).run()
+        verification = _Verification(request, begun.workspace, begun.runner, begun.watch, say, tick)
+        try:
+            report = verification.run()
+        except OriginalFailedError as error:
+            if request.versions is None:
+                raise
+            raise OriginalFailedError(
+                f"{request.versions.before.name}: {error}", error.log
+            ) from None
         notes = begun.workspace.notes  # what its removal adds is there afterwards
         kept = (f"the copies are in {begun.workspace.path}",) if given.keep else ()
     changed = warnings(request.root, before)
@@ -258,7 +286,12 @@ class _Verification:
         def tell(name: str) -> None:
             self.tick("running the original")
 
-        return reference.explore(self.runner, self.homes[NULL], self.request.units, tell)
+        others = []
+        if self.request.versions is not None:
+            whole = single(self.request.units[0])
+            self._settle([whole])
+            others = [self.homes[whole.name]]
+        return reference.explore(self.runner, self.homes[NULL], self.request.units, tell, others)
 
     def _runs(
         self, variants: Sequence[Variant], run_extent: RunExtent, first: Sequence[Run] = ()
@@ -370,6 +403,11 @@ class _Verification:
 
     def _announce_variants(self, reached: int, variants: int, base: Reference) -> None:
         every = len(self.request.units)
+        versions = self.request.versions
+        if versions is not None:
+            if not reached:
+                self.say(f"plan: no function that differs ran in {base.watched}")
+            return
         if reached < every:
             self.say(
                 f"plan: {every - reached} of {every} fixes change lines that did not run in "
@@ -388,8 +426,13 @@ class _Verification:
             if self.site.landlock
             else ("writes to absolute paths outside the copy are NOT blocked")
         )
-        fixes = len(self.request.units)
-        what = pluralise(fixes, "fix")
+        versions = self.request.versions
+        what = pluralise(len(self.request.units), "fix")
+        if versions is not None:
+            what = (
+                f"{versions.after.name} against {versions.before.name}, which differ in "
+                f"{pluralise(len(versions.changed), 'file')}"
+            )
         if options.device == "virtual-cuda":
             rounds = f"counts over {options.check_steps} steps, no times"
         else:
@@ -415,10 +458,11 @@ class _Verification:
         for variant in [variant for variant in variants if variant.name not in self.homes]:
             number = len(self.homes)
             self.tick(f"copying {self.request.root.name or 'the project'} ({variant.name})")
+            root, source = self.request.root, self.request.source(variant)
             copy = self.workspace.copy(
-                self.request.root,
-                f"v{number}/{self.request.root.name or 'project'}",
-                beside=self.site.landlock,
+                source,
+                f"v{number}/{root.name or 'project'}",
+                beside=root if self.site.landlock else None,
             )
             fixed = (
                 applied([variant.unit], self.request.documents) if variant.unit is not None else {}
@@ -428,7 +472,7 @@ class _Verification:
             folder = self.workspace.path / f"h{number}"
             folder.mkdir()
             self.homes[variant.name] = Home(
-                variant.name, copy, folder, Pristine(copy, self.request.root, fixed)
+                variant.name, copy, folder, Pristine(copy, source, fixed)
             )
 
     def _time(self, variants: Sequence[Variant], base: Reference) -> None:
@@ -601,7 +645,10 @@ class _Verification:
     def _report(self, base: Reference, cut: str) -> Report:
         request, doctor = self.request, self.request.doctor
         variants, timed, counts = self.variants, self.timed, self.counts
+        versions = request.versions
         diffs = {v.name: diff([v.unit], request.documents) for v in variants if v.unit is not None}
+        if versions is not None:
+            diffs = {CHANGE: versions.diff()}
         idle = [unit for unit in request.units if base.exercised.get(unit.id) is False]
         found = (
             *unreached(idle, request.documents, base.watched),
@@ -640,6 +687,8 @@ class _Verification:
             skipped=request.skipped,
             proof=self._proof(found, timed),
             cut=cut,
+            extra=versions.commits if versions is not None else {},
+            versions=(versions.before.name, versions.after.name) if versions is not None else None,
         )
 
 

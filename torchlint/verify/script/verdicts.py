@@ -26,7 +26,7 @@ from torchlint.verify.options import Options
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.reference import Reference
 from torchlint.verify.session.times import NO_TIME, Times
-from torchlint.verify.variants import ALL, ORIGINAL, Variant
+from torchlint.verify.variants import ALL, ORIGINAL, Variant, single
 
 
 def speeds(
@@ -73,7 +73,7 @@ def _speed(
     if ORIGINAL in timed.failed() and timed.ratio(ALL) is None and timed.ratio(name) is None:
         return Speed(
             Verdict.NOT_MEASURED,
-            why=f"not timed, as the program without fixes {timed.failures[ORIGINAL]}",
+            why=f"not timed, as the original {timed.failures[ORIGINAL]}",
         )
     if timed.ratio(name) is None and timed.cut:
         return Speed(Verdict.NOT_MEASURED, why=NO_TIME)
@@ -173,11 +173,11 @@ def unreached(
     `extent` is how far."""
     return tuple(
         VariantResult(
-            id=f"fix:{unit.id}",
-            kind="single",
-            fixes=(unit.id,),
-            title=unit.title,
-            where=unit.where,
+            id=variant.name,
+            kind=variant.kind,
+            fixes=variant.ids,
+            title=variant.title,
+            where=variant.where,
             speed=Speed(
                 Verdict.NOT_EXERCISED, why=f"not reached in {extent} (--check-steps, --budget)"
             ),
@@ -185,7 +185,7 @@ def unreached(
             diff=diff([unit], documents),
             note=unit.note,
         )
-        for unit in units
+        for unit, variant in zip(units, map(single, units), strict=True)
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from torchlint.base.errors import TorchlintError
 from torchlint.program.command import LAUNCHERS, Command
 from torchlint.program.machine.environment import child_environment
-from torchlint.verify.script.preload import Imports, imports_of
+from torchlint.verify.script.preload import Imports, common, imports_of
 from torchlint.verify.session.site import Site
 from torchlint.verify.session.workers import Zygote
 
@@ -31,10 +31,17 @@ class Warm:
         command: the program.
         original: the user's project; cwd: where the user stands.
         device: "cpu" or "cuda": what the program will find.
+        trees: the versions of the project that are run.
     """
 
     def __init__(
-        self, site: Site, command: Command, original: Path, cwd: Path, device: str
+        self,
+        site: Site,
+        command: Command,
+        original: Path,
+        cwd: Path,
+        device: str,
+        trees: Sequence[Path],
     ) -> None:
         self.site = site
         self.command = command
@@ -43,7 +50,10 @@ class Warm:
         self.seconds = 0.0
         """What it took until the first one was there."""
         self.why_cold = "" if _can_fork(command) else "this system or launcher starts each anew"
-        self._imports = imports_of(original, cwd, command) if not self.why_cold else Imports()
+        self._imports = Imports()
+        if not self.why_cold:
+            place = cwd.relative_to(original)
+            self._imports = common([imports_of(tree, tree / place, command) for tree in trees])
         self.why_cold = self.why_cold or self._imports.early
         self._preloads = [(COMPILER, *self._imports.modules), (COMPILER,)]
         self._stack = ExitStack()

@@ -49,6 +49,7 @@ class Comparison:
             noise has a bound. A function may as well return the time of day as a text. None of
             functions and examples.
         effects: what a call did besides returning a value that differs: output, files ...
+        values: how far results agree, wherever random streams end; None where nobody looked.
     """
 
     level: Level
@@ -59,6 +60,7 @@ class Comparison:
     facts: tuple[str, ...] = ()
     steps: tuple[int, int] | None = None
     effects: tuple[str, ...] = ()
+    values: Level | None = None
 
     @property
     def max_abs(self) -> float | None:
@@ -104,6 +106,7 @@ def comparison(raw: Mapping[str, Any], steps: tuple[int, int] | None = None) -> 
         tuple(raw.get("facts", ())),
         steps,
         tuple(raw.get("effects", ())),
+        Level(raw["values"]) if "values" in raw else None,
     )
 
 
@@ -114,6 +117,7 @@ def judged(
     *,
     shaken: Comparison | None = None,
     safe: bool = False,
+    whole: bool = False,
 ) -> Equality:
     """Say how far a variant's results agree with the original's, and whether that keeps its
     promise.
@@ -125,8 +129,11 @@ def judged(
         shaken: the original against itself with initial weights times 1 + 2**-20; None where not
             run.
         safe: a safe fix also keeps strides, ``requires_grad`` and all else that a caller can see.
+        whole: a whole version may draw numbers that nothing computed with yet, such as those of the
+            next batch.
     """
-    level, notes = compared.level, list(compared.notes)
+    seen = compared.values if whole and compared.values is not None else compared.level
+    level, notes = seen, list(compared.notes)
     reproducible = itself.level in (Level.BITWISE, Level.UNKNOWN)
     if not reproducible:
         notes.append("the original does not reproduce itself")
@@ -135,14 +142,14 @@ def judged(
             notes.append("no further from the original than the original is from itself")
         elif level in _APART and compared.steps is None and compared.different <= itself.different:
             level = Level.UNKNOWN
-    excused = level is not compared.level or itself.level is Level.UNKNOWN
+    excused = level is not seen or itself.level is Level.UNKNOWN
     if level in _APART and shaken is not None and compared.within(shaken):
         level = Level.BAND
     streams = bool(compared.rng_changed) and not itself.rng_changed
     if compared.steps is not None and compared.steps[0] != compared.steps[1]:
         notes.append(f"{compared.steps[0]} steps before, {compared.steps[1]} after")
         level = Level.DIFFERENT
-    if streams and expected in (Expected.BITWISE, Expected.CLOSE):
+    if streams and not whole and expected in (Expected.BITWISE, Expected.CLOSE):
         level = Level.DIFFERENT
     promise = Expected.CLOSE if expected is Expected.BITWISE and not reproducible else expected
     kept = level in _KEEPING[promise] or (level is Level.UNKNOWN and excused)
@@ -155,7 +162,7 @@ def judged(
         self_noise=0.0 if itself.level is Level.BITWISE else itself.max_abs,
         rng_changed=None if compared.rng_changed is None else streams,
         notes=tuple(notes),
-        excused=level is not compared.level and level is Level.CLOSE,
+        excused=level is not seen and level is Level.CLOSE,
     )
 
 

@@ -1,0 +1,139 @@
+"""``profile --against``: what became of a step, its exit code and its line of history."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tests.trace.program import steps, written
+from torchlint.cli.main import run
+from torchlint.profile.change import Change, _interval, change
+from torchlint.profile.report import Rank
+from torchlint.report.history import read
+
+
+def rank(*times: int) -> Rank:
+    """Return a rank of which nothing but steps is known, which are as long as is said."""
+    each = tuple(SimpleNamespace(time=time, busy=None) for time in times)
+    return cast(Rank, SimpleNamespace(figures=SimpleNamespace(steps=SimpleNamespace(each=each))))
+
+
+def found(now: tuple[int, ...], before: tuple[int, ...]) -> Change:
+    result = change(rank(*now), rank(*before))
+    assert result is not None
+    return result
+
+
+SLOW = tuple(range(1_300, 1_320))
+FAST = tuple(range(1_000, 1_020))
+
+
+def test_steps_that_lie_apart_have_a_verdict() -> None:
+    faster, slower = found(FAST, SLOW), found(SLOW, FAST)
+    assert (faster.verdict, slower.verdict) == ("faster", "slower")
+    assert faster.ratio == pytest.approx(1 / slower.ratio)
+    assert faster.ci95[0] < faster.ratio < faster.ci95[1]
+    assert (faster.before_ns, faster.now_ns, faster.steps) == (1309.5, 1009.5, (20, 20))
+    assert faster.longer == 0
+    assert slower.longer == pytest.approx(0.297, abs=0.001)
+
+
+def test_equal_steps_are_no_change_and_few_or_scattered_ones_are_open() -> None:
+    assert found(FAST, FAST).verdict == "no change"
+    assert found((900, 1_200, 800, 1_500), (1_000, 950, 1_300, 1_100)).verdict == "inconclusive"
+    assert found((1_300,) * 4, (1_000,) * 4).verdict == "inconclusive"
+    small = found(tuple(range(1_010, 1_030)), FAST)
+    assert small.ci95[1] < 1
+    assert small.verdict == "no change"
+    assert change(rank(*FAST), rank(1, 2, 3)) is None
+
+
+def test_many_steps_are_thinned_evenly() -> None:
+    many = found(tuple(range(100_000, 101_000)), tuple(range(130_000, 131_000)))
+    assert many.verdict == "faster"
+    assert many.steps == (1_000, 1_000)
+
+
+@pytest.mark.parametrize(("one", "two"), [(4, 4), (5, 5), (3, 7), (6, 4)])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_the_interval_is_the_exact_one(one: int, two: int, level: float) -> None:
+    """By counting all orders: of two equal samples, how often so few pairs lie below 0."""
+    sums = [
+        sum(sum(1 for late in range(early) if late not in chosen) for early in chosen)
+        for chosen in map(set, itertools.combinations(range(one + two), one))
+    ]
+    at_most = [sum(each <= below for each in sums) / len(sums) for below in range(one * two)]
+    cut = sum(share <= (1 - level) / 2 for share in at_most)
+    logs = [float(number) for number in range(one * two)]
+    wanted = (logs[cut - 1], logs[-cut]) if cut else (-math.inf, math.inf)
+    assert _interval(logs, one, two, level) == wanted
+
+
+def traces(folder: Path, before: int, now: int, count: int = 8) -> tuple[str, str]:
+    """Write traces whose kernels, and so steps, are as long as is said."""
+    old = written(folder / "old.json", steps(count, work=before).events)
+    return old, written(folder / "new.json", steps(count, work=now).events)
+
+
+def test_the_report_says_it_in_every_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = traces(tmp_path, 300_000, 900_000)
+    arguments = ["profile", "-q", "--trace", new, "--against", old]
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert f"Against {old}: a step is " in out
+    assert re.search(r": slower; the GPU works for [\d.]+ us of it before, [\d.]+ ms now\. ", out)
+    assert run([*arguments, "--output-format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)["change"]
+    assert document["verdict"] == "slower"
+    assert document["ratio"] == pytest.approx(document["before_ns"] / document["now_ns"], rel=0.1)
+    for form in ("markdown", "html"):
+        assert run([*arguments, "--output-format", form]) == 0
+        assert "a step is" in capsys.readouterr().out
+
+
+def test_a_step_that_takes_longer_than_the_limit_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = traces(tmp_path, 300_000, 900_000)
+    slower = ["profile", "-q", "--trace", new, "--against", old]
+    assert run([*slower, "--fail-above", "5%"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("torchlint: a step takes ")
+    assert err.endswith(" % longer than before, more than 5 %\n")
+    faster = ["profile", "-q", "--trace", old, "--against", new]
+    assert run([*faster, "--fail-above", "5%"]) == 0
+    same = ["profile", "-q", "--trace", new, "--against", new]
+    assert run([*same, "--fail-above", "0%"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_too_few_steps_give_no_verdict_and_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = traces(tmp_path, 300_000, 900_000, count=3)
+    arguments = ["profile", "-q", "--trace", new, "--against", old]
+    assert run(arguments) == 0
+    assert "no verdict, as a trace has fewer than 4 marked steps" in capsys.readouterr().out
+    assert run([*arguments, "--fail-above", "5%"]) == 2
+    assert "has fewer than 4 marked steps" in capsys.readouterr().err
+
+
+def test_it_is_kept_in_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = traces(tmp_path, 300_000, 900_000)
+    place = str(tmp_path / "h.jsonl")
+    arguments = ["profile", "-q", "--trace", new, "--history", place]
+    assert run([*arguments, "--against", old]) == 0
+    (entry,) = read(place)
+    assert (entry.verdict, entry.before, entry.after) == ("slower", old, "new.json")
+    assert run(arguments) == 2
+    assert "--history goes with --against" in capsys.readouterr().err
+    assert run(["profile", "--trace", new, "--against", old, "--history", old]) == 2
