@@ -402,9 +402,11 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 
 def _graded(module: Module, hit: Hit, severity: Severity) -> Severity:
     """Return the severity of a hit: what costs only where somebody turns on an option that is off
-    by default is a hint."""
+    by default, or uses what nothing uses here, is a hint."""
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
-    optional = severity is Severity.WARNING and heat_of(module, node).optional
+    optional = severity is Severity.WARNING and (
+        heat_of(module, node).optional or unused(module, node) is not None
+    )
     return Severity.INFO if optional else severity
 
 
@@ -423,7 +425,7 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
         return None
     if runs != "anywhere" and uncalled(module, node):
         return None
-    return heat if unused(module, node) is None else None
+    return heat
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:

@@ -1225,20 +1225,22 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(
-    ("runs", "grade"),
+    ("runs", "grade", "optional"),
     [
-        ("once(make(), first())", Grade.COLD),
-        ("evaluation(make(), load())", Grade.EVAL),
-        ("training(make(), load(), sgd())", Grade.TRAIN),
-        ("once(training(make(), load(), sgd()), evaluation(make(), load()))", Grade.TRAIN),
+        ("once(make(), first())", Grade.TRAIN, True),
+        ("evaluation(make(), load())", Grade.EVAL, False),
+        ("training(make(), load(), sgd())", Grade.TRAIN, False),
+        ("once(training(make(), load(), sgd()), evaluation(make(), load()))", Grade.TRAIN, False),
     ],
 )
-def test_a_loop_that_nothing_runs_heats_nothing(tmp_path: Path, runs: str, grade: Grade) -> None:
+def test_a_loop_that_nothing_runs_tells_of_others_what_it_is(
+    tmp_path: Path, runs: str, grade: Grade, *, optional: bool
+) -> None:
     """A loop of a dead function is no every-step use; one that runs is what counts beside it."""
     files = {"losses.py": LOSSES, "train.py": PROGRAM.format(runs)}
     found = analysed(tmp_path, files, "losses.py")
     heat = heat_of(found, probe(found))
-    assert heat.grade is grade
+    assert (heat.grade, heat.optional) == (grade, optional)
 
 
 HEIR = "from miner import Miner\nclass Soft(Miner):\n    def mine_hard(self, x): return x\n"

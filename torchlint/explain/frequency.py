@@ -23,7 +23,7 @@ from torchlint.semantic.code.guards import (
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.entry_points import uncalled, unused
+from torchlint.semantic.time.entry_points import uncalled
 from torchlint.semantic.time.heat import Heat, function_heat, heat_of, may_be_hot
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
@@ -195,8 +195,6 @@ class Paces:
             yield "where no ordinary run comes to"
         if (name := uncalled(module, node)) is not None:
             yield f"in {name}(), a private function of which nobody in the project speaks"
-        elif (name := unused(module, node)) is not None:
-            yield f"in {name}, which nothing that runs in this program uses"
         grad = no_grad(module, node)
         if grad is True:
             yield "autograd is off"

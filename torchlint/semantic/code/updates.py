@@ -162,16 +162,24 @@ class Updates:
         return self._step_functions[key]
 
     def _fits(self, function: cst.CSTNode) -> bool:
-        """Say whether steps of a function, outside of any loop, are all that there are: it makes
-        their optimizer, which may go on until it converges, or, where nothing learns from its
-        backward pass, the network."""
-        made = set[str]()
-        for node in self.tree.within(function, cst.Assign):
-            for target in node.targets:
-                if isinstance(name := target.target, cst.Name) and (kind := _class_of(node.value)):
-                    if kind == "LBFGS":
-                        return True
-                    made |= set() if _LOSS.search(kind) else {name.value}
+        """Say whether a function makes an optimizer that goes on until it converges: one step of
+        that, outside of any loop, is a whole fit."""
+        return any(
+            (dotted_text(call.func) or "").rpartition(".")[2] == "LBFGS"
+            for call in self.tree.within(function, cst.Call)
+        )
+
+    def is_whole(self, function: cst.CSTNode) -> bool:
+        """Say whether steps of a function, outside of any loop, are all that there are, where
+        nobody calls it more often than once: it makes their optimizer, or, where nothing learns
+        from its backward pass, the network."""
+        made = {
+            name.value
+            for node in self.tree.within(function, cst.Assign)
+            if (kind := _class_of(node.value)) and not _LOSS.search(kind)
+            for target in node.targets
+            if isinstance(name := target.target, cst.Name)
+        }
         steps = [dotted_text(step.func) or "?" for step in self.steps(function)]
         learns = [each for each in steps if not each.endswith("backward")]
         if steps and not learns:

@@ -165,9 +165,7 @@ class Outside:
     def broken(self, dotted: str, names: Iterable[str]) -> str | None:
         """Return what shows that this file cannot import names from a module of its program: what
         stands nowhere, or a file that is no Python; None where nothing does."""
-        if self.project is None or self.of_library():
-            return None
-        return self.project.broken(self.path, dotted, names)
+        return self.project.broken(self.path, dotted, names) if self.project is not None else None
 
     def others_say(
         self, test: Callable[[str], bool], *, near: bool, by_place: bool = False

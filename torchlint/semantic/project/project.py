@@ -438,7 +438,8 @@ class Project:
         return found
 
     def _why_broken(self, importer: str, dotted: str, *names: str) -> str | None:
-        return self._imports_that_fail().why(importer, dotted, names)
+        fails = self._imports_that_fail()
+        return fails.why(importer, dotted, names) if not self.of_library(importer) else None
 
     def _imports_that_fail(self) -> Broken:
         if not self._broken:

@@ -212,7 +212,7 @@ class HeatMap:
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
         option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
-        unused: Callable[[cst.CSTNode], bool],
+        unused: Callable[[cst.CSTNode], str | None],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -261,8 +261,6 @@ class HeatMap:
         """Return how often `node` runs; a call, as often as parameters that it hands on are what
         `handed` demands."""
         found = self._in_any_mode(node, depth, handed)
-        if found.hot and self.unused(node):
-            return COLD
         test = self.guards.untrained(node) if found.step else None
         if test is not None:
             attributes = self.tree.within(test, cst.Attribute)
@@ -275,6 +273,9 @@ class HeatMap:
             if option is not None:
                 why = Why("only where an option that is off by default is on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
+        if found.hot and not found.optional and (name := self.unused(node)) is not None:
+            why = Why(f"only where somebody uses `{name}`, which nothing does here", node)
+            found = replace(found, why=(why, *found.why), optional=True)
         return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:
@@ -562,7 +563,8 @@ class HeatMap:
             found = self._method_role(cls, function)
             if found is not None:
                 return found
-        if self.loops.is_step_function(function):
+        whole = not self.flow.sites(function) and self.loops.updates.is_whole(function)
+        if self.loops.is_step_function(function) and not whole:
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
         if step is not None and name.lstrip("_") not in (
@@ -774,7 +776,7 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: once_elsewhere(module, function),
         ),
         lambda node, until: option_left_off(module, node, until),
-        lambda node: unused(module, node) is not None,
+        lambda node: unused(module, node),
     )
 
 
