@@ -3,6 +3,8 @@ ever."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import sysconfig
 from collections import Counter
 from collections.abc import Iterator
@@ -136,3 +138,10 @@ def test_defaults_that_are_made_anew_are_not_shared() -> None:
         one, other = quick.Call(cst.Name("f")), quick.Call(cst.Name("g"))
     assert one.whitespace_after_func is not other.whitespace_after_func
     assert one.deep_equals(cst.Call(cst.Name("f")))
+
+
+def test_the_first_text_that_is_parsed_may_be_a_long_one() -> None:
+    code = "from torchlint.semantic.code import quick_nodes as q, text; import libcst as cst\n"
+    code += "print(len(q.parsed(cst.parse_module, 'x = 1\\n' * 999).body))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("999\n", "")

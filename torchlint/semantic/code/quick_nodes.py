@@ -23,6 +23,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -87,6 +88,7 @@ def unchecked() -> Iterator[ModuleType]:
     """Have the parser make nodes without validation while the context lasts: it imports `libcst`
     for each, and finds a module in its place that has the quick functions (and no folder, in which
     Python would look for more)."""
+    import_module("libcst.native")  # In the stand-in nobody would find it.
     usual, quick = sys.modules["libcst"], _quick()
     sys.modules["libcst"] = quick
     try:
