@@ -273,6 +273,8 @@ GOLDEN = """train.py:15: total += loss.item()
   TL101 sync-scalar-read-in-loop: flagged
       `loss.item()` reads a GPU value on the host every step; keep it on the device and read it once
         after the loop.
+  TL115 wait-under-contract: silent about `loss.item()`
+      because it stands in no code that must not wait
 
   How often
       runs every training step
@@ -292,7 +294,7 @@ train.py:16: return total / len(loader)
   TL106 constant-moved-every-forward: looked at `len(loader)`
       it asked last: `len(loader)` is not known to send host data to the device
   Others asked about the line, and nothing of what they ask holds: TL101, TL102, TL103, TL110,
-    TL113, TL404, TL501, TL604.
+    TL113, TL115, TL404, TL501, TL604.
 
   How often
       runs once for each call of train(): nothing shows that train() is called in a step
