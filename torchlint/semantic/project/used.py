@@ -553,8 +553,7 @@ class Used:
         does something, in no package, and that imports a package beside the file's own."""
         top = self._top(path)
         if top not in self._programs:
-            inside = os.path.dirname(top) != self._search.root and top != self._search.root
-            package = inside and self._search.in_package(top)
+            package = top != self._search.root and self._search.in_package(top)
             self._programs[top] = not package and self._holds_program(top)
         return self._programs[top] and stem_of(path) not in _OF_TOOLS
 
