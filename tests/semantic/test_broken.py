@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.semantic.test_unused import NET, uses
-from torchlint.semantic.project.project import Project
+from tests.semantic.test_unused import NET, project_of, uses
 
 OLD = "def step(x):\n    print x\n"
 MERGED = f"<<<<<<< HEAD\nx = 1\n=======\nx = 2\n{'>' * 7} other\n"
@@ -17,14 +16,7 @@ MOVED = "from lib.convs import conv\n"
 
 
 def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
-    for each, text in files.items():
-        (root / each).parent.mkdir(parents=True, exist_ok=True)
-        (root / each).write_text(text, encoding="utf-8")
-
-    def read(file: str) -> str | None:
-        return Path(file).read_text(encoding="utf-8") if Path(file).is_file() else None
-
-    project = Project(str(root), read, lambda *_: None)
+    project = project_of(root, files)
     file = str(root.resolve() / path)
     found = (project.broken(file, *each) for each in project.index(file).needs)
     return next((each for each in found if each is not None), None)

@@ -31,10 +31,8 @@ MAKER = "def script(x):\n    return x()\n"
 SETUP = "from setuptools import setup\nsetup"
 
 
-def uses(
-    root: Path, files: dict[str, str], path: str = "nets.py", name: str = "Net"
-) -> bool | None:
-    """Return the answer for a project of these files."""
+def project_of(root: Path, files: dict[str, str]) -> Project:
+    """Write a project of these files."""
     for each, text in files.items():
         (root / each).parent.mkdir(parents=True, exist_ok=True)
         (root / each).write_text(text, encoding="utf-8")
@@ -42,8 +40,14 @@ def uses(
     def read(file: str) -> str | None:
         return Path(file).read_text(encoding="utf-8") if Path(file).is_file() else None
 
-    project = Project(str(root), read, lambda *_: None)
-    return project.uses(str(root.resolve() / path), name)
+    return Project(str(root), read, lambda *_: None)
+
+
+def uses(
+    root: Path, files: dict[str, str], path: str = "nets.py", name: str = "Net"
+) -> bool | None:
+    """Return the answer for a project of these files."""
+    return project_of(root, files).uses(str(root.resolve() / path), name)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -59,8 +58,6 @@ def keep(path: str, content: Content, typed: Sequence[str]) -> None:
     found, before = content.change, content.before
     if found is None or before is None:
         return
-
-    low, high = (end if 0 < end < math.inf else None for end in found.ci95)
     entry = Entry(
         date=now(),
         command=shlex.join(typed) or "traces",
@@ -70,7 +67,7 @@ def keep(path: str, content: Content, typed: Sequence[str]) -> None:
         commit=described(os.getcwd()),
         verdict=found.verdict,
         ratio=found.ratio,
-        ci95=(low, high),
+        ci95=found.bounds,
         ms=(found.before_ns / 1e6, found.now_ns / 1e6),
     )
     append(path, entry)

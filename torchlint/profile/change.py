@@ -12,6 +12,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from torchlint.profile.report import Rank
@@ -44,6 +45,12 @@ class Change:
     now_ns: float
     busy_ns: tuple[float, float] | None
     steps: tuple[int, int]
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The interval, None for an end that the steps do not bound."""
+        low, high = (end if 0 < end < math.inf else None for end in self.ci95)
+        return low, high
 
     @property
     def longer(self) -> float:
@@ -87,14 +94,20 @@ def _thinned(times: Sequence[int]) -> Sequence[int]:
 
 def _interval(logs: Sequence[float], one: int, two: int, level: float) -> tuple[float, float]:
     """Return the interval of the rank-sum test at a level, from all pairs in order."""
+    most = (1 - level) / 2 * math.comb(one + two, one)
+    left_out = sum(total <= most for total in accumulate(_ways(one, two)))
+    if not left_out:
+        return -math.inf, math.inf
+    return logs[left_out - 1], logs[-left_out]
+
+
+@lru_cache(maxsize=8)
+def _ways(one: int, two: int) -> list[int]:
+    """Return in how many orders of two samples each number of pairs lies the other way."""
     ways = [1] + [0] * (one * two)
     for factor in range(1, one + 1):  # how often each rank sum comes: a Gaussian binomial
         for at in range(len(ways) - 1, two + factor - 1, -1):
             ways[at] -= ways[at - two - factor]
         for at in range(factor, len(ways)):
             ways[at] += ways[at - factor]
-    most = (1 - level) / 2 * math.comb(one + two, one)
-    left_out = sum(total <= most for total in accumulate(ways))
-    if not left_out:
-        return -math.inf, math.inf
-    return logs[left_out - 1], logs[-left_out]
+    return ways

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 
 DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 """The nodes of functions with a name."""
@@ -59,6 +60,16 @@ def parsed(text: str) -> ast.Module | None:
         return read(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
+
+
+def needs(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what a file imports in any case when it runs: modules, relative ones with dots before
+    them, each with the names that are taken from it."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or ""), tuple(each.name for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((each.name, ()) for each in node.names)
 
 
 _below: dict[type, tuple[str, ...]] = {}

@@ -73,8 +73,7 @@ def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
 
 
 def _change(found: Change) -> dict[str, Any]:
-    low, high = (end if 0 < end < math.inf else None for end in found.ci95)
-    return {**dataclasses.asdict(found), "ci95": [low, high]}
+    return {**dataclasses.asdict(found), "ci95": list(found.bounds)}
 
 
 def _waits(waits: Waits) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def compared(content: Content) -> Iterator[str]:
     if found is None:
         yield f"Against {older}: no verdict, as a trace has fewer than {LEAST} marked steps."
         return
-    ends = ", ".join(digits(end) if 0 < end < float("inf") else DASH for end in found.ci95)
+    ends = ", ".join(DASH if end is None else digits(end) for end in found.bounds)
     times = f"{span(found.before_ns)} before, {span(found.now_ns)} now"
     said = f"a step is {times_of(found.ratio)} as fast [{ends}] ({times}): {found.verdict}"
     if found.busy_ns is not None:

@@ -101,12 +101,10 @@ from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.device.possible_waits import synchroniser
 from torchlint.semantic.time.heat import Grade, heat_of
-from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
-_WAITS = ops.dotted("whole-device")
-_CURRENT = ops.dotted("stream")
 _CLOCK = regex(
     r"(^|[._])(time|time_ns|perf_counter(_ns)?|monotonic(_ns)?|process_time(_ns)?|default_timer|now|elapsed_time|tic|"
     r"toc)$|"
@@ -146,23 +144,12 @@ rule = Rule(
 )
 
 
-def _name(module: Module, node: cst.Call) -> str | None:
-    """Return how a call that waits for the device is spelled in full, or None."""
-    match node.func:
-        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")) if (
-            module.name(func) in _CURRENT
-        ):
-            return f"{module.name(func)}().synchronize"
-    name = module.name(node.func)
-    return name if name in _WAITS else None
-
-
-@rule.on(cst.Call, about=_name)
+@rule.on(cst.Call, about=synchroniser)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     near = [_spelled(module, call) for call in _near(module, node)]
     if any(map(_MEMORY.search, near)) or _ordered(module, node) or _asked(module, node):
         return
-    given = {"name": _name(module, node) or ""}
+    given = {"name": synchroniser(module, node) or ""}
     if not any(map(_CLOCK.search, near)):
         yield Hit(node, given, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
         return

@@ -107,7 +107,7 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
         shown = call.args[0].value
         if tensor_of_device(module, shown):
             yield PossibleWait(call, shown, READ)
-    if _synchronises(module, call):
+    if synchroniser(module, call) is not None:
         yield PossibleWait(call, None, ALL_WORK)
     yield from _of_scaler(module, call)
     size = unsized(module, call)
@@ -149,11 +149,16 @@ def _goes_on(module: Module, call: cst.Call) -> bool:
     return told is not None and not (isinstance(told, cst.Name) and told.value == "False")
 
 
-def _synchronises(module: Module, call: cst.Call) -> bool:
+@question()
+def synchroniser(module: Module, call: cst.Call) -> str | None:
+    """Return how a call that waits for all work on the device is spelled in full, or None."""
     match call.func:
-        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")):
-            return module.name(func) in _STREAMS
-    return module.name(call.func) in _DEVICE
+        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")) if (
+            module.name(func) in _STREAMS
+        ):
+            return f"{module.name(func)}().synchronize"
+    name = module.name(call.func)
+    return name if name in _DEVICE else None
 
 
 def _of_scaler(module: Module, call: cst.Call) -> Iterator[PossibleWait]:

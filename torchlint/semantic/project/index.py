@@ -6,11 +6,11 @@ Read with `ast`, which is many times faster than libcst and enough for the struc
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from torchlint.base.records import dataclass
-from torchlint.source.python import DEFS
+from torchlint.source.python import DEFS, needs
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
 
@@ -57,15 +57,7 @@ def index(tree: ast.Module | None) -> Index:
         name: next(iter(origins)) if len(origins) == 1 else None
         for name, origins in found.origins.items()
     }
-    return Index(names, tuple(found.stars), tuple(_needs(tree)))
-
-
-def _needs(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or ""), tuple(each.name for each in node.names)
-        elif isinstance(node, ast.Import):
-            yield from ((each.name, ()) for each in node.names)
+    return Index(names, tuple(found.stars), tuple(needs(tree)))
 
 
 def _dotted(node: ast.expr) -> str:

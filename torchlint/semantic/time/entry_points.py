@@ -7,16 +7,15 @@ import fnmatch
 import functools
 import itertools
 import re
-from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import has_main_guard, uncommented
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.source.python import needs, parsed
 
 
 @question(
@@ -75,23 +74,9 @@ def broken_import(module: Module) -> str | None:
     """Return what shows that the file cannot run as it is: a name that it imports in any case, or
     that one of the files does which it imports, and that stands nowhere in the module that it
     names; or the file among them that Python does not accept. None where nothing shows it."""
-    for line in module.root.body:
-        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            for dotted, names in _imported(small):
-                why = module.outside.broken(dotted, names)
-                if why is not None:
-                    return why
-    return None
-
-
-def _imported(node: cst.CSTNode) -> Iterator[tuple[str, list[str]]]:
-    """Yield the modules that an import statement names, each with what is taken from it."""
-    if isinstance(node, cst.ImportFrom):
-        aliases = () if isinstance(node.names, cst.ImportStar) else node.names
-        names = [str(alias.evaluated_name) for alias in aliases]
-        yield "." * len(node.relative) + (dotted_text(node.module) or ""), names
-    elif isinstance(node, cst.Import):
-        yield from ((str(alias.evaluated_name), []) for alias in node.names)
+    tree = parsed(module.text)
+    found = (module.outside.broken(*each) for each in (needs(tree) if tree is not None else ()))
+    return next((each for each in found if each is not None), None)
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))

@@ -563,8 +563,9 @@ class HeatMap:
             found = self._method_role(cls, function)
             if found is not None:
                 return found
-        whole = not self.flow.sites(function) and self.loops.updates.is_whole(function)
-        if self.loops.is_step_function(function) and not whole:
+        if self.loops.is_step_function(function) and (
+            self.flow.sites(function) or not self.loops.updates.is_whole(function)
+        ):
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
         if step is not None and name.lstrip("_") not in (
