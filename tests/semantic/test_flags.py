@@ -58,10 +58,10 @@ def test_each_name_is_worked_out_few_times(monkeypatch: pytest.MonkeyPatch) -> N
     asked: Counter[cst.CSTNode] = Counter()
     original = Flags._by_bindings
 
-    def counted(self: Flags, bindings: list, needed: bool, *, local: bool) -> bool:  # type: ignore[type-arg]
+    def counted(self: Flags, bindings: list, needed: bool, **kinds: bool) -> bool:  # type: ignore[type-arg]
         asked[bindings[0].node] += 1
         assert asked[bindings[0].node] < 100
-        return original(self, bindings, needed, local=local)
+        return original(self, bindings, needed, **kinds)
 
     monkeypatch.setattr(Flags, "_by_bindings", counted)
     module, call = probe(ring(16, "False"))
@@ -114,3 +114,92 @@ def test_each_text_is_compared_few_times(monkeypatch: pytest.MonkeyPatch) -> Non
     module, call = probe(code)
     assert heat_of(module, call).grade is Grade.TRAIN
     assert asked, "texts are compared"
+
+
+ASKED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x, parts=False):
+        loss = x.sum()
+        {test}probe()
+        return loss
+
+def fit(net, loader, optimizer, held):
+    for step, x in enumerate(loader):
+        loss = net(x)
+        loss.backward()
+        optimizer.step()
+        if step % 100 == 0:
+            {seldom}
+        {often}
+
+class Board:
+    def note(self, net, x):
+        {noted}
+
+def look(net, x):
+    {look}
+
+{last}
+"""
+PARTS = {
+    "test": "if parts: ",
+    "seldom": "pass",
+    "often": "pass",
+    "look": "pass",
+    "noted": "pass",
+    "last": "pass",
+}
+GIVEN = "net(x, parts=True)"
+
+
+@pytest.mark.parametrize(
+    ("words", "hot"),
+    [
+        ({"seldom": "look(net, held)", "look": GIVEN}, False),
+        ({"seldom": "Board().note(net, held)", "noted": GIVEN}, False),
+        ({"noted": GIVEN, "last": "Board().note(Net(), torch.ones(3))"}, False),
+        ({"last": "def main():\n    Net()(torch.ones(3), parts=True)\nmain()"}, False),
+        ({"often": "look(net, x)", "look": GIVEN}, True),
+        ({"seldom": "look(net, held)", "often": GIVEN, "look": GIVEN}, True),
+        ({"seldom": "look(net, held)", "look": f"for x in held: {GIVEN}"}, True),
+        (
+            {
+                "seldom": "look(net, held)",
+                "look": GIVEN,
+                "test": "for y in x:\n            if parts: ",
+            },
+            True,
+        ),
+        ({"last": "class Task(Unknown):\n    def note(self, x): self.net(x, parts=True)"}, True),
+        ({"look": GIVEN, "last": "run(look)\nlook(1, 2)"}, True),
+        ({"look": GIVEN}, True),
+    ],
+)
+def test_what_a_call_asks_for_is_as_rare_as_the_call(words: dict[str, str], *, hot: bool) -> None:
+    """A branch behind a parameter is run by the calls that give it."""
+    module, call = probe(ASKED.format(**PARTS | words))
+    assert heat_of(module, call).hot is hot
+
+
+LOOPED = """
+def run(model, loader, optimizer, log=False):
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        if log:
+            probe()
+
+def start(model, loader, optimizer, log=False):
+    run(model, loader, optimizer, log)
+
+start(1, 2, 3, log=True)
+"""
+
+
+def test_a_call_that_runs_once_says_nothing_of_the_steps_in_it() -> None:
+    module, call = probe(LOOPED)
+    assert heat_of(module, call).train

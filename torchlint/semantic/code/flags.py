@@ -16,7 +16,7 @@ from torchlint.semantic.code.left_out import never_given, turned_on
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.reaching import Reaching
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, LOOPS, Tree
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
 
@@ -38,6 +38,12 @@ _GIVEN_BY_LIBRARIES = frozenset(
 )
 """Parameters that a library puts into the mapping with which methods are called: generation of
 transformers, https://huggingface.co/docs/transformers/main/en/internal/generation_utils."""
+_REPEATING = (*LOOPS, *COMPREHENSIONS, cst.Lambda)
+_PLAIN = ("torch.nn.", "abc.", "builtins.")
+"""Bases that call no method of a class by themselves but ``forward``."""
+_WHOLE, _RUNS = "(whole call)", "(runs)"
+"""What is asked in the place of a comparison: of a test about a whole call, and, in the place of a
+parameter's name, whether a function runs at all."""
 _BY_OBJECT = ("forward", "__call__")
 """Methods that run where the object itself is called, whatever it is called there."""
 
@@ -55,6 +61,8 @@ class Flag(NamedTuple):
             not its truth, but whether it is that; so in `default`.
         classes: the function's class and that one's ancestors, empty for a plain function; None
             where that does not matter.
+        whole: whether the test decides about the whole call, no loop of the function stands around
+            it: then a call that itself runs only now and then makes it rare.
     """
 
     function: str
@@ -64,6 +72,7 @@ class Flag(NamedTuple):
     needed: bool
     same: str | None = None
     classes: tuple[str, ...] | None = None
+    whole: bool = False
 
     @property
     def by_object(self) -> bool:
@@ -138,6 +147,8 @@ class Flags:
         self._answers = _Answers()
         self._left_out: dict[tuple[cst.CSTNode, str, bool], bool] = {}
         self._turned_on: dict[str, bool] = {}
+        self._inner = False
+        """Whether what is handed on comes to a test in a loop."""
         self.reaching = Reaching(self.tree, self.names, self.flow)
         self.further: list[tuple[str, Flag]] | None = None
         """Where another file asks: parameters of functions here of which that file has to ask on,
@@ -152,10 +163,18 @@ class Flags:
         if any(name.value in outer for outer in self.names.outer.values()):
             return False
         local = isinstance(scope, FUNCTIONS)
+        whole = not self._inner and not self._repeated(name)
         return self._answered(
-            (bindings[0].node, needed, None),
-            lambda: self._by_bindings(bindings, needed, local=local),
+            (bindings[0].node, needed, _WHOLE if whole else None),
+            lambda: self._by_bindings(bindings, needed, local=local, whole=whole),
         )
+
+    def _repeated(self, node: cst.CSTNode) -> bool:
+        """Say whether anything in its function may run a node several times."""
+        inside = itertools.takewhile(
+            lambda at: not isinstance(at, cst.FunctionDef), self.tree.ancestors(node)
+        )
+        return any(isinstance(at, _REPEATING) for at in inside)
 
     def _answered(self, key: _Asked, work_out: Callable[[], bool]) -> bool:
         """Return an answer, which is worked out once; what is being asked is taken to be so."""
@@ -191,7 +210,9 @@ class Flags:
             return False
         return self._answered(key, lambda: self._parameter(param, needed, same))
 
-    def _by_bindings(self, bindings: list[Binding], needed: bool, *, local: bool) -> bool:
+    def _by_bindings(
+        self, bindings: list[Binding], needed: bool, *, local: bool, whole: bool
+    ) -> bool:
         """Say whether each binding gives the other truth, or the needed one now and then; outside
         of functions, one that is written out and never given anew is a switch, for whoever edits
         the code."""
@@ -199,15 +220,17 @@ class Flags:
         if all(known is not None and known is not needed for known in constant):
             return local
         return all(
-            self._binds_seldom(binding, bindings, needed)
+            self._binds_seldom(binding, bindings, needed, whole=whole)
             for known, binding in zip(constant, bindings, strict=True)
             if known is None or known is needed
         )
 
-    def _binds_seldom(self, binding: Binding, bindings: list[Binding], needed: bool) -> bool:
+    def _binds_seldom(
+        self, binding: Binding, bindings: list[Binding], needed: bool, *, whole: bool
+    ) -> bool:
         if binding.kind == "param":
             assert isinstance(binding.node, cst.Param)
-            return self._parameter(binding.node, needed)
+            return self._parameter(binding.node, needed, whole=whole)
         if binding.kind != "assign" or binding.value is None:
             return False
         if truth(binding.value) is None:
@@ -258,7 +281,9 @@ class Flags:
             if given is not None and not any(arg.star for arg in call.args):
                 yield given, flags[param.name.value]
 
-    def _parameter(self, param: cst.Param, needed: bool, same: str | None = None) -> bool:
+    def _parameter(
+        self, param: cst.Param, needed: bool, same: str | None = None, *, whole: bool = False
+    ) -> bool:
         """Say whether a parameter is what is needed only now and then by its default and by all
         that calls pass; `same` asks whether it is that, in the place of its truth."""
         function = self.tree.owners[param]
@@ -267,6 +292,7 @@ class Flags:
         flag = self._flag(function, param, needed)
         if flag is None:
             return False
+        flag = flag._replace(whole=whole)
         if same is not None:
             if flag.by_object:
                 return same == "None" and self._none_by_object(function, param, flag)
@@ -275,18 +301,57 @@ class Flags:
             flag = flag._replace(same=same, default=_is_same(param.default, same))
         elif flag.default is needed:
             return False
+        told = self._by_calls(flag, function)
+        return told is not False and (told or (flag.default is not None and same is None))
+
+    def _by_calls(self, flag: Flag, function: cst.FunctionDef) -> bool | None:
+        """Say whether each call of a function in the project gives a flag only now and then what is
+        needed; None where there is none."""
         here = list(self.given(flag, function))
         if not all(here):
             return False
         name = self.scopes.name_outside(function)
         there = self.names.outside.flag(name, flag) if name is not None else ()
         if there is None and name is not None and self.further is not None:
-            said = flag._replace(default=not needed) if here else flag
+            said = flag._replace(default=not flag.needed) if here else flag
             self.further.append((name, said))
             return True
         if there is None or not all(there):
             return False
-        return (flag.default is not None and same is None) or bool(here) or bool(there)
+        return True if here or there else None
+
+    def _runs_seldom(self, call: cst.Call) -> bool:
+        """Say whether a call runs once, or only now and then: where it stands, or as all calls of
+        the function around it do, if the program uses that at all."""
+        if self._throttled(call, None):
+            return True
+        home, outside = self.tree.function(call), self.names.outside
+        if self._repeated(call) or outside.of_library():
+            return False
+        if home is None:
+            return True
+        if not isinstance(home, cst.FunctionDef) or not self._called_by_name(home):
+            return False
+        name = self.scopes.name_outside(home)
+        if name is not None and outside.uses(name) is False:
+            return True
+        flag = Flag(home.name.value, _RUNS, None, None, True, classes=self._classes(home))
+        return self._answered((home, True, _RUNS), lambda: self._by_calls(flag, home) is True)
+
+    def _classes(self, function: cst.FunctionDef) -> tuple[str, ...]:
+        cls = self.tree.class_of(function) if self.scopes.is_method(function) else None
+        return self._family(cls) if cls is not None else ()
+
+    def _called_by_name(self, function: cst.FunctionDef) -> bool:
+        """Say whether nothing but code that says its name calls a function."""
+        cls = self.tree.class_of(function)
+        bases = self.scopes.base_names(cls) if cls is not None else ()
+        return (
+            not function.decorators
+            and function.name.value not in (*_BY_OBJECT, "__init__")
+            and all(base.startswith(_PLAIN) for base in bases)
+            and not self.flow.escapes(function)
+        )
 
     def _asks(self, function: cst.FunctionDef, name: str) -> bool:
         """Say whether a function asks itself if a name of it is None."""
@@ -336,14 +401,13 @@ class Flags:
             dotted.rpartition(".")[2] for _, dotted in self.scopes.decorators(function)
         }
         position = params.index(param) - bound if param in params else None
-        cls = self.tree.class_of(function) if self.scopes.is_method(function) else None
         return Flag(
             function.name.value,
             param.name.value,
             position,
             truth(param.default),
             needed,
-            classes=self._family(cls) if cls is not None else (),
+            classes=self._classes(function),
         )
 
     def _family(self, cls: cst.ClassDef) -> tuple[str, ...]:
@@ -402,6 +466,8 @@ class Flags:
             self._answers = answers
 
     def _gives_seldom(self, call: cst.Call, flag: Flag) -> bool:
+        if flag.name == _RUNS:
+            return self._runs_seldom(call)
         given, stars = _argument(call, flag), {arg.star for arg in call.args}
         if not flag.by_object and ("*" in stars or ("**" in stars and given is None)):
             return "*" not in stars and self._left_to_a_mapping(flag)
@@ -409,14 +475,22 @@ class Flags:
         if given is not None:
             known = truth(given) if flag.same is None else _is_same(given, flag.same)
         if known is not None:
-            return known is not flag.needed or self._throttled(call, None)
+            return known is not flag.needed or (
+                self._runs_seldom(call) if flag.whole else self._throttled(call, None)
+            )
         if flag.same is not None and given is not None:
             if flag.same == "None" and flag.needed and self._has_value(given, _RETURNS):
                 return True
             return isinstance(given, cst.Name) and self._bound_to_same(
                 given, flag.same, flag.needed
             )
-        return given is not None and self._rare(given, flag.needed)
+        if given is None:
+            return False
+        inner, self._inner = self._inner, self._inner or not flag.whole
+        try:
+            return self._rare(given, flag.needed)
+        finally:
+            self._inner = inner
 
     def _left_to_a_mapping(self, flag: Flag) -> bool:
         """Say whether ``**kwargs`` gives a flag the truth that is asked about only now and then:
