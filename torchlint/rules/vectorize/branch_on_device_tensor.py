@@ -110,6 +110,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test, needless_test
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
@@ -257,14 +258,30 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
         ):
             # A tensor holds numbers: what is asked for a string is a dict or a named tuple.
             return inferred(module, item).kind in _ELEMENTS and bool(on_device(module, holder))
-        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
-            # An item of a batch or of a model's output may as well be a number or a string.
+        case cst.Comparison(
+            left=left, comparisons=[cst.ComparisonTarget(operator=asked, comparator=right)]
+        ):
+            # An item of a batch or of a model's output may as well be a number or a string, and two
+            # arguments that are equal as a whole are no tensors of several elements.
             sides = [inferred(module, side) for side in (left, right)]
-            if all(value.loose for value in sides if value.tensor):
+            equal = isinstance(asked, (cst.Equal, cst.NotEqual))
+            if all(value.loose for value in sides if value.tensor) or (
+                equal and _given_whole(module, left) and _given_whole(module, right)
+            ):
                 return False
         case cst.Name() | cst.Attribute() | cst.Subscript() if inferred(module, test).loose:
             return False
     return bool(on_device(module, test)) or perhaps_on_device(module, test)
+
+
+def _given_whole(module: Module, side: cst.BaseExpression) -> bool:
+    """Say whether a side of a comparison is an argument as the function was given it, of which
+    nothing says that it has one element."""
+    return (
+        isinstance(side, cst.Name)
+        and inferred(module, side).rank is None
+        and all(isinstance(each, cst.FunctionDef) for each in definitions_of(module, side))
+    )
 
 
 def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) -> str | None:
