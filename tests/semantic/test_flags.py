@@ -176,6 +176,8 @@ GIVEN = "net(x, parts=True)"
         ({"last": "class Task(Unknown):\n    def note(self, x): self.net(x, parts=True)"}, True),
         ({"look": GIVEN, "last": "run(look)\nlook(1, 2)"}, True),
         ({"look": GIVEN}, True),
+        ({"seldom": GIVEN, "test": "if parts or self.always: "}, True),
+        ({"seldom": GIVEN, "test": "if parts and self.always: "}, False),
     ],
 )
 def test_what_a_call_asks_for_is_as_rare_as_the_call(words: dict[str, str], *, hot: bool) -> None:

@@ -376,8 +376,11 @@ class Guards:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
                 return self._seldom(inner, not needed)
             case cst.BooleanOperation(left=left, operator=operator, right=right):
-                sides = (self._seldom(left, needed), self._seldom(right, needed))
-                return all(sides) if isinstance(operator, cst.And) and not needed else any(sides)
+                rare = [side for side in (left, right) if self._seldom(side, needed)]
+                if isinstance(operator, cst.And) is needed:
+                    return bool(rare)
+                # Of ``log or step % 10 == 0`` the interval is what counts, of two flags neither.
+                return len(rare) == 2 or (needed and any(not self._by_flag(side) for side in rare))
             case cst.Call() if self._call_seldom(test, needed):
                 return True
             case cst.Comparison(

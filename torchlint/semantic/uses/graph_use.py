@@ -18,6 +18,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
@@ -784,10 +785,29 @@ def _silent(module: Module, cls: cst.ClassDef) -> bool:
         if dotted_text(node.value) == "self" and inferred(module, node).kind in ("?", *_LEARNS)
     ]
     run = [node for node in used if _is_run(module, node)]
-    generates = any(_generates(module, module.parent(node)) for node in run)
+    alone = any(
+        _generates(module, module.parent(node)) or _chooses(module, node, forward) for node in run
+    )
     return bool(run) and all(
-        scopes(module).lexical_no_grad(node) is True or _generates(module, module.parent(node))
-        for node in (run if generates else used)
+        scopes(module).lexical_no_grad(node) is True
+        or _generates(module, module.parent(node))
+        or _chooses(module, node, forward)
+        for node in (run if alone else used)
+    )
+
+
+def _chooses(module: Module, part: cst.CSTNode, forward: cst.FunctionDef) -> bool:
+    """Say whether an attribute of the network decides whether it runs a part, or does so under
+    ``no_grad``."""
+    tests = {
+        (test, not needed)
+        for test, needed in conditions_around(module, part, forward)
+        if any(dotted_text(node.value) == "self" for node in module.within(test, cst.Attribute))
+    }
+    return bool(tests) and any(
+        scopes(module).lexical_no_grad(block.body.body[0]) is True
+        and not tests.isdisjoint(conditions_around(module, block, forward))
+        for block in module.within(forward.body, cst.With)
     )
 
 
