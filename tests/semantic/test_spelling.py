@@ -65,6 +65,7 @@ CASES = {
         "action_space get_action_dim act_fn activation factor actor interact",
     ),
     "TEXT_KEY": ("file_name type reduction_type captions", "logits types_of input_ids texture"),
+    "META": ("img_meta batch_img_metas metainfo meta_info metadata", "meta metal beta metas_loss"),
     "MASK": ("mask pad_mask masks is_masks", "masked task maskrcnn mask_value"),
     "COLLATE": ("collate_fn my_collator PadCollate", "collapse late"),
 }

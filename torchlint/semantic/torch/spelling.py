@@ -192,6 +192,13 @@ TEXT_KEY = Spelling(
     r"(^|_)(types?|kinds?|modes?|names?|texts?|captions?|paths?|file_?names?|reduction(_type)?)$",
     "these keys of a mapping speak of words, not of numbers; not counted",
 )
+META = Spelling(
+    r"(^|_)((img|image|input|frame|video)_?metas?|meta_?(info|data)s?)$",
+    (
+        "what mmengine and mmdet call the shapes, scales and paths of samples (their page "
+        '"Abstract Data Element"): numbers and texts of the host'
+    ),
+)
 MASK = Spelling(
     r"(^|_)masks?$",
     "what is called so selects by truth values; attention's masks of numbers index nothing",

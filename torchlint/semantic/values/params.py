@@ -20,7 +20,7 @@ from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import BATCH, CLASS, OPTIONS, SPECIAL_TOKEN, called
+from torchlint.semantic.torch.spelling import BATCH, CLASS, META, OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -486,7 +486,11 @@ def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
         assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
-        if isinstance(node.value, cst.Name) and isinstance(key, cst.SimpleString):
+        if (
+            isinstance(node.value, cst.Name)
+            and isinstance(key, cst.SimpleString)
+            and not called(node.value.value, META)
+        ):
             token = called(str(key.raw_value), SPECIAL_TOKEN)
             (vocabularies if token else out).add(node.value.value)
             if called(node.value.value, BATCH) or _item_used(values, function, node):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import TEXT_KEY, called
+from torchlint.semantic.torch.spelling import META, TEXT_KEY, called
 from torchlint.semantic.values import plain
 from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.records import STATE
@@ -48,12 +48,12 @@ def literal_key(node: cst.Subscript) -> str | None:
 
 
 def _is_text(node: cst.Subscript) -> bool:
-    """Say whether a mapping is asked for what its key calls a text."""
+    """Say whether a mapping is asked for what its key calls a text, or what describes a sample."""
     key = node.slice[0].slice
     return (
         isinstance(key, cst.Index)
         and isinstance(key.value, cst.SimpleString)
-        and called(key.value.raw_value, TEXT_KEY)
+        and any(called(key.value.raw_value, each) for each in (TEXT_KEY, META))
     )
 
 
@@ -110,7 +110,7 @@ class Parts(Calls):
             return holder.but(
                 grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False
             )
-        if holder.kind == "batch" or holder.loose:
+        if (holder.kind == "batch" or holder.loose) and not called(attr, META):
             return Value(
                 "tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True
             )
