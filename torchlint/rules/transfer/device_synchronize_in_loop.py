@@ -99,6 +99,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.device.possible_waits import synchroniser
@@ -180,9 +181,11 @@ def _spelled(module: Module, call: cst.Call) -> str:
 
 
 def _ordered(module: Module, node: cst.Call) -> bool:
-    """Say whether the function orders work itself: streams, graphs, another library's kernels,
-    collectives in flight, copies that do not wait."""
-    for call in module.within(module.function(node) or module.root, cst.Call):
+    """Say whether the function, or one of this file that it calls, orders work itself: streams,
+    graphs, another library's kernels, collectives in flight, copies that do not wait."""
+    calls = list(module.within(module.function(node) or module.root, cst.Call))
+    helpers = {each for call in calls for each in callees_of(module, call)}
+    for call in (*calls, *(inner for each in helpers for inner in module.within(each, cst.Call))):
         spelled = _spelled(module, call)
         if (
             _OWN_ORDER.search(spelled)

@@ -26,6 +26,7 @@ _RANDOM = ops.having("factory", "random")
 _SIZED = ops.having("factory", "only-sizes")
 _ANY_DTYPE = ops.having("factory", "zero-one")
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
+_PRODUCTS, _NO_INTEGERS = ops.having("no-integers"), ops.dotted("no-integers")
 _ELEMENT_WRITERS = ops.having("host-memory")
 _READS = ops.having("reads")
 _NUMBERS = frozenset("builtins." + name for name in ("bool", "complex", "float", "int"))
@@ -97,6 +98,8 @@ def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: b
     """Yield the expressions that an expression got its values from, each with its file, and with
     the part of it that is meant where it is a tuple."""
     operands: Iterable[cst.BaseExpression] = ()
+    if _only_on_host(module, node):
+        return
     match node:
         case cst.Tuple(elements=elements) if part is not None and part < len(elements):
             operands = [elements[part].value]
@@ -117,6 +120,20 @@ def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: b
             yield from _bound(module, node)
     for each in operands:
         yield module, each, None
+
+
+def _only_on_host(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether CUDA has no kernel for an expression: a matrix product of integers."""
+    operands: list[cst.BaseExpression] = []
+    match node:
+        case cst.BinaryOperation(left=left, operator=cst.MatrixMultiply(), right=right):
+            operands = [left, right]
+        case cst.Call(func=func, args=args) if module.name(func) in _NO_INTEGERS:
+            operands = [arg.value for arg in args]
+        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(m))) if m in _PRODUCTS:
+            operands = [receiver]
+    known = (inferred(module, each) for each in operands)
+    return any(each.tensor and each.dtype == "int" for each in known)
 
 
 def _tensors(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:

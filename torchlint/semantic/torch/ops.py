@@ -138,6 +138,7 @@ FACTS = {
     "precise": "often computed in float64 on purpose",
     "mask": "used to mask scores",
     "triangle": "zeros on one side of a diagonal, the elements themselves on the other",
+    "no-integers": "CUDA has no kernel of it for integers, as the CPU has",
     "batched": "multiplies matrices of a batch",
     "operator": "the class of libcst for its operator",
     "is": "the usual name of the same operation",
@@ -358,15 +359,15 @@ softmax                   torch method nn along hint log=log_softmax gives-float
 log_softmax               torch method nn along own gives-float
 sort                      torch method along several second-whole
 argsort                   torch method along hint gives-int numpy=argsort
-matmul                    torch method product hint batched operator=MatrixMultiply
-bmm                       torch method product own batched
-einsum                    torch product batched
-mm                        torch method product own
-mv                        torch method product
-addmm                     torch method product own
-baddbmm                   torch method product
-dot                       torch method product square
-vdot                      torch method product square
+matmul                    torch method product no-integers hint batched operator=MatrixMultiply
+bmm                       torch method product no-integers own batched
+einsum                    torch product no-integers batched
+mm                        torch method product no-integers own
+mv                        torch method product no-integers
+addmm                     torch method product no-integers own
+baddbmm                   torch method product no-integers
+dot                       torch method product no-integers square
+vdot                      torch method product no-integers square
 outer                     torch method product
 cdist                     torch product
 masked_fill               torch method aten pick own mask cost=device-value
