@@ -11,6 +11,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.once import runs_once
 
 
 def probe(source: str, filename: str = "train.py") -> tuple[Module, cst.Call]:
@@ -398,4 +399,49 @@ def test_a_smoke_test_is_a_test_and_a_detector_of_smoke_none(
     filename: str, says: str, expected: bool
 ) -> None:
     found, call = probe(f"def f():\n    '''{says}'''\n    probe()", filename)
+    assert is_benchmark(found, call) is expected
+
+
+STARTED = """
+import torch.multiprocessing as mp
+
+def worker(rank):
+    probe()
+
+def main():
+    {start}
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "once"),
+    [
+        ("mp.spawn(worker, nprocs=2)", True),
+        ("mp.start_processes(worker, nprocs=2)", True),
+        ("mp.Process(target=worker, args=(0,)).start()", True),
+        ("for batch in loader: Thread(target=worker).start()", False),
+        ("run(worker)", False),
+        ("mp.spawn(worker, nprocs=2); run(worker)", False),
+    ],
+)
+def test_a_process_runs_its_function_once(start: str, *, once: bool) -> None:
+    module, call = probe(STARTED.format(start=start))
+    assert runs_once(module, call) is once
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("def test():\n    assert probe()", True),
+        ("def test() -> None:\n    for x in (1, 2):\n        assert probe() > x", True),
+        ("def test_it():\n    probe()", True),
+        ("def test():\n    print(probe())", False),
+        ("def test(model):\n    assert probe()", False),
+        ("def check():\n    assert probe()", False),
+    ],
+)
+def test_what_asserts_and_is_called_test_is_one(head: str, expected: bool) -> None:
+    found, call = probe(head)
     assert is_benchmark(found, call) is expected

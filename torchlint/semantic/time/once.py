@@ -14,6 +14,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
+_SPAWN = frozenset(("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"))
 _MANY = 8
 """Calls of a function that are looked at."""
 
@@ -34,7 +35,8 @@ def runs_once(module: Module, node: cst.CSTNode) -> bool:
     if function is None or function.name.value == "__init__":
         return True
     if escapes(module, function):
-        return False
+        started = list(_started(module, function))
+        return bool(started) and all(site and runs_once(module, site) for site in started)
     outside = module.outside.calls(name_outside(module, function))
     known = bool(call_sites(module, function) or outside)
     sites = [
@@ -45,6 +47,21 @@ def runs_once(module: Module, node: cst.CSTNode) -> bool:
     if len(sites) > _MANY or not all(runs_once(module, site) for site in sites):
         return False
     return bool(sites or outside) and all(site.once for site in outside)
+
+
+def _started(module: Module, function: cst.FunctionDef) -> Iterator[cst.Call | None]:
+    """Yield the calls by which processes or threads run a function, which each does once; None for
+    another use of its name."""
+    for name in module.tree.named(function.name.value):
+        arg = module.parent(name)
+        call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        match arg, call:
+            case cst.Arg(keyword=cst.Name("target")), cst.Call():
+                yield call
+            case _, cst.Call(func=func) if module.name(func) in _SPAWN:
+                yield call
+            case _ if name is not function.name:
+                yield None
 
 
 def _of_objects(module: Module, function: cst.FunctionDef, known: bool) -> Iterator[cst.Call]:
