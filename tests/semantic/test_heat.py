@@ -445,3 +445,42 @@ def test_a_process_runs_its_function_once(start: str, *, once: bool) -> None:
 def test_what_asserts_and_is_called_test_is_one(head: str, expected: bool) -> None:
     found, call = probe(head)
     assert is_benchmark(found, call) is expected
+
+
+SHOWN = """
+def show(model, loader):
+    model.eval()
+    n = 0
+    for i, (x, y) in enumerate(loader):
+        out = model(x.cuda())
+        probe()
+        {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("if i == 5: break", Grade.COLD),
+        ("if i >= 10: return out", Grade.COLD),
+        ("n += 1\n        if n > 3: break", Grade.COLD),
+        ("if i == 5: print(out)", Grade.EVAL),
+        ("if i == 500: break", Grade.EVAL),
+        ("if y == 5: break", Grade.EVAL),
+        ("if y: n += 1\n        if n > 3: break", Grade.EVAL),
+        ("i = 0\n        if i > 3: break", Grade.EVAL),
+    ],
+)
+def test_a_loop_that_leaves_itself_after_a_few_turns(end: str, expected: Grade) -> None:
+    assert grade(SHOWN.format(end=end)) is expected
+
+
+@pytest.mark.parametrize(("head", "expected"), [("", Grade.COLD), ("epoch", Grade.TRAIN)])
+def test_a_few_steps_in_each_epoch_are_many(head: str, expected: Grade) -> None:
+    around = "for epoch in range(9):\n" if head else "if True:\n"
+    source = (
+        "def train(model, loader, optimizer):\n    " + around + "        for i, x in enumerate("
+        "loader):\n            model(x).sum().backward()\n            optimizer.step()\n"
+        "            probe()\n            if i == 20: break\n"
+    )
+    assert grade(source) is expected

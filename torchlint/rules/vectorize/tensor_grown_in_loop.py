@@ -89,6 +89,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.guards import most_turns
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import (
     is_reset,
@@ -191,7 +192,7 @@ def _loop(
             _used(module, read) for read in spelled_alike(module, loop, place)
         ):
             return None
-        count = iteration_count(module, loop)
+        count = iteration_count(module, loop) or most_turns(module, loop)
         few = _FEW if count is None or heat_of(module, node).grade > Grade.COLD else _FEW_ONCE
         if (count is None or count > few) and not is_structural(module, loop):
             return loop

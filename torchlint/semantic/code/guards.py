@@ -209,6 +209,48 @@ class Guards:
                 self._last[suite] = None if last is None else type(last)
         return self._last[suite]
 
+    def most_turns(self, loop: cst.CSTNode) -> int | None:
+        """Return after how many turns, which it counts, a loop leaves itself, where these are a
+        few: ``if i == 5: break``."""
+        if not isinstance(loop, (cst.For, cst.While)):
+            return None
+        for line in loop.body.body:
+            match line:
+                case cst.If(
+                    test=cst.Comparison(
+                        left=cst.Name(value=name),
+                        comparisons=[
+                            cst.ComparisonTarget(
+                                operator=cst.Equal() | cst.GreaterThan() | cst.GreaterThanEqual(),
+                                comparator=cst.Integer(value=most),
+                            )
+                        ],
+                    ),
+                    body=body,
+                ) if self._last_of(body) in (cst.Break, cst.Return):
+                    if len(most) <= _FEW_DIGITS and self._counts_turns(loop, name):
+                        return int(most) + 1
+        return None
+
+    def _counts_turns(self, loop: cst.For | cst.While, name: str) -> bool:
+        """Say whether a name is what ``enumerate`` counts the turns of a loop by, or a number to
+        which each turn adds 1."""
+        writes = self.flow.writes(loop, name)
+        match loop:
+            case cst.For(
+                target=cst.Tuple(elements=[cst.Element(value=cst.Name() as counter), *_]),
+                iter=cst.Call(func=func, args=[_]),
+            ) if self.names.name(func) == "builtins.enumerate" and writes == [counter]:
+                return counter.value == name
+        return len(writes) == 1 and any(
+            isinstance(line, cst.SimpleStatementLine)
+            and isinstance(step := line.body[0], cst.AugAssign)
+            and step.target is writes[0]
+            and isinstance(step.operator, cst.AddAssign)
+            and isinstance(step.value, cst.Integer)
+            for line in loop.body.body
+        )
+
     def unreached(self, node: cst.CSTNode) -> bool:
         """Say whether `node` runs only on the way to an exception, or after one, or never.
 
@@ -1262,6 +1304,16 @@ def off_the_gpu(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
 def is_interval(module: Module, test: cst.CSTNode) -> bool:
     """Say whether a test is true only for some steps."""
     return guards(module).is_interval(test)
+
+
+@question(
+    yes="the loop leaves itself after {answer} turns",
+    no="the loop counts no few turns",
+    ground=True,
+)
+def most_turns(module: Module, loop: cst.CSTNode) -> int | None:
+    """Return after how many turns a loop leaves itself, where these are a few that it counts."""
+    return guards(module).most_turns(loop)
 
 
 @question(yes="`{0}` reads a debug flag", no="`{0}` reads no debug flag", ground=True)

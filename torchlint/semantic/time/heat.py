@@ -284,8 +284,12 @@ class HeatMap:
             return COLD
         epoch: Heat | None = None
         others: list[Loop] = []
-        for above in self._repeating(node):
+        repeating = list(self._repeating(node))
+        for above in repeating:
             kind = self.loops.kind(above)
+            alone = kind is LoopKind.EVAL or above is repeating[-1]
+            if alone and self.guards.most_turns(above) is not None:
+                continue
             if kind in (LoopKind.TRAIN, LoopKind.EVAL):
                 found = self._loop_heat(above, kind, node)
                 within = others if found is COLD and kind is LoopKind.TRAIN else ()
