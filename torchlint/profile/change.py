@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
+from torchlint.base.effect import MIN_EFFECT
 from torchlint.profile.report import Rank
 
 LEAST = 4
 """Steps of each trace below which there is no 95 % interval."""
-MIN_EFFECT = 0.03
-"""The least change worth a verdict, as for ``verify``."""
 _MOST = 50
 """Steps that are taken of one trace, evenly: neighbours say nearly the same."""
 

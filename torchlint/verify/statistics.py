@@ -24,6 +24,7 @@ import statistics as numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from torchlint.base.effect import MIN_EFFECT
 from torchlint.verify.model import Interval, NullControl, Ratio, Verdict
 from torchlint.verify.signed_rank import hodges_lehmann, signed_rank_interval, signed_rank_p
 
@@ -36,10 +37,6 @@ MIN_PAIRS = 8
 
 LAUNCH_PAIRS = 6
 """Below this a launch has no 95 % interval of its own: 2 / 2**5 > 0.05."""
-
-MIN_EFFECT = 0.03
-"""Gains and losses below 3 % are not worth a change of the program; the default of
-``--min-effect``."""
 
 HOLM_ABOVE = 10
 """With more fixes than this, p-values are adjusted for their number."""

@@ -18,6 +18,7 @@ _REASON = regex(
     re.IGNORECASE,
 )
 """Words with which people say why code is as it is."""
+_DEF = regex(r"\bdef[ \t]+$")
 _OF_WORD = regex(r"\w")
 _MAIN = regex(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
@@ -40,6 +41,11 @@ def spoken(text: str, word: str) -> Iterator[str]:
         around = f"{before[-1:]} {text[at + len(word) : at + len(word) + 1]}"
         if not _OF_WORD.search(around):
             yield before
+
+
+def defines(before: str) -> bool:
+    """Say whether what stands before a name on its line defines it as a function."""
+    return _DEF.search(before) is not None
 
 
 @question(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.text import spoken
+from torchlint.semantic.code.text import defines, spoken
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
@@ -94,7 +94,6 @@ _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", 
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
-_DEF = regex(r"\bdef[ \t]+$")
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")
@@ -766,7 +765,7 @@ class Used:
             said = self._says(other)
             if said is None:
                 text = self._read(other) or ""
-                if not all(map(_DEF.search, spoken(text, method))):
+                if not all(map(defines, spoken(text, method))):
                     found.add((other, ""))
                 continue
             # In the body of its class a method is a name.

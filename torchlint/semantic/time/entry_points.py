@@ -12,7 +12,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.text import has_main_guard, uncommented
+from torchlint.semantic.code.text import defines, has_main_guard, uncommented
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import needs, parsed
@@ -80,7 +80,6 @@ def broken_import(module: Module) -> str | None:
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))
-_DEF = regex(r"\bdef $")
 _TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
 
 
@@ -136,4 +135,4 @@ def _says(name: str, text: str) -> bool:
     if len(places) != 1:
         return bool(places)
     at, before = places[0]
-    return not (_DEF.search(before) and text.startswith(f"{name}(", at))
+    return not (defines(before) and text.startswith(f"{name}(", at))
