@@ -484,3 +484,8 @@ def test_a_few_steps_in_each_epoch_are_many(head: str, expected: Grade) -> None:
         "            probe()\n            if i == 20: break\n"
     )
     assert grade(source) is expected
+
+
+def test_a_name_that_is_an_interval_is_one_behind_or() -> None:
+    body = "due = step % 50 == 0\n            if low or due: probe()"
+    assert grade(TRAIN.format(body, "pass", "pass")) is Grade.COLD

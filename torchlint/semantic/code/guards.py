@@ -349,6 +349,13 @@ class Guards:
             self._rarity[key] = found
         return self._rarity[key]
 
+    def _is_argument(self, test: cst.BaseExpression) -> bool:
+        """Say whether a test is a parameter of its function."""
+        if not isinstance(test, cst.Name):
+            return False
+        _, bindings = self.names.bindings(test.value, test)
+        return any(each.kind == "param" for each in bindings)
+
     def _by_flag(self, test: cst.BaseExpression) -> bool:
         """Say whether a flag alone makes a test rare, by what it is bound to."""
         names = [name for name in self.tree.within(test, cst.Name) if truth(name) is None]
@@ -421,8 +428,8 @@ class Guards:
                 rare = [side for side in (left, right) if self._seldom(side, needed)]
                 if isinstance(operator, cst.And) is needed:
                     return bool(rare)
-                # Of ``log or step % 10 == 0`` the interval is what counts, of two flags neither.
-                return len(rare) == 2 or (needed and any(not self._by_flag(side) for side in rare))
+                # Of ``log or step % 10 == 0`` the interval is what counts, of an argument neither.
+                return len(rare) == 2 or (needed and not all(map(self._is_argument, rare)))
             case cst.Call() if self._call_seldom(test, needed):
                 return True
             case cst.Comparison(
