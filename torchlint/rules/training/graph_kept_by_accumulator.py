@@ -10,8 +10,9 @@ step.
 
 Flagged: in a training or evaluation loop with autograd on, a sum, a list or a dictionary older than
 the step, or a part of one, that grows by a tensor with a graph, also in a tuple or a dictionary,
-where neither the tensor nor the whole is back-propagated later as far as this file shows. Silent: a sum of what each iteration
-back-propagates that starts anew where the optimizer steps; it keeps a few nodes only.
+where neither the tensor nor the whole is back-propagated later as far as this file shows. Silent:
+a sum of what each iteration back-propagates that starts anew where the optimizer steps; it keeps a
+few nodes only.
 
 ## Setup
 ```python
