@@ -74,6 +74,9 @@ _CALLBACKS = "from transformers import ProgressCallback, TrainerCallback\n"
         "not torch.isfinite(loss) or step <= 3",
         "loss.isnan().any() or (step < 3)",
         "debug",
+        "getattr(model, 'debug', False)",
+        "crit['debug']",
+        "crit.get('profile', False)",
     ],
 )
 def test_intervals_throttle(test: str) -> None:

@@ -594,7 +594,7 @@ def test_who_in_another_file_sees_what_is_only_made_and_moved(
         ("from a import *\n", "number"),
         ("def len(x):\n    return []\n", "list"),
         ("len = other\n", "?"),
-        ("from elsewhere import *\n", "?"),
+        ("from elsewhere import *\n", "number"),
     ],
 )
 def test_a_builtin_behind_star_imports_of_star_imports(
@@ -606,6 +606,30 @@ def test_a_builtin_behind_star_imports_of_star_imports(
         "c.py": last,
     }
     assert probed(tmp_path, files, "a.py").kind == kind
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(
+    ("package", "name", "meant"),
+    [
+        ("elsewhere", "len", "builtins.len"),
+        ("our.missing.part", "range", "builtins.range"),
+        ("torch", "enumerate", "builtins.enumerate"),
+        ("torch", "range", None),
+        ("six.moves", "zip", None),
+        ("elsewhere", "max", None),
+        ("numpy", "sum", None),
+    ],
+)
+def test_what_libraries_that_nobody_read_leave_of_the_builtins(
+    tmp_path: Path, package: str, name: str, meant: str | None, alone: bool
+) -> None:
+    text = f"import torch\nfrom {package} import *\n{name}([1])\n"
+    found = analysed(tmp_path, {"a.py": text}, "a.py")
+    if alone:
+        found = Module(cst.parse_module(text), text, "a.py", outside=Outside())
+    [call] = found.nodes(cst.Call)
+    assert found.name(call.func) == meant
 
 
 # -- bad input -------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ drops the graph without waiting for the device; `item()` would drop it as well, 
 step.
 
 Flagged: in a training or evaluation loop with autograd on, a sum, a list or a dictionary older than
-the step that grows by a tensor with a graph, where neither the tensor nor the whole is
-back-propagated later as far as this file shows. Silent: a sum of what each iteration
-back-propagates that starts anew where the optimizer steps; it keeps a few nodes only.
+the step, or a part of one, that grows by a tensor with a graph, also in a tuple or a dictionary,
+where neither the tensor nor the whole is back-propagated later as far as this file shows. Silent:
+a sum of what each iteration back-propagates that starts anew where the optimizer steps; it keeps a
+few nodes only.
 
 ## Setup
 ```python
@@ -133,7 +134,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="memory",
-    triggers=(b"+=", b"append", b" + ", b"] ="),
+    triggers=(b"+=", b"append", b"extend", b" + ", b"] ="),
     yields_to=("TL501",),
     equivalence="bitwise",
     runs="batch",
@@ -142,10 +143,10 @@ rule = Rule(
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """One statement that adds a value to an accumulator: a sum, a list or a dictionary."""
+    """One statement that adds values to an accumulator: a sum, a list or a dictionary."""
 
     place: cst.BaseExpression
-    value: cst.BaseExpression
+    values: tuple[cst.BaseExpression, ...]
     node: cst.AugAssign | cst.Assign | cst.Call
 
 
@@ -155,8 +156,10 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     if growth is None:
         return
     heat = heat_of(module, node)
-    if not _has_graph(module, growth.value) or no_grad(module, node) is not False:
+    values = tuple(value for value in growth.values if _has_graph(module, value))
+    if not values or no_grad(module, node) is not False:
         return
+    growth = _Growth(growth.place, values, node)
     if not _outlives(module, growth.place, node, heat):
         return
     if heat.loop is not None and runs_without_graph(module, heat.loop):
@@ -165,20 +168,21 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
     if use is not None:
         text = cst.Module([]).code_for_node(growth.place)
         fix = _fix(module, growth, use) if _always_tensor(module, growth) else None
-        yield Hit(growth.value, {"acc": text}, fix=fix, cause=heat.loop)
+        yield Hit(values[0], {"acc": text}, fix=fix, cause=heat.loop)
 
 
 def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Growth | None:
     match node:
         case cst.AugAssign(target=place, operator=cst.AddAssign(), value=value):
-            return _Growth(place, value, node)
+            added = isinstance(value, (cst.List, cst.Tuple))
+            return _Growth(place, _elements(value) if added else (value,), node)
         case cst.Assign(
             targets=[cst.AssignTarget(target=place)],
             value=cst.BinaryOperation(operator=cst.Add()) as both,
         ):
             if both.left.deep_equals(place):
-                return _Growth(place, both.right, node)
-            return _Growth(place, both.left, node) if both.right.deep_equals(place) else None
+                return _Growth(place, (both.right,), node)
+            return _Growth(place, (both.left,), node) if both.right.deep_equals(place) else None
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Subscript(value=place, slice=[index]))],
             value=value,
@@ -186,16 +190,29 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
             key = index.slice.value if isinstance(index.slice, cst.Index) else None
             varies = key is not None and not isinstance(key, (cst.BaseString, cst.BaseNumber))
             return (
-                _Growth(place, value, node)
+                _Growth(place, _elements(value), node)
                 if varies and inferred(module, place).kind == "dict"
                 else None
             )
         case cst.Call(
-            func=cst.Attribute(value=place, attr=cst.Name(value="append")),
+            func=cst.Attribute(value=place, attr=cst.Name(value="append" | "extend")),
             args=[cst.Arg(star="", value=value)],
         ):
-            return _Growth(place, value, node)
+            return _Growth(place, _elements(value), node)
     return None
+
+
+def _elements(value: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+    """Return what a tuple, a list or a dictionary of a literal holds, also deeper; of any other
+    value itself."""
+    match value:
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            parts = [each.value for each in elements]
+        case cst.Dict(elements=entries):
+            parts = [each.value for each in entries]
+        case _:
+            return (value,)
+    return tuple(inner for part in parts for inner in _elements(part))
 
 
 def _has_graph(module: Module, value: cst.BaseExpression) -> bool:
@@ -259,14 +276,14 @@ def _root(place: cst.CSTNode) -> str:
 def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> bool:
     """Say whether the accumulator is older than one step, and nothing empties it on the way."""
     loop, name, scope = heat.loop, _root(place), module.function(node) or module.root
-    if isinstance(place, cst.Subscript):
+    if isinstance(place, cst.Subscript) and not _part_of_a_container(module, place):
         return False
     if isinstance(loop, (cst.For, cst.While)):
         known = any(not module.is_within(write, loop) for write in writes_of(module, scope, name))
         return (
             known
-            and not is_reset(module, loop, place, node)
-            and not _emptied(module, place, loop)
+            and not any(is_reset(module, loop, each, node) for each in _with_holder(place))
+            and not any(_emptied(module, each, loop) for each in _with_holder(place))
             and not _lasts_one_step(module, place, node, loop)
         )
     written = any(
@@ -274,6 +291,17 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
         for same in spelled_alike(module, scope, place)
     )
     return name == "self" and not written and not _set_anew(module, place, node)
+
+
+def _part_of_a_container(module: Module, place: cst.Subscript) -> bool:
+    """Say whether ``sums["loss"]`` is a part of a dictionary or list that a name holds."""
+    held = place.value
+    return isinstance(held, cst.Name) and inferred(module, held).kind in ("dict", "list")
+
+
+def _with_holder(place: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
+    """Return an accumulator, and the container of which it is a part."""
+    return (place, place.value) if isinstance(place, cst.Subscript) else (place,)
 
 
 def _set_anew(module: Module, place: cst.BaseExpression, node: cst.CSTNode) -> bool:
@@ -331,8 +359,8 @@ def _always_tensor(module: Module, growth: _Growth) -> bool:
     if function is None or isinstance(growth.place, cst.Name):
         return True
     kinds = ("tensor", "accumulated")
-    read = (n for n in module.within(growth.value, cst.Name) if inferred(module, n).kind in kinds)
-    names = {each.value for each in read}
+    every = (n for value in growth.values for n in module.within(value, cst.Name))
+    names = {each.value for each in every if inferred(module, each).kind in kinds}
     return not any(
         inferred(module, given).kind in ("number", "bool")
         for name in names
@@ -357,6 +385,7 @@ def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bo
 def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> Use | None:
     """Return how far the accumulated value gets, or None where it is or may be back-propagated."""
     function = module.function(node) or module.root
+    place = _with_holder(place)[-1]
     if isinstance(place, cst.Name):
         places: list[cst.CSTNode] = list(reads_of(module, function, place.value))
     else:
@@ -465,9 +494,9 @@ def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:
 def _fix(module: Module, growth: _Growth, use: Use) -> Fix:
     """Return the fix; safe where a local sum or list has started empty, and only the host reads
     it."""
-    place, edits = growth.place, (Append(growth.value, ".detach()"),)
-    if use <= Use.SHOWN and isinstance(place, cst.Name):
-        granted = detaching_unnoticed(module, place, growth.value, growth.node)
+    place, edits = growth.place, tuple(Append(value, ".detach()") for value in growth.values)
+    if use <= Use.SHOWN and isinstance(place, cst.Name) and len(growth.values) == 1:
+        granted = detaching_unnoticed(module, place, growth.values[0], growth.node)
         if granted is not None:
             assumes = dict.fromkeys(granted, _NOTE)
             return Fix(edits, Safety.SAFE, "Detach the value", assumes=assumes)

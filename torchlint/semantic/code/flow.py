@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import libcst as cst
 
+from torchlint.semantic.code.instances import Instances
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import Function, Tree
@@ -22,7 +21,7 @@ class Flow:
         self.scopes = scopes
         self._callees: dict[cst.Call, tuple[Function, ...]] = {}
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
-        self._made: dict[tuple[object, ...], cst.ClassDef | None] = {}
+        self.instances = Instances(tree, names, scopes)
         self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
         self._writes: dict[str, tuple[list[cst.Name], list[int]]] = {}
 
@@ -45,9 +44,9 @@ class Flow:
         if isinstance(receiver, cst.Name):
             return self._of_name(receiver, func)
         if isinstance(receiver, cst.Subscript) and isinstance(receiver.value, cst.Name):
-            made = self._class_of(receiver.value, _held_class)
-            method = self.scopes.method(made, func.attr.value) if made is not None else None
-            return [method] if method is not None else []
+            return self._method_of(self.instances.class_held(receiver.value), func)
+        if isinstance(receiver, cst.Attribute):
+            return self._method_of(self.instances.class_of(receiver), func)
         if (
             isinstance(receiver, cst.Call)
             and isinstance(receiver.func, cst.Name)
@@ -69,26 +68,12 @@ class Flow:
         if self.names.is_this_module(receiver):
             table = self.names.tables.get(self.tree.root, {}).get(func.attr.value, [])
             return self._bound(table)
-        made = self.scopes.local_class(receiver) or self._class_of(receiver, _called_class)
+        made = self.scopes.local_class(receiver) or self.instances.class_of(receiver)
+        return self._method_of(made, func)
+
+    def _method_of(self, made: cst.ClassDef | None, func: cst.Attribute) -> list[Function]:
         method = self.scopes.method(made, func.attr.value) if made is not None else None
         return [method] if method is not None else []
-
-    def _class_of(
-        self, receiver: cst.Name, made: Callable[[cst.BaseExpression], cst.BaseExpression | None]
-    ) -> cst.ClassDef | None:
-        """Return the class of this file that all of a name's bindings make an instance of, or hold
-        in a container, as `made` says; None does not count."""
-        scope, bindings = self.names.bindings(receiver.value, receiver)
-        key = (scope, receiver.value, made)
-        if key not in self._made:
-            values = [b.value if b.kind == "assign" else None for b in bindings]
-            classes = {
-                self.scopes.local_class(named) if (named := value and made(value)) else None
-                for value in values
-                if not (isinstance(value, cst.Name) and value.value == "None")
-            }
-            self._made[key] = classes.pop() if len(classes) == 1 else None
-        return self._made[key]
 
     def methods(self, cls: cst.ClassDef, name: str) -> tuple[cst.FunctionDef, ...]:
         """Return what ``self.name`` may be on an instance of `cls` or of a subclass in this
@@ -236,25 +221,6 @@ class Flow:
             self._writes[name] = self._with_orders([node for node in every if self.is_write(node)])
         nodes, orders = self._writes[name]
         return self.tree.inside(nodes, orders, scope) if nodes else nodes
-
-
-def _called_class(value: cst.BaseExpression) -> cst.BaseExpression | None:
-    return value.func if isinstance(value, cst.Call) else None
-
-
-def _held_class(value: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the class in ``{key: C() for …}``, ``[C() for …]``, ``defaultdict(C)``, or in a
-    literal whose first element is one."""
-    match value:
-        case cst.DictComp(value=held) | cst.ListComp(elt=held):
-            return _called_class(held)
-        case cst.Call(func=cst.Name("defaultdict"), args=[cst.Arg(value=cst.Name() as held)]):
-            return held
-        case cst.Dict(elements=[first, *rest]) | cst.List(elements=[first, *rest]):
-            one = _called_class(first.value)
-            others = [_called_class(each.value) for each in rest]
-            return one if one and all(o and o.deep_equals(one) for o in others) else None
-    return None
 
 
 @question(ground=True)

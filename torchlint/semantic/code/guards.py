@@ -10,6 +10,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import string
 from torchlint.semantic.code.decided import Decided
 from torchlint.semantic.code.fallbacks import counts_marks, differ, is_fallback
 from torchlint.semantic.code.flags import Flag, Flags, truth
@@ -1117,9 +1118,20 @@ class Guards:
         return text is not None and bool(_COUNTER.search(text.rpartition(".")[2]))
 
     def is_debug(self, test: cst.CSTNode) -> bool:
-        """Say whether a test reads a debug or profiling flag."""
-        if isinstance(test, cst.BooleanOperation):
-            return self.is_debug(test.left) or self.is_debug(test.right)
+        """Say whether a test reads a debug or profiling flag: ``self.debug``, ``cfg["debug"]``,
+        ``getattr(self, "debug", False)``, ``os.environ.get("DEBUG")``."""
+        match test:
+            case cst.BooleanOperation(left=left, right=right):
+                return self.is_debug(left) or self.is_debug(right)
+            case (
+                cst.Call(func=cst.Name("getattr"), args=[_, cst.Arg(value=key), *_])
+                | cst.Call(
+                    func=cst.Attribute(attr=cst.Name("get" | "getenv")),
+                    args=[cst.Arg(value=key), *_],
+                )
+                | cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=key))])
+            ):
+                return bool(_DEBUG_NAME.search(string(key) or ""))
         return bool(_DEBUG_NAME.search(dotted_text(test) or ""))
 
 

@@ -93,7 +93,7 @@ class Outside:
     def may_bind(self, stars: Iterable[str], name: str) -> bool:
         """Say whether a star import of this file might bind `name`, as far as is known."""
         if self.project is None:
-            return any(True for _ in stars)
+            return any(torch_names.may_export(star, name) for star in stars)
         return self.project.may_star(self.path, stars, name)
 
     def _is(self, dotted: str, definition: Definition) -> bool:

@@ -1014,10 +1014,12 @@ class Project:
         todo = [(path, star) for star in stars]
         seen: set[str] = set()
         while todo:
-            found = self.imported(*todo.pop())
+            at, star = todo.pop()
+            found = self.imported(at, star)
             if not isinstance(found, Definition) or found.kind != "module":
-                return True
-            if found.path not in seen:
+                if torch_names.may_export(star, name):
+                    return True
+            elif found.path not in seen:
                 seen.add(found.path)
                 names = self.index(found.path)
                 if name in names.names:

@@ -86,6 +86,17 @@ WRAPPERS = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DistributedDat
 """Classes of which an object runs the module that it is given, and keeps it as ``module``."""
 
 
+_COUNTING = frozenset("dict enumerate isinstance len list range reversed sorted tuple zip".split())
+_OWN_COUNTING = ("six.moves", "past.builtins", "future.builtins")
+
+
+def may_export(package: str, name: str) -> bool:
+    """Say whether ``from package import *``, of a package that nobody has read, may bind `name`:
+    no library but a few gives a meaning of its own to ``range`` or ``len``; to ``max`` many do."""
+    own_range = name == "range" and package in ("torch", "tensorflow")
+    return own_range or name not in _COUNTING or package in _OWN_COUNTING
+
+
 def exports(package: str, name: str) -> bool:
     """Say whether ``from package import *`` is known to bind `name`."""
     return name in _STAR_EXPORTS.get(package, ())

@@ -287,7 +287,9 @@ class Calls(Functions):
         text = dotted_text(func.value) if name == "update" and receiver.keyed is not None else None
         if text is not None:
             self.env[text] = receiver.but(keyed=None)
-        local = self._local(node) or self._elsewhere(func, receiver)
+        # Of a network's forward `module_call` says it, which knows where the network lives.
+        runs = receiver.kind == "module" and name == "forward"
+        local = None if runs else self._local(node) or self._elsewhere(func, receiver)
         if local is not None:
             return local
         if receiver.kind == "accumulated":
@@ -337,10 +339,7 @@ class Calls(Functions):
         return Value("module", node=cls) if unseen and self.values.scopes.is_module(cls) else None
 
     def _elsewhere(self, func: cst.Attribute, receiver: Value) -> Value | None:
-        """Return what a method gives that a class in another file of the project defines; of a
-        network's forward `module_call` says it, which knows where the network lives."""
-        if receiver.kind == "module" and func.attr.value == "forward":
-            return None
+        """Return what a method gives that a class in another file of the project defines."""
         outside = self.values.names.outside
         cls = self.values.scopes.tree.class_of(func) if dotted_text(func.value) == "self" else None
         if cls is not None and self.values.scopes.method(cls, func.attr.value) is None:

@@ -116,6 +116,8 @@ class Functions:
             return self._torch(name, last, node, args)
         if root == "numpy":
             return NDARRAY
+        if name == "collections.defaultdict" or (name == "collections.OrderedDict" and not args):
+            return Value("dict")
         if name in ("copy.deepcopy", "copy.copy") and args:
             return args[0]
         if name in libraries.PREFETCHING:
