@@ -10,10 +10,12 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
+import torchlint
 from tests.verify.reports import DIFFERENT, SCRIPT, SLOWER, changed, only
 from torchlint.cli.agents import SKILL
 from torchlint.cli.commands import COMMANDS
@@ -89,6 +91,17 @@ def test_the_page_is_a_skill_in_the_package(capsys: pytest.CaptureFixture[str]) 
     assert len(PAGE) // 4 < 2000, "an agent reads it whole"
 
 
+@pytest.mark.slow
+def test_the_skill_folder_is_in_the_wheel(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent.parent
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps"]
+    subprocess.run([*pip, "-w", str(tmp_path), str(root)], check=True)
+    (wheel,) = tmp_path.glob("torchlint-*.whl")
+    inside = SKILL.relative_to(Path(torchlint.__file__).parent.parent).as_posix()
+    with zipfile.ZipFile(wheel) as packed:
+        assert packed.read(f"{inside}/SKILL.md").decode() == PAGE
+
+
 def test_the_page_names_commands_in_their_order() -> None:
     commands = [shlex.split(step)[1] for step in STEPS]
     order = ["check", "rule", "check", "fix", "verify", "verify", "verify", "verify", "profile"]
@@ -128,7 +141,7 @@ def test_the_commands_of_the_page_that_run_the_program(project: Path) -> None:
     (project / "train.py").write_text(TRAIN.replace("torch.zeros(32, 64).to(device)", "0.0"))
     compared = ran(project, *by_hand)
     assert compared.returncode == 0, compared.stderr
-    assert "\nnext: keep the change if" in compared.stdout
+    assert "\nnext: keep the change; measure it on a GPU" in compared.stdout
     profiled = ran(project, *profile)
     assert profiled.returncode == 0, profiled.stderr
     assert profiled.stdout.startswith("step: A step takes ")
@@ -168,7 +181,7 @@ def test_the_next_portion_is_one_command(cli, source) -> None:
     assert (cli.cwd / "out").read_text() == first.partition("Found 3")[0].replace(
         "--max-tokens 1", "--max-tokens=1"
     )
-    assert again.stdout.startswith("Found 3 findings")
+    assert again.stdout == "Found 3 findings (1 error, 1 warning, 1 info) in 1 file.\n"
 
 
 TYPED = ("verify", "--device", "virtual-cuda", ".", "--", "train.py", "--epochs", "1")
@@ -181,7 +194,14 @@ APPLY = "next: torchlint verify --apply . -- train.py --epochs 1"
         (SCRIPT, APPLY),
         (only(SLOWER), "next: apply none of these; read why, or take another finding"),
         (only(DIFFERENT), "next: apply none of these; read why, or take another finding"),
-        (changed(versions=("HEAD", "the working tree")), "next: keep the change if it is faster"),
+        (
+            changed(versions=("HEAD", "the working tree")),
+            "next: keep the change; measure it on a GPU",
+        ),
+        (
+            changed(only(SLOWER), versions=("HEAD", "the working tree")),
+            "next: take the change back, or measure longer",
+        ),
         (changed(proof=Proof((Judged("TL603@a.py:1", False, (), "slow"),))), "next: nothing was"),
         (
             changed(proof=Proof((), written=("TL603@a.py:1",))),

@@ -257,7 +257,7 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
 
             text += summary(run, folded(run)) + next_steps(run)
         else:
-            text += summary(run)
+            text += summary(run, fixes=format_ != "agent")  # an agent proves them first
     else:
         aside = undone(run)
     if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source

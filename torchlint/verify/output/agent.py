@@ -35,7 +35,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"verdict: {sentences.headline(report)}"
     yield f"on: {sentences.device_line(report)}"
     yield from (_row(found, row) for row in found.rows)
-    yield from (f"why: {reason}" for reason in sentences.why(report))
+    yield from _reasons(report)
     proved, unproved = sentences.proof(report)
     yield from (f"proved: {each}" for each in proved)
     yield from (f"not proved: {each}" for each in unproved)
@@ -53,6 +53,15 @@ def _lines(report: Report) -> Iterator[str]:
     yield from (f"files: {each}" for each in sentences.safety(report))
 
 
+def _reasons(report: Report) -> Iterator[str]:
+    """Yield what stands behind the verdicts, once for all that it is said of."""
+    groups: dict[str, list[str]] = {}
+    for each in report.variants:
+        for reason in sentences.reasons(each):
+            groups.setdefault(reason, []).append(sentences.name(each))
+    yield from (f"why: {', '.join(names)}: {reason}" for reason, names in groups.items())
+
+
 def _row(found: Table, row: Row) -> str:
     """Return a row of the table as ``fix TL603 at a.py:15; speed on CPU 1.2x; verdict faster``."""
     cells = [
@@ -65,14 +74,19 @@ def _row(found: Table, row: Row) -> str:
 
 def _next(report: Report, typed: Sequence[str]) -> str:
     """Return the command to run next, or what to do where there is none."""
-    if report.versions is not None or report.mode == "rules":
-        return "keep the change if it is faster or waits less, and results are as promised"
+    kept = [each for each in report.variants if _worth_it(each)]
+    if report.versions is not None:
+        if not kept:
+            return "take the change back, or measure longer: nothing is shown to be better"
+        gpu = report.machine.device == "cuda"
+        return "keep the change" + "; measure it on a GPU before you claim a speed-up" * (not gpu)
+    if report.mode == "rules":
+        return "read why; such examples say nothing of a program"
     if report.proof is not None and report.proof.written:
         words = ["torchlint", "profile", "--output-format", "agent", ".", "--", *report.command]
         return shlex.join(words)
     if report.proof is not None:
         return "nothing was written: 'not proved' says what is missing"
-    kept = [each for each in report.variants if _worth_it(each)]
     if not kept:
         return "apply none of these; read why, or take another finding of torchlint check"
     if report.mode != "script":
