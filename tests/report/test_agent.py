@@ -73,6 +73,15 @@ def test_what_torchlint_does_not_write_is_proved_against_the_last_commit(
     )
 
 
+def test_a_notebook_has_patches_of_its_cells_and_no_program(fix, make_finding, make_run) -> None:
+    edits = tuple(dataclasses.replace(edit, cell=4) for edit in fix.edits)
+    fix = dataclasses.replace(fix, edits=edits)
+    text = render(make_run(make_finding(filename="n.ipynb", cell=4, fix=fix)))
+    assert text.startswith("n.ipynb:cell 4:6:16 TL102 ")
+    assert "\n--- a/n.ipynb:cell 4\n+++ b/n.ipynb:cell 4\n" in text
+    assert "prove:" not in text
+
+
 def test_the_most_worth_comes_first_and_a_fix_of_several_once(
     fix: TextFix, make_finding, make_run
 ) -> None:

@@ -81,7 +81,7 @@ def _block(
         return
     if fix is not None:
         yield from _fix(run, finding.filename, fix, rows)
-    if finding.code not in ENGINE_CODES:
+    if finding.code not in ENGINE_CODES and finding.cell is None:  # no notebook is run
         yield f"  prove: {visible(shlex.join(_proof(run, finding)))}"
 
 
