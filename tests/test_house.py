@@ -276,6 +276,14 @@ TABLE = ROOT / "settings" / "keys.py"
 OF_SETTINGS = ("settings", "lsp", "cli")
 """The parts where a plain word that is a key, such as ``select``, can hardly be anything else."""
 OTHERWISE = {
+    "cli/agents.py": {"--output-format"},  # reads the bare command, for the next one
+    "cli/mcp.py": {"--output-format", "--unsafe-fixes"},  # of the commands that it runs
+    "report/agent.py": {
+        "--output-format",
+        "--select",
+        "--unsafe-fixes",
+    },  # of the command that proves a fix
+    "verify/output/agent.py": {"--output-format"},  # of the command to run next
     "cli/check_options.py": {
         "baseline"
     },  # the options of check that contradict each other, by their names for click

@@ -13,7 +13,7 @@ import pytest
 
 from torchlint.cli.check import check_command
 from torchlint.cli.destinations import Asked, AskedType
-from torchlint.report.formats import FORMATS
+from torchlint.report.formats import FORMATS, TEXT_FORMATS
 
 Source = Callable[..., str]
 
@@ -74,9 +74,7 @@ def test_output_file_of_each_format(cli, source: Source, name: str) -> None:
     assert one == two
     assert one
     assert printed.startswith(one)
-    assert printed[len(one) :].startswith(
-        "Found 2 findings" if name in ("ranked", "full", "concise", "grouped") else ""
-    )
+    assert printed[len(one) :].startswith("Found 2 findings" if name in TEXT_FORMATS else "")
 
 
 def test_colours_stay_on_the_terminal(cli, source: Source) -> None:

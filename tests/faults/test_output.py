@@ -130,9 +130,9 @@ def test_o02_markup_and_commands(fault: Fault, form: str) -> None:
     fault.others(done)
     fault.holds("I3", done.code == 1, done.text)
     lines = [line for line in done.out.decode().split("\n") if line]
-    if form in ("concise", "full", "grouped", "ranked"):
+    if form in ("agent", "concise", "full", "grouped", "ranked"):
         fault.holds("I3", not any(line.lstrip().startswith("::") for line in lines), lines)
-        each = "6:16" if form == "ranked" else "TL102"
+        each = "6:16" if form in ("agent", "ranked") else "TL102"
         fault.holds("I3", done.text.count(each) == len(NAMES) + 1, done.text)
     else:
         names = READERS[form](fault, done)

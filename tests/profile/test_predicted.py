@@ -3,6 +3,7 @@ nothing, that is said."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torchlint.profile.bounds import Whole
 from torchlint.profile.growth import Growth, Kept
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
-from torchlint.profile.output import forecast, html, json_report, markdown, text
+from torchlint.profile.output import agent, forecast, html, json_report, markdown, text
 from torchlint.profile.output.content import Content
 from torchlint.profile.predicted import Predicted, Traffic, predicted
 from torchlint.profile.report import report, summarised
@@ -134,7 +135,8 @@ def test_every_form_of_the_report_tells_both(tmp_path: Path) -> None:
         texts={"a.py": "\n\nmodel(x)\n"},
         statements=(Statement(heavy),),
     )
-    for render in (text.render, markdown.render, html.render):
+    for_agents = partial(agent.render, tokens=8000)
+    for render in (text.render, markdown.render, html.render, for_agents):
         shown = render(content).replace("\\", "")
         assert "redicted for a GPU, in each step: 2.5 waits, 1,000 B to the GPU, 8 B back" in shown
         assert "emory of the CPU grows by 4.1 MB in each of 5 steps" in shown

@@ -73,6 +73,7 @@ def test_names() -> None:
             "full",
             "concise",
             "grouped",
+            "agent",
             "json",
             "json-lines",
             "github",

@@ -220,7 +220,7 @@ def test_patch_that_deletes_the_last_row(
     )
     source = tuple(line for line in run.files[0].source if line[1] < 3)
     run = dataclasses.replace(run, files=(dataclasses.replace(run.files[0], source=source),))
-    assert patch(render(run)) == "  |\n1 | x = 1\n  - y = 2\n2 |\n  |\n\n"
+    assert patch(render(run)) == "  |\n1 | x = 1\n  - y = 2\n  |\n\n"
 
 
 @pytest.mark.parametrize("end", [Position(40, 9), Position(41, 1)])

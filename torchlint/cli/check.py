@@ -88,6 +88,10 @@ def checked(given: Given) -> int:
     if measured is not None:
         run = replace(run, files=tuple(map(measured.beside, run.files)))
     run = _for_reports(run, filters, given)
+    if "agent" in _formats(filters.scope, given):
+        from torchlint.cli.agents import portion
+
+        run = replace(run, portion=portion(run, given, click.get_current_context().obj or ()))
     write_reports(run, to_files(given))
     out, err = _words(session, run, given)
     out, err = _with_filtered(filters, run, given, (out, err))
@@ -253,7 +257,7 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
 
             text += summary(run, folded(run)) + next_steps(run)
         else:
-            text += summary(run)
+            text += summary(run, fixes=format_ != "agent")  # an agent proves them first
     else:
         aside = undone(run)
     if given["fix"] and STDIN in given["paths"]:  # then standard output holds the source

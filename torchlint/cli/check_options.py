@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.cli.options import Given, table_options
+from torchlint.cli.options import Given, max_tokens, table_options
 from torchlint.cli.scope import STDIN
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +31,14 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--show-infos", is_flag=True, help="List infos too, where there are many findings."
+    ),
+    max_tokens,
+    click.option(
+        "--skip",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="With --output-format agent: leave out the first N findings, which were read before.",
     ),
     click.option(
         "--explain", is_flag=True, help="Say why the line FILE:LINE is flagged, or why it is not."

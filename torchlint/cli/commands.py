@@ -32,6 +32,8 @@ COMMANDS = {
         "Write a commented configuration, and show how to run torchlint before commits.",
     ),
     "merge": ("merge:merge_command", "Join the reports of shards into one."),
+    "agents": ("agents:agents_command", "Print instructions for a coding agent, a skill."),
+    "mcp": ("mcp:mcp_command", "Serve a coding agent by the Model Context Protocol."),
     "completion": ("completion:completion_command", "Print the completion script for a shell."),
     "verify": (
         "verify:verify_command",

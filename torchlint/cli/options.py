@@ -12,6 +12,7 @@ import click
 
 from torchlint.base.finding import Severity
 from torchlint.cli.destinations import AskedType, printed_format
+from torchlint.report.kit.tokens import DEFAULT
 from torchlint.settings import values
 from torchlint.settings.keys import FIELDS, KEYS, Key
 
@@ -113,6 +114,15 @@ def in_order(options: Iterable[Placed]) -> Callable[[F], F]:
     return decorate
 
 
+max_tokens = click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=DEFAULT,
+    show_default=True,
+    metavar="N",
+    help="With --output-format agent: the most tokens to print, estimated as characters / 4.",
+)
+"""The option of the commands that have a report for agents."""
 common_options = in_order(
     [
         (0, click.argument("paths", nargs=-1)),

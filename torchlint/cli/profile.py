@@ -16,7 +16,7 @@ from torchlint import __version__
 from torchlint.base.errors import UsageError
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
-from torchlint.cli.options import Given, wants_color
+from torchlint.cli.options import Given, max_tokens, wants_color
 from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
 from torchlint.cli.profile_against import keep, regressed
 from torchlint.cli.profile_live import demand_run, demand_trace, for_verify, live_options, run
@@ -174,11 +174,12 @@ def _moved(
 )
 @click.option(
     "--output-format",
-    type=click.Choice(["text", "json", "markdown", "html"]),
+    type=click.Choice(["text", "json", "markdown", "html", "agent"]),
     default="text",
     show_default=True,
     help="The form of the report.",
 )
+@max_tokens
 @click.option(
     "-o",
     "--output-file",
@@ -453,6 +454,10 @@ def _rendered(given: Given, content: Content) -> str:
         from torchlint.profile.output import markdown
 
         return markdown.render(content)
+    if given["output_format"] == "agent":
+        from torchlint.profile.output import agent
+
+        return agent.render(content, given["max_tokens"])
     from torchlint.profile.output import text
 
     terminal = given["output_file"] is None and is_terminal(sys.stdout)

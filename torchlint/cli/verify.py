@@ -6,7 +6,7 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,13 @@ from torchlint.verify.options import Options
 from torchlint.verify.proof import held
 from torchlint.verify.stopwatch import Stopwatch, process_start
 
-_MODULES = {"text": "text", "json": "json_report", "markdown": "markdown", "html": "html"}
+_MODULES = {
+    "text": "text",
+    "json": "json_report",
+    "markdown": "markdown",
+    "html": "html",
+    "agent": "agent",
+}
 EXAMPLE = "torchlint verify . -- train.py --epochs 1"
 
 
@@ -96,11 +102,11 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     if report is None:
         return applying.code if applying else 0
     if report.cut == "interrupted":  # what was proved by then is told, not written
-        _print(report, given)
+        _print(report, given, ctx.find_object(tuple) or ())
         raise KeyboardInterrupt
     if applying:
         report = applying.written(report)
-    _print(report, given)
+    _print(report, given, ctx.find_object(tuple) or ())
     if given["history"] is not None:
         append(given["history"], of_versions(report, os.getcwd()))
     if applying and report.proof is not None:
@@ -358,7 +364,7 @@ def failures(report: Report, fail_on: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _print(report: Report, given: Given) -> None:
+def _print(report: Report, given: Given, typed: Sequence[str]) -> None:
     module = importlib.import_module(f"torchlint.verify.output.{_MODULES[given['output_format']]}")
     to_file = given["output_file"] is not None
     color = not to_file and wants_color(given["color"], is_terminal(sys.stdout))
@@ -367,6 +373,8 @@ def _print(report: Report, given: Given) -> None:
         text: str = module.render(
             report, color=color, width=shutil.get_terminal_size().columns if terminal else None
         )
+    elif given["output_format"] == "agent":
+        text = module.render(report, typed, given["max_tokens"])
     else:
         text = module.render(report, color=color)
     if not to_file:

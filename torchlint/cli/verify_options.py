@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import click
 
-from torchlint.cli.options import Given, table_options
+from torchlint.cli.options import Given, max_tokens, table_options
 from torchlint.cli.program import Seconds, interpreter, variables, writable
 from torchlint.verify.options import PAIRED_LAUNCHES, PROGRAM_LAUNCHES, Options
 
 F = TypeVar("F", bound=Callable[..., Any])
-FORMATS = ("text", "json", "markdown", "html")
+FORMATS = ("text", "json", "markdown", "html", "agent")
 FAILURES = ("slower", "different", "inconclusive")
 
 
@@ -136,6 +136,7 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
     click.option("--output-format", type=click.Choice(FORMATS), default="text", help=("How to "
                                                                                       "print the "
                                                                                       "report.")),
+    max_tokens,
     click.option("-o", "--output-file", metavar="FILE", help="Write the report to FILE."),
     click.option("--fail-on", callback=_words(FAILURES), metavar="VERDICT,...",
                  help="What makes the exit code 1: slower, different, inconclusive, never "

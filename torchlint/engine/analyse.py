@@ -186,7 +186,8 @@ def _source(found: Checked) -> tuple[tuple[int | None, int, str], ...]:
         for edit in finding.fix.edits if finding.fix is not None else ():
             rows.update(range(edit.start.row - 1, edit.end.row + 2))
     index = LineIndex(found.text)
-    return tuple((None, row, index.line(row)) for row in sorted(rows) if 1 <= row <= len(index))
+    last = len(index) - found.text.endswith("\n")  # behind the last newline is no row
+    return tuple((None, row, index.line(row)) for row in sorted(rows) if 1 <= row <= last)
 
 
 # -- one text --------------------------------------------------------------------------------------

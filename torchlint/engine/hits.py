@@ -522,11 +522,12 @@ class Placing:
         text, index = self.module.text, self.index
         if not Validator(text).holds(text, edits, spliced(text, edits)):
             raise ValueError(f"the fix would break {self._filename}")
+        last = len(index) - text.endswith("\n")  # behind the last newline is no row
         rows = {
             row
             for edit in edits
             for row in range(edit.start.row - 1, edit.end.row + 2)
-            if 1 <= row <= len(index)
+            if 1 <= row <= last
         }
         return FileEdits(
             self._filename,

@@ -43,8 +43,7 @@ def render_diff(run: RunReport, *, for_eyes: bool | None = None) -> str:
 def _patch(run: RunReport, file: FileReport, eyes: bool) -> Iterator[str]:
     if file.before == file.after:
         return
-    relative = run.relative(file.filename, run.cwd or run.root)
-    name = relative if relative is not None else run.absolute(file.filename).lstrip("/")
+    name = name_in_patch(run, file.filename)
     yield from _notes(name, file.fixes)
     if not (eyes and file.cells):  # the rows of a notebook's text say nothing of its JSON
         yield from _changes(name, file.before, file.after, () if file.cells else file.fixes)
@@ -52,6 +51,12 @@ def _patch(run: RunReport, file: FileReport, eyes: bool) -> Iterator[str]:
     for number, before, after in file.cells:
         fixes = [fix for fix in file.fixes if fix.cell == number]
         yield from _changes(f"{name}:cell {number}", before, after, fixes)
+
+
+def name_in_patch(run: RunReport, filename: str, at: str = "") -> str:
+    """Return what a patch calls a file, and where in it."""
+    relative = run.relative(filename, run.cwd or run.root)
+    return (relative if relative is not None else run.absolute(filename).lstrip("/")) + at
 
 
 def _notes(name: str, fixes: Sequence[AppliedFix]) -> Iterator[str]:

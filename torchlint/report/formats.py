@@ -11,19 +11,20 @@ from types import MappingProxyType
 from torchlint.report.run_report import RunReport
 
 DEFAULT = "ranked"
-TEXT_FORMATS = frozenset({"ranked", "full", "concise", "grouped"})
-"""The formats for people: the summary follows them on standard output."""
-WITH_SOURCE = frozenset({"ranked", "full", "html", "rdjson"})
+TEXT_FORMATS = frozenset({"ranked", "full", "concise", "grouped", "agent"})
+"""The formats in words: the summary follows them on standard output."""
+WITH_SOURCE = frozenset({"ranked", "full", "agent", "html", "rdjson"})
 """The formats that need the source around findings."""
 WITH_MANUAL = frozenset({"html", "sarif"})
 """The formats that hold the manual pages of rules."""
-WITH_WEIGHTS = frozenset({"ranked"})
+WITH_WEIGHTS = frozenset({"ranked", "agent"})
 """The formats that need to know what was measured of rules."""
 _MODULES = {
     "ranked": "ranked",
     "full": "full",
     "concise": "concise",
     "grouped": "grouped",
+    "agent": "agent",
     "json": "json_list",
     "json-lines": "json_lines",
     "github": "github",

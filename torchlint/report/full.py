@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from torchlint.base.finding import FileReport, Finding, Reason, Safety, TextFix
+from torchlint.base.finding import FileReport, Finding, Safety, TextFix
 from torchlint.report.excerpt import CONTEXT, Rows, around, by_cell, marked, source_rows
 from torchlint.report.kit.terminal import (
     BOLD,
@@ -18,9 +18,9 @@ from torchlint.report.kit.terminal import (
     shown_line,
     wrapped,
 )
-from torchlint.report.kit.words import location, visible, visible_path
+from torchlint.report.kit.words import visible, visible_path
 from torchlint.report.run_report import RunReport, measure, report_order
-from torchlint.report.text import SEVERITY, marker, place, shown_code
+from torchlint.report.text import SEVERITY, marker, place, reasons, shown_code
 
 
 def render(run: RunReport) -> str:
@@ -53,7 +53,7 @@ def _finding(finding: Finding, rows: Mapping[int | None, Rows], color: bool) -> 
     yield f"{' ' * width}{paint('-->', GUTTER, color)} {place(finding)}"
     yield from _excerpt(finding, rows.get(finding.cell, {}), width, color)
     if finding.why_hot:
-        yield _labelled("why", " <- ".join(_reason(reason) for reason in finding.why_hot), color)
+        yield _labelled("why", reasons(finding), color)
     if finding.help:
         yield _labelled("help", visible(finding.help), color)
     if finding.fix is not None:
@@ -93,11 +93,6 @@ def _underline(finding: Finding, source: str) -> tuple[str, str]:
     text, start, end = marked(finding, source)
     columns = shown_line(text).columns
     return " " * columns[start], "^" * max(1, columns[end] - columns[start])
-
-
-def _reason(reason: Reason) -> str:
-    where = location(visible_path(reason.filename), reason.cell)
-    return f"{visible(reason.text)} ({where}:{reason.line})"
 
 
 def _fix(

@@ -64,11 +64,13 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
     if any(row not in source for row in range(first, last)) or not _has_end(hunk, last, source):
         yield from _bare(hunk, shift)
         return
-    first = first - 1 if first - 1 in source else first
-    last = last + 1 if last + 1 in source else last
     old = [source.get(row, "") for row in range(first, last + 1)]
     new = _applied(hunk, old, first).split("\n")
+    if last not in source and not new[-1]:  # behind the last newline is no row
+        del old[-1], new[-1]
     number = first + shift
+    if first - 1 in source:
+        yield (" ", number - 1, source[first - 1])
     for tag, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(
         None, old, new, False
     ).get_opcodes():
@@ -77,6 +79,8 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
         else:
             yield from (("-", 0, text) for text in old[old_from:old_to])
             yield from (("+", number + at, new[at]) for at in range(new_from, new_to))
+    if last + 1 in source:
+        yield (" ", number + len(new), source[last + 1])
 
 
 def _has_end(hunk: list[Edit], last: int, source: Mapping[int, str]) -> bool:

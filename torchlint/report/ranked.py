@@ -68,7 +68,7 @@ def render(run: RunReport) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """The findings of one rule that have one severity; `meta` is None for the engine's own
     codes."""
 
@@ -126,7 +126,7 @@ class _Listing:
         lines += [*self.broken(), *self.hints()]
         return "".join(f"{line}\n" for line in lines)
 
-    def groups(self) -> list[_Group]:
+    def groups(self) -> list[Group]:
         """Return what is listed, the costliest first."""
         kinds: dict[tuple[Severity, str], list[Finding]] = {}
         left = {id(finding) for finding in self.folded}
@@ -134,11 +134,11 @@ class _Listing:
             if finding.code not in _BROKEN and id(finding) not in left:
                 kinds.setdefault((finding.severity, finding.code), []).append(finding)
         groups = [
-            _Group(tuple(found), self.run.rules.get(code)) for (_, code), found in kinds.items()
+            Group(tuple(found), self.run.rules.get(code)) for (_, code), found in kinds.items()
         ]
         return sorted(groups, key=lambda group: group.cost)
 
-    def head(self, group: _Group) -> Iterator[str]:
+    def head(self, group: Group) -> Iterator[str]:
         """Yield the rule and its title, and how many findings there are."""
         first, color = group.first, self.run.color
         title = visible(group.meta.title if group.meta is not None else first.name)
@@ -148,7 +148,7 @@ class _Listing:
         yield from (" " * (len(first.code) + 1) + paint(line, BOLD, color) for line in lines[1:])
         yield from (f"  {paint(line, DIM, color)}" for line in self.wrapped(self.counted(group), 2))
 
-    def counted(self, group: _Group) -> str:
+    def counted(self, group: Group) -> str:
         """Return ``52 warnings in 30 files, 49 of them every training step; 12 [*], 20 [~]``."""
         files = len({finding.filename for finding in group.findings})
         total = len(group.findings)

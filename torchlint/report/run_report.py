@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
 
 from torchlint.base.finding import (
     NOT_ANALYSED,
@@ -17,6 +18,7 @@ from torchlint.base.finding import (
 )
 from torchlint.base.records import dataclass
 from torchlint.base.span import Position
+from torchlint.report.kit.tokens import DEFAULT
 
 UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
 """The kinds of note that say that a file was not analysed, or not in full."""
@@ -70,6 +72,17 @@ class ShardOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Portion:
+    """What the `agent` format shows: so many tokens, behind so many findings. `again` is the
+    command without `--skip`, word by word, and `programs` holds by file a program that runs it."""
+
+    tokens: int = DEFAULT
+    skip: int = 0
+    again: tuple[str, ...] = ("torchlint", "check")
+    programs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """The result of one run over many files.
 
@@ -93,6 +106,7 @@ class RunReport:
         shard: the part of a run that this is; None for a whole one.
         named: the rules and paths that the user named, as a shell takes them; empty where they are
             none, or too many for a line.
+        portion: what the `agent` format shows.
     """
 
     files: tuple[FileReport, ...]
@@ -109,6 +123,7 @@ class RunReport:
     show_infos: bool = False
     shard: ShardOf | None = None
     named: str = ""
+    portion: Portion = Portion()
 
     def findings(self) -> list[Finding]:
         """Return all findings in report order: file, notebook cell, row, column, code."""

@@ -21,10 +21,12 @@ _PARTLY = {NoteKind.UNWRITTEN: "fix", NoteKind.WITHHELD: "fix", NoteKind.CHECKED
 """What was done in part, and what there is one of."""
 
 
-def summary(run: RunReport, unlisted: Sequence[Finding] = ()) -> str:
+def summary(run: RunReport, unlisted: Sequence[Finding] = (), *, fixes: bool = True) -> str:
     """Return the closing lines; what was not analysed, not written or withheld is always among
-    them. `unlisted` are the findings that the report above only counts."""
-    lines = [*_fixed(run), _found(run), *_fixable(run, unlisted), *_undone(run)]
+    them. `unlisted` are the findings that the report above only counts; `fixes` asks for the
+    command that writes what can be fixed."""
+    offered = _fixable(run, unlisted) if fixes else ()
+    lines = [*_fixed(run), _found(run), *offered, *_undone(run)]
     return "".join(f"{line}\n" for line in lines)
 
 

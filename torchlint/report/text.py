@@ -67,6 +67,14 @@ def shown_code(finding: Finding) -> str:
     return f"{finding.code}:" if finding.code in _WORD_CODES else finding.code
 
 
+def reasons(finding: Finding) -> str:
+    """Return why the line of a finding is hot, each reason with its place; empty if it is not."""
+    return " <- ".join(
+        f"{visible(why.text)} ({location(visible_path(why.filename), why.cell)}:{why.line})"
+        for why in finding.why_hot
+    )
+
+
 def one_line(before: Sequence[str], finding: Finding, color: bool) -> str:
     """Return a finding as one line behind words of its place: its code, the mark of its fix, its
     message."""

@@ -88,6 +88,12 @@ def confirmed(job: Job) -> tuple[tuple[str, str], ...]:
     return (*beyond, (search.root, _tree(project)), *held)
 
 
+def programs(root: str, paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return by file, all absolute, the scripts of a project that run it, the likeliest first."""
+    project = Project(root, _text, lambda project, path, text: None)
+    return {path: project.ask(("started", path)) for path in paths}
+
+
 def _tree(project: Project) -> str:
     """Return the state of all files of a project, as they were read."""
     search = project.search

@@ -35,7 +35,7 @@ def render(content: Content, color: bool = False) -> str:
     answer = headline(shown, content.waits, content.steps, content.whole)
     found = [paint(answer, BOLD, color)]
     found += [paint(visible(words), BOLD, color) for words in compared(content)]
-    found.append(paint(visible(_title(shown)), BOLD, color))
+    found.append(paint(visible(title(shown)), BOLD, color))
     if older is None:
         cells = run.with_trace(content.steps, rows(shown, top))
         found += aligned([(_label(name), visible(value)) for name, value in cells])
@@ -45,14 +45,14 @@ def render(content: Content, color: bool = False) -> str:
         found += aligned([(_label(name), *map(visible, values)) for name, *values in both])
     found += [paint(words, BOLD, color) for words in growing.sentences(content.growth)]
     if content.waits is not None:
-        found += _places(content, content.waits, color)
+        found += places(content, content.waits, color)
     found += forecast.section(content.predicted, top, color)
     found += _ranks(content.report, top, color)
     found += [paint(f"note: {visible(note)}", DIM, color) for note in content.notes]
     return "\n".join(found) + "\n"
 
 
-def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
+def places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     """Yield what places of the program cost: waits, findings with a bound, hot places, and the
     findings that have none."""
     costs, top = content.costs, content.top
@@ -72,7 +72,7 @@ def _places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
         yield from unbounded(content, costs)
 
 
-def _title(rank: Rank) -> str:
+def title(rank: Rank) -> str:
     world = f" of {rank.world}" if rank.world else ""
     device = f", {rank.device}" if rank.device else ""
     return f"{rank.path}: rank {rank.number}{world}{device}"

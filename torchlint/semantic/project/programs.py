@@ -123,7 +123,7 @@ class Programs:
         if self._free or made.any:  # What may import any file may import this one, and with it all.
             return self._all if path in self._all else self._all | {path}
         above = _closure({path}, lambda each: self._importers.get(stem_of(each), ()))
-        above |= {each for stem in _AT_START for each in self._named.get(stem, ())}
+        above |= dict.fromkeys(one for stem in _AT_START for one in self._named.get(stem, ()))
         return frozenset(
             _closure(above, lambda each: _named(self._made.get(each, made).words, self._named))
         )
@@ -163,19 +163,23 @@ class Meetings:
         """Return the files that meet a file of the program, itself among them."""
         if self._all is not None:
             return self._all
-        above = _closure({path}, lambda each: self._up.get(each, ()))
-        return frozenset(_closure(above, lambda each: self._down.get(each, ())))
+        return frozenset(_closure(self.above(path), lambda each: self._down.get(each, ())))
+
+    def above(self, path: str) -> tuple[str, ...]:
+        """Return a file and those that import it, the nearest first."""
+        return tuple(_closure({path}, lambda each: sorted(self._up.get(each, ()))))
 
 
 def _named(words: Iterable[str], named: Mapping[str, set[str]]) -> set[str]:
     return {each for word in words if word in named for each in named[word]}
 
 
-def _closure(start: set[str], step: Callable[[str], Iterable[str]]) -> set[str]:
-    """Return what can be reached from `start` by any number of steps."""
-    found, todo = set(start), list(start)
-    while todo:
-        fresh = [each for each in step(todo.pop()) if each not in found]
-        found.update(fresh)
-        todo += fresh
+def _closure(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> dict[str, None]:
+    """Return what can be reached from `start` by any number of steps, the nearest first."""
+    found = dict.fromkeys(start)
+    todo = list(found)
+    for each in todo:
+        fresh = [other for other in step(each) if other not in found]
+        found.update(dict.fromkeys(fresh))
+        todo += dict.fromkeys(fresh)
     return found

@@ -182,6 +182,7 @@ class Project:
         self._frequent: dict[Step, bool] = {}
         self._vocabulary: list[Vocabulary] = []
         self._used: list[Used] = []
+        self._imports_by_place: list[Meetings] = []
         self._broken: list[Broken] = []
         self._asides: dict[str, str | None] = {}
         self._aside: list[Project] = []
@@ -500,6 +501,18 @@ class Project:
     def _is_library(self, _: str) -> bool:
         use = self._use()
         return use is not None and (self.search.installed() or use.no_program())
+
+    def _started(self, path: str) -> tuple[str, ...]:
+        """Return the scripts that run a file, as they import it or are it, the likeliest first;
+        none where the project has too many files. What a script may import by a text is not looked
+        at: nothing rests on the answer."""
+        every, use = self._every(), self._use()
+        if every is None or use is None:
+            return ()
+        if not self._imports_by_place:
+            found = lambda each: self._found_from(each, self._imported_by(each))  # noqa: E731
+            self._imports_by_place.append(Meetings(frozenset(every), found))
+        return use.programs(self._imports_by_place[0].above(path))
 
     def _use(self) -> Used | None:
         """Return what says what the project uses; None where it has too many files."""
@@ -1149,6 +1162,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "says": Project._says,
     "used": Project._is_used,
     "library": Project._is_library,
+    "started": Project._started,
 }
 """What is asked about all files, by kind; each is given the file that it is about and the rest of
 the question."""

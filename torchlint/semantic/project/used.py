@@ -7,7 +7,7 @@ import ast
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from torchlint.base.regex import regex
@@ -591,8 +591,22 @@ class Used:
         if path.endswith(".ipynb") or stem_of(path) == "__main__":
             return True
         text = self._read(path) or "" if self._package(path) else ""
-        trains = _TRAINS.search(stem_of(path)) is not None or _STEPS.search(text) is not None
-        return trains and _GUARD.search(text) is not None
+        return self._trains(path, text) and _GUARD.search(text) is not None
+
+    def programs(self, files: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some files that are scripts to be run, those first that train."""
+        scripts = [
+            path
+            for path in files
+            if path.endswith(".py") and (self._does_something(path) or self._starts(path))
+        ]
+        return tuple(
+            sorted(scripts, key=lambda path: not self._trains(path, self._read(path) or ""))
+        )
+
+    def _trains(self, path: str, text: str) -> bool:
+        """Say whether a file trains, by its name or by what it says."""
+        return _TRAINS.search(stem_of(path)) is not None or _STEPS.search(text) is not None
 
     def _is_of_program(self, path: str) -> bool:
         """Say whether a file is no test, benchmark or example."""

@@ -320,7 +320,7 @@ def _for_a_gpu(report: Report) -> str:
     )
     if len(known) > 1 and not any(each.kind == "all" for each in report.variants):
         return ""
-    fewer = sum(counts is not None and _lowers(counts) for counts in map(phrases.counted, single))
+    fewer = sum(counts is not None and lowers(counts) for counts in map(phrases.counted, single))
     saved = _saved_all(together, phrases.unit(report))
     said = saved or f"no fewer waits or bytes a {phrases.unit(report)}"
     of = f", by {fewer} of {pluralise(len(single), 'fix')}" if len(single) > 1 and saved else ""
@@ -412,7 +412,7 @@ def _outcome(variant: VariantResult) -> str:
 
 def _traffic(report: Report) -> str:
     single = [each for each in report.variants if each.kind in _SINGLE]
-    fewer = sum(counts is not None and _lowers(counts) for counts in map(phrases.counted, single))
+    fewer = sum(counts is not None and lowers(counts) for counts in map(phrases.counted, single))
     parts = [
         (
             f"{fewer} of {pluralise(len(single), 'fix')} {'lowers' if fewer == 1 else 'lower'} "
@@ -441,11 +441,12 @@ def _compared(report: Report) -> str:
     return f"{pluralise(len(single), 'fix')}, {same}"
 
 
-def _lowers(counts: Counts) -> bool:
+def lowers(counts: Counts) -> bool:
+    """Say whether waits or copied bytes get less."""
     pairs = (counts.syncs, counts.h2d_bytes, counts.d2h_bytes)
     if any(pair is not None and pair[1] < pair[0] for pair in pairs):
         return True
-    return counts.evaluation is not None and _lowers(counts.evaluation)
+    return counts.evaluation is not None and lowers(counts.evaluation)
 
 
 def _counted(report: Report) -> str:

@@ -1,0 +1,106 @@
+"""A verification for coding agents: the verdict, a line for each fix, the reasons, what is left,
+and the command to run next, within a number of tokens."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from torchlint.report.kit import words
+from torchlint.report.kit.tokens import within
+from torchlint.report.kit.words import visible
+from torchlint.verify.model import Report, VariantResult, Verdict
+from torchlint.verify.output import phrases, sentences
+from torchlint.verify.output.table import Row, Table, table
+
+_ARROW = "->"
+_DEAREST = 5
+"""Lines that still wait of which is told."""
+
+
+def render(report: Report, typed: Sequence[str], tokens: int) -> str:
+    """Return the report.
+
+    Args:
+        report: what was found.
+        typed: the command as it was typed, for the one to run next.
+        tokens: how much is printed at most.
+    """
+    return within(list(_lines(report)), tokens, f"next: {visible(_next(report, typed))}")
+
+
+def _lines(report: Report) -> Iterator[str]:
+    found = table(report, _ARROW)
+    yield f"verify: {sentences.command(report)} ({report.mode} mode)"
+    yield f"verdict: {sentences.headline(report)}"
+    yield f"on: {sentences.device_line(report)}"
+    yield from (_row(found, row) for row in found.rows)
+    yield from _reasons(report)
+    proved, unproved = sentences.proof(report)
+    yield from (f"proved: {each}" for each in proved)
+    yield from (f"not proved: {each}" for each in unproved)
+    if report.proof is not None:
+        yield f"written: {visible(report.proof.outcome)}"
+    yield from (f"warning: {each}" for each in sentences.warnings(report))
+    yield from (f"interaction: {visible(each)}" for each in report.interactions)
+    lines, counts = sentences.unused_imports(report)
+    if counts is not None:
+        left = f"left ({phrases.basis_label(counts.basis)}):"
+        for line in lines[:_DEAREST]:
+            yield f"{left} {sentences.line_words(line, counts, phrases.unit(report))}"
+    yield from (f"not verified: {visible(each)}" for each in report.skipped)
+    yield from (f"method: {each}" for each in [sentences.method(report)] if each)
+    yield from (f"files: {each}" for each in sentences.safety(report))
+
+
+def _reasons(report: Report) -> Iterator[str]:
+    """Yield what stands behind the verdicts, once for all that it is said of."""
+    groups: dict[str, list[str]] = {}
+    for each in report.variants:
+        for reason in sentences.reasons(each):
+            groups.setdefault(reason, []).append(sentences.name(each))
+    yield from (f"why: {', '.join(names)}: {reason}" for reason, names in groups.items())
+
+
+def _row(found: Table, row: Row) -> str:
+    """Return a row of the table as ``fix TL603 at a.py:15; speed on CPU 1.2x; verdict faster``."""
+    cells = [
+        f"{column.head}{f' ({column.basis})' if column.basis else ''} {text}"
+        for column in found.columns
+        if (text := row.cells[column.name].text) not in ("", words.DASH)
+    ]
+    return "; ".join(cells)
+
+
+def _next(report: Report, typed: Sequence[str]) -> str:
+    """Return the command to run next, or what to do where there is none."""
+    kept = [each for each in report.variants if _worth_it(each)]
+    if report.versions is not None:
+        if not kept:
+            return "take the change back, or measure longer: nothing is shown to be better"
+        gpu = report.machine.device == "cuda"
+        return "keep the change" + "; measure it on a GPU before you claim a speed-up" * (not gpu)
+    if report.mode == "rules":
+        return "read why; such examples say nothing of a program"
+    if report.proof is not None and report.proof.written:
+        words = ["torchlint", "profile", "--output-format", "agent", ".", "--", *report.command]
+        return shlex.join(words)
+    if report.proof is not None:
+        return "nothing was written: 'not proved' says what is missing"
+    if not kept:
+        return "apply none of these; read why, or take another finding of torchlint check"
+    if report.mode != "script":
+        return "apply by hand what is better with results as promised"
+    plain = [word for word in typed[1:] if word != "virtual-cuda"]
+    if len(plain) + 1 < len(typed):  # it takes no times, so it can prove nothing
+        plain = [word for word in plain if word not in ("--device", "--device=virtual-cuda")]
+    return shlex.join(["torchlint", "verify", "--apply", *plain])
+
+
+def _worth_it(variant: VariantResult) -> bool:
+    """Say whether a fix is faster or waits or copies less, and keeps its promise."""
+    kept = variant.equality is not None and variant.equality.ok
+    counts = phrases.counted(variant)
+    faster = variant.speed.verdict is Verdict.FASTER
+    fewer = counts is not None and sentences.lowers(counts)
+    return kept and variant.speed.verdict is not Verdict.SLOWER and (faster or fewer)
