@@ -295,6 +295,12 @@ def test_other_names_have_no_row(name: str) -> None:
     assert libraries.held(name) is None
 
 
+def test_a_file_of_trl_alone_is_looked_at() -> None:
+    program = "from trl import SFTConfig\n\nSFTConfig('o', logging_steps=1)\n"
+    assert findings(program, select=[LOGGED])
+    assert not findings(program.replace("trl", "own"), select=[LOGGED])
+
+
 def test_a_keyword_that_makes_it_something_else() -> None:
     imports = "from torchmetrics.functional.image import structural_similarity_index_measure as s"
     for keyword, found in (("", True), (", return_full_image=True", False), (", **given", False)):
