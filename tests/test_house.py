@@ -582,7 +582,6 @@ NAMESAKES = {
     },
     # What a trace shows of syntax, which has no name in the source.
     "profile/protocols.py": {"INDEXING", "STORING", "ATTRIBUTES"},
-    "rules/frameworks/_token_maps.py": {"_SAME"},  # methods of Hugging Face's datasets
 }
 """Tables of names that are spelled like an operation of torch, and stand for something else."""
 

@@ -47,6 +47,7 @@ IMPORT_BYTES = (
     b"transformers",
     b"accelerate",
     b"datasets",
+    b"trl",
     b"ignite",
     b"fastai",
 )

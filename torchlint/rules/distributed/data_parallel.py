@@ -106,12 +106,12 @@ from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
+from torchlint.semantic.values.accelerator import makes_lightning_trainer
 from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.params import bind
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
-_TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorch.trainer.Trainer")
 _INFERENCE = regex(
     r"(^|_)(eval\w*|valid\w*|val|tests?|testing|predict\w*|infer\w*|embed\w*|encode|generate|score|interact|sample)(_|$)"
 )
@@ -154,7 +154,7 @@ rule = Rule(
 )
 
 
-@rule.call(*_TRAINERS)
+@rule.on(cst.Call, about=makes_lightning_trainer)
 def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
     strategy = keyword_argument(module, node, "strategy")
     if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":

@@ -100,11 +100,11 @@ from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import Function
 from torchlint.semantic.data.replicas import replica_wraps
+from torchlint.semantic.values.accelerator import makes_lightning_trainer
 from torchlint.semantic.values.inferred import inferred
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _STRATEGY = "ddp_find_unused_parameters_true"
-_TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "lightning.pytorch.trainer.Trainer")
 _STRATEGIES = (
     "lightning.pytorch.strategies.DDPStrategy",
     "lightning.pytorch.strategies.ddp.DDPStrategy",
@@ -126,7 +126,7 @@ rule = Rule(
 )
 
 
-@rule.call(*_TRAINERS)
+@rule.on(cst.Call, about=makes_lightning_trainer)
 def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
     strategy = keyword_argument(module, node, "strategy")
     if (

@@ -15,20 +15,10 @@ from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.values import library
 from torchlint.semantic.values.inferred import inferred
 
-_MAKERS = regex(
-    r"datasets\.(load_dataset|load_from_disk|concatenate_datasets|interleave_datasets|DatasetDict|"
-    r"(Dataset|DatasetDict)\.(from_\w+|load_from_disk)|arrow_dataset\.Dataset\.from_\w+)"
-)
-_SAME = frozenset(
-    (
-        "map filter shuffle select train_test_split shard sort rename_column rename_columns "
-        "remove_columns "
-        "select_columns with_format cast_column add_column flatten_indices take skip"
-    ).split()
-)
-_TYPES = frozenset(("datasets.Dataset", "datasets.DatasetDict", "datasets.arrow_dataset.Dataset"))
+_DATASET = "datasets.Dataset"
 _ONLY_THERE = frozenset(
     ("remove_columns", "load_from_cache_file", "writer_batch_size", "keep_in_memory")
 )
@@ -54,26 +44,26 @@ class TokenMap:
 def hf_dataset(module: Module, node: cst.CSTNode | None) -> bool:
     """Say whether an expression is a dataset, or a dict of datasets, of the datasets library."""
     match node:
+        case cst.Call(func=func) if library.makes(module, module.name(func), _DATASET):
+            streams = keyword_argument(module, node, "streaming")
+            return streams is None or dotted_text(streams) == "False"
         case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
-            method in _SAME
+            library.makes(module, f"{_DATASET}.{method}", _DATASET)
         ):
             return hf_dataset(module, receiver)
-        case cst.Call(func=func):
-            streams = keyword_argument(module, node, "streaming")
-            made = _MAKERS.fullmatch(module.name(func) or "") is not None
-            return made and (streams is None or dotted_text(streams) == "False")
         case cst.Subscript(value=holder):
             return hf_dataset(module, holder)
         case cst.Name():
-            return _named(module, node)
-    return False
+            if _named(module, node):
+                return True
+    return node is not None and inferred(module, node).name == _DATASET
 
 
 def _named(module: Module, node: cst.Name) -> bool:
     scope = module.function(node)
     for param in scope.params.params if scope is not None else ():
         if param.name.value == node.value and param.annotation is not None:
-            return module.name(param.annotation.annotation) in _TYPES
+            return library.makes(module, module.name(param.annotation.annotation), _DATASET)
     found = []
     for home in (scope, module.root):
         for write in writes_of(module, home, node.value) if home is not None else ():

@@ -123,14 +123,10 @@ from torchlint.semantic.code.reaching import readers_of, uses_of
 from torchlint.semantic.code.scopes import local_class, scopes
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.question import question
+from torchlint.semantic.values import library
 from torchlint.semantic.values.inferred import inferred
 
-_TRAINERS = frozenset(
-    (
-        "transformers.Trainer transformers.trainer.Trainer transformers.Seq2SeqTrainer "
-        "transformers.trainer_seq2seq.Seq2SeqTrainer trl.SFTTrainer"
-    ).split()
-)
+_TRAINER = "transformers.Trainer"
 _VOCABULARY = regex(
     r"For(CausalLM|MaskedLM|Seq2SeqLM|ConditionalGeneration|PreTraining)\b|LMHead(Model)?\b"
 )
@@ -192,11 +188,11 @@ def _is_trainer(module: Module, node: cst.Call) -> bool:
     as it does."""
     cls = local_class(module, node.func)
     if cls is None:
-        return module.name(node.func) in _TRAINERS
+        return library.makes(module, module.name(node.func), _TRAINER)
     family = [cls, *scopes(module).lineage(cls)]
     own = any(scopes(module).own_method(each, name) for each in family for name in _OVERRIDES)
     bases = {name for each in family for name in scopes(module).base_names(each)}
-    return not own and bool(bases & _TRAINERS)
+    return not own and any(library.makes(module, name, _TRAINER) for name in bases)
 
 
 def _classes(module: Module, metrics: cst.FunctionDef) -> list[cst.Call]:

@@ -205,7 +205,7 @@ def _may_be_parameter(module: Module, maker: cst.Call) -> bool:
 def _written_out(module: Module, upload: Upload) -> bool:
     """Say whether the data are numbers that are written out, or held by a library, which are
     TL112's."""
-    if module.name(upload.data) in libraries.CONSTANTS:
+    if libraries.held(module.name(upload.data) or "") is not None:
         return True
     return isinstance(upload.data, (cst.List, cst.Tuple, cst.BaseNumber, cst.UnaryOperation))
 

@@ -10,15 +10,8 @@ import libcst as cst
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values import library
 from torchlint.semantic.values.classes import in_lightning
-
-_ARGUMENTS = frozenset(
-    (
-        "transformers.TrainingArguments transformers.training_args.TrainingArguments "
-        "transformers.Seq2SeqTrainingArguments "
-        "transformers.training_args_seq2seq.Seq2SeqTrainingArguments"
-    ).split()
-)
 
 
 @question(
@@ -38,4 +31,4 @@ def lightning_step(module: Module, node: cst.CSTNode) -> str | None:
 @question(yes="`{0}` makes TrainingArguments", no="`{0}` makes no TrainingArguments")
 def makes_training_arguments(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes the ``TrainingArguments`` of a transformers ``Trainer``."""
-    return module.name(call.func) in _ARGUMENTS
+    return library.makes(module, module.name(call.func), "transformers.TrainingArguments")

@@ -258,23 +258,12 @@ class _GraphSearch:
             self.end(GraphOutcome.DROPPED)
         elif name == "numpy":
             self.end(GraphOutcome.UNKNOWN)  # It would raise, so there is no graph here.
-        elif name == "sample" and self._distribution(func.value):
+        elif inferred(self.module, call).grad is False and name == "sample":
             self.end(GraphOutcome.DROPPED)
         elif name in _PAIRS and call.args:
             self._pair(call)
         elif name not in ops.HOST_METHODS and name not in _OWN and name not in _NEW:
             self.value(call)
-
-    def _distribution(self, node: cst.BaseExpression) -> bool:
-        """Say whether an expression is a distribution of torch, whose ``sample()`` has no graph."""
-        made = [node]
-        if isinstance(node, cst.Name):
-            defined = definitions_of(self.module, node)
-            made = [d.value for d in defined if isinstance(d, cst.Assign)]
-            if len(made) < len(defined):
-                return False
-        names = [self.module.name(m.func) if isinstance(m, cst.Call) else None for m in made]
-        return bool(names) and all((n or "").startswith("torch.distributions.") for n in names)
 
     def _pair(self, call: cst.Call) -> None:
         """Follow the first of two tensors, of which the second is of positions."""

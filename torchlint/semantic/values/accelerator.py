@@ -16,6 +16,7 @@ from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.values import library
 
 _TORCH = regex(r"^[^\S\n]*(import|from)\s+(torch|lightning|pytorch_lightning)", re.MULTILINE)
 _OTHER = Wording(
@@ -52,12 +53,6 @@ _CHOOSES = regex(
 _OTHER_DEVICES = regex(r"cuda|\bgpus?\b|\bmps\b|\bxpu\b|is_available|accelerat|\btrainer\b")
 _MODEL = regex(r"^[^\S\n]*class\s+\w+\(.*Module\b", re.MULTILINE)
 _RUNS_ALWAYS = regex(r"(async\s+)?def\b|with\b|if\s+__name__\b")
-_TRAINERS = frozenset(
-    (
-        "lightning.Trainer lightning.pytorch.Trainer lightning.pytorch.trainer.Trainer "
-        "lightning.pytorch.trainer.trainer.Trainer"
-    ).split()
-)
 
 
 @question(
@@ -191,4 +186,4 @@ def trains_on_cpu(module: Module) -> bool:
 @question(yes="`{0}` makes a Lightning Trainer", no="`{0}` makes no Lightning Trainer")
 def makes_lightning_trainer(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes a Lightning ``Trainer``."""
-    return module.name(call.func) in _TRAINERS
+    return library.makes(module, module.name(call.func), "lightning.Trainer")

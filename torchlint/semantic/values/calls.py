@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.values import methods, unmoved
-from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword, prefetches
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values import library, methods, unmoved
+from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
@@ -58,9 +58,7 @@ class Calls(Functions):
             elsewhere = (
                 UNKNOWN if dropped else self.values.names.outside.call(dotted, node, arguments)
             )
-            if elsewhere.name in libraries.PREFETCHING and not prefetches(
-                elsewhere.name, node.args
-            ):
+            if library.switched_off(elsewhere.name, node.args):
                 return UNKNOWN
             if elsewhere.kind != "?":
                 made = elsewhere.kind == "loader" and (
@@ -290,6 +288,7 @@ class Calls(Functions):
         # Of a network's forward `module_call` says it, which knows where the network lives.
         runs = receiver.kind == "module" and name == "forward"
         local = None if runs else self._local(node) or self._elsewhere(func, receiver)
+        local = local or self.by_library(library.method_name(receiver, name), node, args, receiver)
         if local is not None:
             return local
         if receiver.kind == "accumulated":

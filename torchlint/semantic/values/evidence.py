@@ -20,6 +20,7 @@ from torchlint.semantic.torch.spelling import (
     SCALER,
     called,
 )
+from torchlint.semantic.values import library
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 _CALLED = (
@@ -74,7 +75,7 @@ def by_annotation(name: str | None) -> Value:
         name.startswith(("torch", ".")) or name.endswith("kornia.core.Tensor")
     ):
         return Value("tensor")
-    return _ANNOTATIONS.get(name, UNKNOWN)
+    return _ANNOTATIONS.get(name) or library.instance(name)
 
 
 def tensor_names(

@@ -9,9 +9,9 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
-from torchlint.semantic.torch import dtypes, libraries
+from torchlint.semantic.torch import dtypes
 from torchlint.semantic.torch.spelling import MODEL, called
-from torchlint.semantic.values import plain
+from torchlint.semantic.values import library, plain
 from torchlint.semantic.values.narrowing import narrowed, told
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.tensor_types import chosen, tensor_type
@@ -124,11 +124,10 @@ class Expressions(Parts):
             return self.env[text]
         dotted = self.values.names.name(node)
         if dotted is not None and dotted.startswith("torch."):
-            if dotted in libraries.CONSTANTS:
-                return FLOAT
             if dotted in _DTYPES:
                 return Value("dtype", name=dotted)
-            return tensor_type(dotted) or Value("function", name=dotted)
+            known = library.constant(dotted) or tensor_type(dotted)
+            return known or Value("function", name=dotted)
         found = self.part(holder, attr)
         if found is None:
             found = self._plain_attribute(node, dotted, holder)
@@ -141,6 +140,7 @@ class Expressions(Parts):
     ) -> Value | None:
         """Return an attribute of a library, of options, or one that is a text of anything."""
         held = plain.held_by(dotted) if dotted is not None else None
+        held = held or library.part_of(holder, node.attr.value)
         name = node.attr.value
         return held or plain.text_of(name) or plain.option(holder, node, name)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.torch import dtypes, libraries, ops
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.names import WRAPPERS
-from torchlint.semantic.values import methods, plain, sharing
+from torchlint.semantic.values import library, methods, plain, sharing
 from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -101,7 +101,7 @@ class Functions:
     # -- functions by dotted name ------------------------------------------------------------------
 
     def dotted_call(self, name: str, node: cst.Call, args: list[Value]) -> Value | None:
-        known = plain.given_by(name)
+        known = self.by_library(name, node, args) or plain.given_by(name)
         if known is not None:
             return known
         root, _, rest = name.partition(".")
@@ -120,8 +120,6 @@ class Functions:
             return Value("dict")
         if name in ("copy.deepcopy", "copy.copy") and args:
             return args[0]
-        if name in libraries.PREFETCHING:
-            return self._prefetching(name, node)
         if name == "random.choice" and args:
             return self.element(args[0])
         if (
@@ -132,14 +130,17 @@ class Functions:
             return args[0]
         return None
 
-    def _prefetching(self, name: str, node: cst.Call) -> Value | None:
-        """Return a loader that brings its batches to the device, unless a keyword may keep it from
-        doing so; of ``**more`` any call in the file may give that keyword."""
-        handed_on = any(arg.star == "**" for arg in node.args)
-        args = self.values.tree.nodes(cst.Arg) if handed_on else node.args
-        if prefetches(name, args):
-            return Value("loader", device=ACCEL, node=node, name=name)
-        return None
+    def by_library(
+        self, name: str, node: cst.Call, args: list[Value], receiver: Value = UNKNOWN
+    ) -> Value | None:
+        """Return what a call gives by the row of its dotted name; None where there is none, or the
+        project defines what is called so."""
+        found = library.given(name, node, args, receiver, self.values.tree.nodes(cst.Arg))
+        if found is None or self.values.names.outside.find(name) is not None:
+            return None
+        if found.device == CPU and self.values.default_device(node):
+            found = found.but(device=None)
+        return self.without_graph(found)
 
     def _builtin(self, name: str, args: list[Value]) -> Value | None:
         if name in _BUILTINS:
@@ -403,14 +404,6 @@ class Functions:
         if value.items:
             return join_all(list(value.items))
         return value.item if value.item is not None else UNKNOWN
-
-
-def prefetches(name: str, args: Iterable[cst.Arg]) -> bool:
-    """Say whether no argument may keep a function's loader from bringing its batches to the
-    device."""
-    word = libraries.PREFETCHING[name]
-    said = [arg.value for arg in args if arg.keyword is not None and arg.keyword.value == word]
-    return all(isinstance(value, cst.Name) and value.value == "True" for value in said)
 
 
 def _passed(*values: Value) -> str | None:

@@ -7,10 +7,9 @@ import libcst as cst
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.torch.spelling import OPTIONS as OPTIONS_NAME
 from torchlint.semantic.torch.spelling import called
-from torchlint.semantic.values import evidence
-from torchlint.semantic.values.value import BOOL, FLOAT, INT, OPTIONS, PLAIN, STR, Value
+from torchlint.semantic.values import evidence, library
+from torchlint.semantic.values.value import FLOAT, INT, OPTIONS, PLAIN, STR, Value
 
-_NUMBERS = {"int": INT, "float": FLOAT}
 _NAMES = frozenset(("__name__", "__file__", "__version__", "__doc__", "__module__", "__qualname__"))
 _OF_TENSORS = ops.having("own") | ops.having("move")
 _OF_OPTIMIZERS = frozenset(("param_groups", "state", "defaults"))
@@ -19,11 +18,6 @@ _OF_OPTIMIZERS = frozenset(("param_groups", "state", "defaults"))
 def given_by(dotted: str) -> Value | None:
     """Return what calling a function of a library gives, by its dotted name; None where that may be
     a tensor."""
-    if dotted in libraries.NUMBERS:
-        number = _NUMBERS[libraries.NUMBERS[dotted]]
-        return Value("iterator", item=number) if dotted == "itertools.count" else number
-    if dotted in libraries.FLAGS:
-        return BOOL
     root, _, last = dotted.partition(".")
     if root == "math":
         return FLOAT
@@ -36,10 +30,9 @@ def given_by(dotted: str) -> Value | None:
 
 def held_by(dotted: str) -> Value | None:
     """Return what a library holds under a dotted name."""
-    if dotted in libraries.CONSTANTS:
-        return _NUMBERS[libraries.CONSTANTS[dotted]]
+    number = library.constant(dotted)
     root, dot, _ = dotted.partition(".")
-    return PLAIN if dot and root in libraries.HOST else None
+    return number or (PLAIN if dot and root in libraries.HOST else None)
 
 
 def text_of(attr: str) -> Value | None:
