@@ -20,6 +20,7 @@ from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import import_of, import_reads
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 from torchlint.semantic.question import question
@@ -71,12 +72,18 @@ _KNOWN = sys.stdlib_module_names | frozenset(
 )
 """Packages that call no function of a training program inside an autocast of their own."""
 _NAMES = "autocast|GradScaler|custom_fwd|custom_bwd"
-_REPLACED = regex(
-    rf"[\"'.](?:{_NAMES})[\"']|\b(?:torch|cuda|cpu)\.amp[\"']|\bamp\.(?:{_NAMES})\s*=(?!=)"
-    r"|\b(?:torch|cuda|cpu)\.amp\s*=(?!=)"
+_REPLACED = Wording(
+    regex(
+        rf"[\"'.](?:{_NAMES})[\"']|\b(?:torch|cuda|cpu)\.amp[\"']|\bamp\.(?:{_NAMES})\s*=(?!=)"
+        r"|\b(?:torch|cuda|cpu)\.amp\s*=(?!=)"
+    ),
+    (*_NAMES.split("|"), ".amp"),
 )
 _ASKED = regex(r"\b(?:has|get)attr\([^()]*\)")
-_TAKES_SCALER = regex(r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b")
+_TAKES_SCALER = Wording(
+    regex(r"_step_supports_amp_scaling|\bdef\s+step\([^)]*\b(?:grad_scaler|kwargs)\b"),
+    ("_step_supports_amp_scaling", "step("),
+)
 
 
 def sets_dtype(text: str) -> bool:
@@ -118,6 +125,8 @@ def calls_by_name(text: str) -> bool:
 def replaces_names(text: str) -> bool:
     """Say whether a file may put something else in the place of an old name; asking for one
     replaces nothing."""
+    if _REPLACED.search(text) is None:
+        return False  # as for nearly all texts, which is told much sooner so
     return _REPLACED.search(_ASKED.sub("", text)) is not None
 
 

@@ -16,6 +16,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loaders import (
     batches_go_to,
@@ -43,9 +44,12 @@ _EVERY_FEW_EPOCHS = regex(r"check_val_every_n_epoch['\"]?\s*[=:](?!=)\s*(?!(1|No
 
 _SETTER = regex(r"(set|update|reset|resample|(re)?shuffle|refresh|advance|step|next)(_|[A-Z]|$)")
 """Methods that change an object from one epoch to the next."""
-_SETS_DATASET = regex(
-    rf"(?<!cfg|opt)(?<!conf|args|opts)(?<!config)(?<!hparams)"
-    rf"\.dataset\.(\w+[ \t]*=(?!=)|{_SETTER.pattern}\w*\()"
+_SETS_DATASET = Wording(
+    regex(
+        rf"(?<!cfg|opt)(?<!conf|args|opts)(?<!config)(?<!hparams)"
+        rf"\.dataset\.(\w+[ \t]*=(?!=)|{_SETTER.pattern}\w*\()"
+    ),
+    (".dataset.",),
 )
 _FETCHES = ("__getitem__", "__iter__", "__next__")
 

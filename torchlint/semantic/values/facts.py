@@ -23,6 +23,7 @@ from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import MODEL, called
@@ -37,16 +38,20 @@ if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
 
 BUDGET = 3
-_FRAMEWORK = regex(
-    (
+_FRAMEWORK = Wording(
+    regex(
         r"^[^\S\n]*(?:import|from) "
-        r"(?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b"
+        r"(?:accelerate|(?:pytorch_)?lightning(?:_fabric)?|ignite|fastai|deepspeed)\b",
+        re.MULTILINE,
     ),
-    re.MULTILINE,
+    ("accelerate", "lightning", "ignite", "fastai", "deepspeed"),
 )
 _OBJECTS = frozenset(("module", "optimizer", "loader", "scaler"))
 """What a name alone may stand for."""
-_DEFAULT_DEVICE = regex(r"set_default_device|set_default_tensor_type|with torch\.device\(")
+_DEFAULT_DEVICE = Wording(
+    regex(r"set_default_device|set_default_tensor_type|with torch\.device\("),
+    ("set_default_device", "set_default_tensor_type", "with torch.device("),
+)
 
 
 class Values(Budgeted, Roles):
