@@ -294,6 +294,7 @@ OTHERWISE = {
     },  # reads the bare command, before the table; the other is git's file
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
     "settings/line_length.py": {"line-length"},  # a key of ruff and black
+    "cli/config.py": {"--output-format"},  # an option of its own
     "cli/rules.py": {"--output-format"},  # an option of its own
     "cli/history.py": {"--output-format"},  # an option of its own
     "cli/profile.py": {"--output-format"},  # an option of its own

@@ -270,3 +270,35 @@ def test_a_bad_glob_is_said_with_its_file_and_key(cli, key: str) -> None:
     cli.write("torchlint.toml", f"timeout = 3\n{key} = ['[']\n")
     done = cli("check", code=2)
     assert f"torchlint.toml:2: {key}: the glob '[' can match nothing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left"),
+    [
+        (("--exclude", "gen, scripts"), {"a.py", "old/o.py"}),
+        (("--extend-exclude", "gen"), {"a.py", "scripts/s.py"}),
+        (("--exclude", "gen", "--exclude", "a.py"), {"scripts/s.py", "old/o.py"}),
+        (("--per-file-ignores", "scripts/*:TL1,gen/*:slow"), {"a.py"}),
+        (("--per-file-ignores", "a.py:TL102"), {"a.py", "scripts/s.py", "gen/g.py"}),
+    ],
+)
+def test_files_are_left_out_as_ruff_leaves_them_out(
+    cli, arguments: tuple[str, ...], left: set[str]
+) -> None:
+    """Options win over the file; only ``--extend-exclude`` adds to it."""
+    cli.write("torchlint.toml", "exclude = ['old']\n[per-file-ignores]\n'a.py' = ['TL1']\n")
+    for name in ("a.py", "scripts/s.py", "gen/g.py", "old/o.py"):
+        cli.write(name, "import torch\ntorch.slow()\n")
+    of_file = () if "--per-file-ignores" in arguments else ("--per-file-ignores", "x.py:TL1")
+    done = cli("check", "-en", "--output-format", "concise", *arguments, *of_file, code=0)
+    assert {line.split(":")[0] for line in done.stdout.splitlines() if ": TL101" in line} == left
+    hint = [line for line in done.stdout.splitlines() if "fix --apply" in line]
+    assert len(hint) == 1
+    assert arguments[0] in hint[0]  # what is shown would not fix what was left out
+
+
+@pytest.mark.parametrize("pairs", ["a.py", "a.py:TL101,TL102", ":TL101", "a.py:"])
+def test_rules_of_no_glob_are_refused_as_ruff_does(cli, pairs: str) -> None:
+    done = cli("check", "--per-file-ignores", pairs, code=2)
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert "is not GLOB:RULE" in done.stderr

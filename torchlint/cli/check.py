@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
 from torchlint.report.summary import next_steps, summary, undone
 from torchlint.settings import values
-from torchlint.settings.keys import FIELDS, KEYS
+from torchlint.settings.keys import KEYS
 
 if TYPE_CHECKING:
     from torchlint.cli.cached_run import Outcome
@@ -227,11 +228,19 @@ def _named(given: Given) -> str:
         return ""
     import shlex  # Few runs need it.
 
-    keys = [key for key, row in KEYS.items() if row.check in (values.selection, values.rules)]
-    chosen = [(f"--{key}", ",".join(given[FIELDS[key]] or ())) for key in keys]
+    kinds = (values.selection, values.rules, values.texts, values.rules_by_glob)
+    keys = [key for key, row in KEYS.items() if row.option and row.check in kinds]
+    chosen = [(f"--{key}", _typed(given[key.replace("-", "_")])) for key in keys]
     rules = [word for option in chosen if option[1] for word in option]
     words = shlex.join([*rules, *(() if paths == (".",) else paths)])
     return visible(words) if len(words) <= _NAMED else ""
+
+
+def _typed(value: Sequence[str] | Mapping[str, Sequence[str]] | None) -> str:
+    """Return a list, or a table of lists, as the command line has it."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{glob}:{rule}" for glob, rules in value.items() for rule in rules)
+    return ",".join(value or ())
 
 
 def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:

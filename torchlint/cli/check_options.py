@@ -53,7 +53,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         is_flag=True,
         help="List the waits that the contract of no waits allows, with owner, reason and cost.",
     ),
-    click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find."),
+    click.option("-e", "--exit-zero", is_flag=True, help="Exit with 0 whatever the rules find."),
     click.option(
         "--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 when a fix was applied."
     ),
@@ -86,10 +86,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--shard", metavar="I/N", help="Check part I of N; `torchlint merge` joins the reports."
     ),
     click.option(
-        "--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."
+        "-w", "--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."
     ),
     click.option(
-        "--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs."
+        "-n", "--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs."
     ),
     *(option for _, option in table_options("check")),
 )

@@ -25,6 +25,7 @@ COMMANDS = {
         "Write the manual as HTML pages on this machine, and print where.",
     ),
     "rules": ("rules:rules_command", "List all rules with severity, default and kinds of fix."),
+    "config": ("config:config_command", "List the keys of the configuration, or explain one."),
     "clean": ("clean:clean_command", "Remove the cache, and temporary files of killed runs."),
     "server": ("server:server_command", "Serve an editor by the Language Server Protocol."),
     "init": (

@@ -14,7 +14,7 @@ from torchlint.base.finding import Severity
 from torchlint.cli.destinations import AskedType, printed_format
 from torchlint.report.kit.tokens import DEFAULT
 from torchlint.settings import values
-from torchlint.settings.keys import FIELDS, KEYS, Key
+from torchlint.settings.keys import KEYS, Key
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -30,6 +30,19 @@ def _comma_list(
     pieces = (piece.strip() for part in value for piece in part.split(","))
     items = tuple(item for item in pieces if item)
     return items if value else None
+
+
+def _rules_by_glob(
+    _context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
+) -> dict[str, list[str]] | None:
+    """Return the rules of each glob, of pairs as ruff has them: ``GLOB:RULE,GLOB:RULE``."""
+    found: dict[str, list[str]] = {}
+    for pair in filter(None, map(str.strip, ",".join(value).split(","))):
+        glob, _, rule = map(str.strip, pair.rpartition(":"))
+        if not glob or not rule:
+            raise click.BadParameter(f"{pair!r} is not GLOB:RULE, such as 'scripts/*:TL101'")
+        found.setdefault(glob, []).append(rule)
+    return found or None
 
 
 def complete_rules(
@@ -60,6 +73,8 @@ _RULES = {
 _AS_OPTION: Mapping[values.Checker, Mapping[str, Any]] = {
     values.selection: _RULES,
     values.rules: _RULES,
+    values.texts: {"multiple": True, "callback": _comma_list},
+    values.rules_by_glob: {"multiple": True, "callback": _rules_by_glob},
     values.flag: {"is_flag": True, "default": None},
     values.count: {"type": int},
     values.seconds: {"type": float},
@@ -99,7 +114,9 @@ def table_options(group: str) -> list[Placed]:
 def asked_in(group: str) -> tuple[str, ...]:
     """Return the names that click gives the options of a group."""
     rows = KEYS.items()
-    return tuple(FIELDS[key] for key, row in rows if row.option and group in row.option.helps)
+    return tuple(
+        key.replace("-", "_") for key, row in rows if row.option and group in row.option.helps
+    )
 
 
 def in_order(options: Iterable[Placed]) -> Callable[[F], F]:
@@ -199,7 +216,7 @@ def overrides(given: Given) -> dict[str, object]:
         UsageError: two reports would be printed.
     """
     return {
-        key: _as_written(row, given.get(FIELDS[key]))
+        key: _as_written(row, given.get(key.replace("-", "_")))
         for key, row in KEYS.items()
         if row.option is not None
     }

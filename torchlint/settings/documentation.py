@@ -32,7 +32,7 @@ def keys_page() -> str:
     for key, row in KEYS.items():
         said = f"{row.words} {row.more}".strip()
         parts.append(f"### `{key}`\n\n{said}\n\n- Takes: {row.takes}\n- Default: {default_of(row)}")
-        parts.append(f"```toml\n{_in_pyproject(row.sample)}\n```")
+        parts.append(f"```toml\n{in_pyproject(row.sample)}\n```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -46,7 +46,7 @@ def configuration(section: str = "") -> str:
     return "\n".join(parts)
 
 
-def _in_pyproject(sample: str) -> str:
+def in_pyproject(sample: str) -> str:
     """Return a sample as it stands in pyproject.toml."""
     below = _below("tool.torchlint", sample)
     return below if below != sample else f"[tool.torchlint]\n{sample}"

@@ -224,6 +224,11 @@ class Settings:
         sample='[per-file-ignores]\n"scripts/*" = ["TL101"]',
         place=220,
         known=values.known_by_glob,
+        option=Option(
+            {"common": "Leave rules out in some files, in place of the configured ones."},
+            35,
+            metavar="GLOB:RULE,...",
+        ),
     )
     include: tuple[str, ...] = _key(
         values.texts,
@@ -247,6 +252,11 @@ class Settings:
         more=(
             "A path that is named on the command line is checked nevertheless, unless "
             "`force-exclude` is set."
+        ),
+        option=Option(
+            {"common": "Leave these files and folders out, in place of the configured ones."},
+            132,
+            metavar="GLOB,...",
         ),
     )
     respect_gitignore: bool = _key(
@@ -542,6 +552,9 @@ _WITHOUT_FIELD = {
         adds_up=True,
         adds_to="exclude",
         known=values.known_globs,
+        option=Option(
+            {"common": "Leave these files and folders out as well."}, 134, metavar="GLOB,..."
+        ),
     ),
     REQUIRED_VERSION: Key(
         check=values.specifier,
@@ -590,14 +603,15 @@ def checked(
         TorchlintError: of class `error`; the key is unknown, or takes no such value.
     """
     if key not in KEYS:
-        raise error(f"{where}unknown key {values.shortened(key)}{section}{_near(key)}")
+        raise error(f"{where}unknown key {values.shortened(key)}{section}{nearest_key(key)}")
     try:
         return KEYS[key].check(value)
     except ValueError as reason:
         raise error(f"{where}{key} {reason}") from None
 
 
-def _near(key: str) -> str:
+def nearest_key(key: str) -> str:
+    """Return what a message says after an unknown key."""
     import difflib
 
     written = key[: values.SHOWN].lower().replace("_", "-")
