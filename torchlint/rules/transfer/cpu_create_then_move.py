@@ -155,6 +155,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
 )
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import CPU
 
 _CASTS = frozenset(("long", "float", "bool"))
@@ -340,7 +341,7 @@ def _where_moved(module: Module, transfer: Transfer, factory: cst.Call) -> str |
     = z.cuda()`` leaves a program that also runs without a GPU."""
     made = {test for test, _ in conditions_around(module, factory)}
     tests = [each for each in conditions_around(module, transfer.call) if each[0] not in made]
-    if transfer.target is not None or len(tests) != 1:
+    if transfer.target is not None or len(tests) != 1 or not device_flag(tests[0][0]):
         return None
     test, truth = tests[0]
     there, elsewhere = ('"cuda"', '"cpu"') if truth else ('"cpu"', '"cuda"')

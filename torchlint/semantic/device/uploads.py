@@ -255,7 +255,8 @@ def _of_call(module: Module, call: cst.Call) -> _Words | None:
         return None if any(_holds(module, each) for each in given) else frozenset([RANDOM])
     if name in arrays.MADE_OF_SIZES:
         filled = name == "numpy.full" and len(given) > 1
-        if any(_holds(module, each) for each in given) and not name.endswith("_like"):
+        counts = name not in arrays.SHAPED and not name.endswith("_like")
+        if counts and any(_holds(module, each) for each in given):
             return None
         own = frozenset([MADE])
         rest = _words(module, given[1]) if filled else _NOTHING
