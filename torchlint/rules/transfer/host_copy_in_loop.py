@@ -151,7 +151,6 @@ from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
-from torchlint.semantic.device.own_uploads import uploaded_by
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -164,6 +163,7 @@ from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
+from torchlint.semantic.uses.own_uploads import uploaded_by
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import copied_as_well, stays_beside
 from torchlint.semantic.values.inferred import inferred

@@ -109,6 +109,13 @@ def _maker(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     return None
 
 
+@question(yes="the tensor is made of `{answer}`", no="nothing shows of what the tensor is made")
+def tensor_data(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the host data of which a tensor is made, also where it is a view, a cast or a part."""
+    maker = _maker(module, tensor)
+    return maker.args[0].value if maker is not None else None
+
+
 # -- what data are made of -------------------------------------------------------------------------
 
 

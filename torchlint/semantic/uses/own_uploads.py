@@ -8,10 +8,12 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.device.host_reads import given_for
 from torchlint.semantic.device.transfers import Transfer, transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.dropped_results import calls_of
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
@@ -33,20 +35,34 @@ def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
         and (at.func.attr.value in _SAME)
     ):
         at = at.func.value
-    name = at
-    parts: list[cst.Subscript] = []
-    while isinstance(name, cst.Subscript):
-        name, parts = name.value, [*parts, name]
-    if not isinstance(name, cst.Name) or len(parts) > 1 or _changed(module, name):
+    part = isinstance(at, cst.Subscript)
+    name = at.value if isinstance(at, cst.Subscript) else at
+    if not isinstance(name, cst.Name) or _changed(module, name):
         return None
     found = definitions_of(module, name)
-    moves = [move for each in found for move in _moves(module, each, name.value, bool(parts))]
+    if not part and len(found) == 1 and isinstance(found[0], cst.FunctionDef):
+        return _by_callers(module, found[0], name.value)
+    moves = [move for each in found for move in _moves(module, each, name.value, part)]
     if len(moves) != 1 or not _from_loader(module, moves[0].source):
         return None
     others = [each for each in found if not module.is_within(moves[0].call, each)]
     before = moves[0].source
     kept = definitions_of(module, before) if isinstance(before, cst.Name) else []
     return moves[0].call if all(each in kept for each in others) else None
+
+
+def _by_callers(module: Module, function: cst.FunctionDef, name: str) -> cst.Call | None:
+    """Return what copied to the device what each call in this file hands a function, or a network's
+    forward."""
+    names = [each.name.value for each in function.params.params]
+    names = names[1:] if names[:1] == ["self"] else names
+    if name not in names:
+        return None
+    moves = []
+    for call in calls_of(module, function):
+        given = given_for(call, names.index(name), name)
+        moves.append(uploaded_by(module, given[0]) if len(given) == 1 else None)
+    return moves[0] if moves and all(moves) else None
 
 
 def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> Iterator[Transfer]:
