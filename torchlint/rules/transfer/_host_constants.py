@@ -15,6 +15,7 @@ from torchlint.semantic.values.inferred import class_attribute, inferred
 from torchlint.semantic.values.kept import made_once, refilled
 from torchlint.semantic.values.value import CPU
 
+_WRAPS = ("torch.nn.Parameter", "torch.autograd.Variable")
 _VIEWS = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") - ops.having("move")
 
 
@@ -56,6 +57,8 @@ def host_constant_of(module: Module, source: cst.BaseExpression) -> HostConstant
                 return _attribute(module, at, name)
             case cst.Name(value=name):
                 return _global(module, at, name)
+            case cst.Call(func=func, args=[first, *_]) if module.name(func) in _WRAPS:
+                at = first.value
             case cst.Call():
                 return _literal(module, at)
             case _:

@@ -8,14 +8,15 @@ and the profiler's own pattern `ExtraCUDACopyPattern` name the same waste.
 
 Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the
 same expression or under a name, also through a helper, and a CPU tensor of a factory that indexes a
-tensor on the device or exchanges values with it. In steps and forwards also a list of numbers, a
-range, an array or a CPU tensor as index of a tensor on the device: it is made into a tensor and
-copied, and the host waits for that. Outside of steps and forwards only the direct form is reported,
-as an `info`, and not where it is known to run once, once in an epoch or behind an interval: at the
-top level, in a constructor, or in a function that is only called from such places. An `info` is
-also a mask by which the next line takes elements, as that waits anyway, what an evaluation makes
-once before a loop that runs a model in each turn (decoding), and what it makes for each batch where
-a result is read on the host for each: nothing is left that the copy could hold up.
+tensor on the device or exchanges values with it, or a tensor of a few numbers that is written into
+one (an `info`: the numbers can be assigned themselves). In steps and forwards also a list of
+numbers, a range, an array or a CPU tensor as index of a tensor on the device: it is made into a
+tensor and copied, and the host waits for that. Outside of steps and forwards only the direct form
+is reported, as an `info`, and not where it is known to run once, once in an epoch or behind an
+interval: at the top level, in a constructor, or in a function that is only called from such places.
+An `info` is also a mask by which the next line takes elements, as that waits anyway, what an
+evaluation makes once before a loop that runs a model in each turn (decoding), and what it makes for
+each batch where a result is read on the host for each: nothing is left that the copy could hold up.
 
 ## Setup
 ```python
@@ -137,6 +138,7 @@ from torchlint.semantic.device.factories import (
     takes_device,
 )
 from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
+from torchlint.semantic.device.uploads import tensor_data
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.torch import dtypes, ops
@@ -155,6 +157,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
 )
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import CPU
 
 _CASTS = frozenset(("long", "float", "bool"))
@@ -183,6 +186,10 @@ _HOIST = "`{expr}` is the same in every step and copied in each; move it to the 
 _MIXED = (
     "{factory} builds on the CPU, and a tensor on the device is indexed with it or "
     "exchanges values with it."
+)
+_NUMBERS = (
+    "`{expr}` makes a tensor on the CPU of numbers that Python has, and copying it into `{target}` "
+    "waits for the GPU; assign the numbers themselves, one by one."
 )
 _INDEX = (
     "the index `{index}` is on the host and is copied to the device, which synchronises; "
@@ -312,6 +319,10 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
                 alone = there is not node.value or not indexed_besides(module, node, host)
                 fix = _placed(module, factory) if alone else None
                 yield Hit(factory, words, fix, message=_MIXED)
+        data = tensor_data(module, host) if there is node.value else None
+        if data is not None and isinstance(above, cst.Assign) and _is_number(module, data):
+            words = {"expr": module.shown(host), "target": module.shown(node)}
+            yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
 
 
 @rule.on(cst.Subscript, runs="hot")
@@ -340,7 +351,7 @@ def _where_moved(module: Module, transfer: Transfer, factory: cst.Call) -> str |
     = z.cuda()`` leaves a program that also runs without a GPU."""
     made = {test for test, _ in conditions_around(module, factory)}
     tests = [each for each in conditions_around(module, transfer.call) if each[0] not in made]
-    if transfer.target is not None or len(tests) != 1:
+    if transfer.target is not None or len(tests) != 1 or not device_flag(tests[0][0]):
         return None
     test, truth = tests[0]
     there, elsewhere = ('"cuda"', '"cpu"') if truth else ('"cpu"', '"cuda"')

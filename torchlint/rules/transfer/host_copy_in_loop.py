@@ -11,7 +11,8 @@ copies nothing.
 Flagged: copies that run in every training step or forward pass, and those of a single number or of
 single samples in an evaluation loop; where a loop over the samples copies each part of one tensor,
 one copy before that loop is enough. `.cpu()` counts also where nothing is known of the tensor's
-place, as an `info`; a batch straight from a loader does not count. One copy of the predictions per
+place, as an `info`; a batch straight from a loader does not count. What the function itself has copied to the
+device out of a loader's batch, and left as it was, counts wherever it goes: the host has it. One copy of the predictions per
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
@@ -162,6 +163,7 @@ from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_by_host
 from torchlint.semantic.uses.offloads import offloads
+from torchlint.semantic.uses.own_uploads import uploaded_by
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import copied_as_well, stays_beside
 from torchlint.semantic.values.inferred import inferred
@@ -208,6 +210,10 @@ TWICE = (
     "`{expr}` copies a GPU tensor to the host every step, and `{other}` copies it in the same "
     "step; copy it once for both."
 )
+SENT = (
+    "`{expr}` waits for the GPU to copy back what `{other}` has copied there; use the tensor that "
+    "the host had before."
+)
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
     "values of many steps at once."
@@ -229,6 +235,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if copy is None:
         return
     whole = _chain(module, node)
+    sent = uploaded_by(module, copy.tensor)
+    if sent is not None and not _scalar_read(module, whole):
+        words = {"expr": module.shown(node), "other": module.shown(sent)}
+        little = heat_of(module, node).grade is Grade.EVAL
+        yield Hit(node, words, severity=Severity.INFO if little else None, message=SENT)
+        return
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
         return

@@ -203,13 +203,24 @@ def _by_elements(module: Module, name: cst.Name) -> bool:
         above = module.parent(read)
         if _used_elsewhere(module, read, above) or _decided_on_host(module, read):
             return True
-        written = isinstance(above, cst.Subscript) and isinstance(
-            module.parent(above), (cst.AssignTarget, cst.AugAssign)
-        )
+        written = isinstance(above, cst.Subscript) and _writes(module, above)
         if isinstance(above, cst.Attribute):
             written = above.attr.value in _ELEMENT_WRITERS or _copies_data(module, read, above)
         # What is written once it has been moved is written there.
         if written and inferred(module, read).device in (CPU, None):
+            return True
+    return False
+
+
+def _writes(module: Module, part: cst.Subscript) -> bool:
+    """Say whether a statement writes into a part of a tensor, and does not fill all of it with one
+    number: ``x[:] = 1``."""
+    statement = module.small_statement(part)
+    match module.parent(part), part.slice:
+        case cst.AssignTarget(), [cst.SubscriptElement(cst.Slice(None, None, None))]:
+            filled = isinstance(statement, cst.Assign) and inferred(module, statement.value)
+            return not (filled and filled.kind in ("number", "bool") and not filled.tensor)
+        case ((cst.AssignTarget() | cst.AugAssign()), _):
             return True
     return False
 

@@ -109,6 +109,13 @@ def _maker(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     return None
 
 
+@question(yes="the tensor is made of `{answer}`", no="nothing shows of what the tensor is made")
+def tensor_data(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the host data of which a tensor is made, also where it is a view, a cast or a part."""
+    maker = _maker(module, tensor)
+    return maker.args[0].value if maker is not None else None
+
+
 # -- what data are made of -------------------------------------------------------------------------
 
 
@@ -255,7 +262,8 @@ def _of_call(module: Module, call: cst.Call) -> _Words | None:
         return None if any(_holds(module, each) for each in given) else frozenset([RANDOM])
     if name in arrays.MADE_OF_SIZES:
         filled = name == "numpy.full" and len(given) > 1
-        if any(_holds(module, each) for each in given) and not name.endswith("_like"):
+        counts = name not in arrays.SHAPED and not name.endswith("_like")
+        if counts and any(_holds(module, each) for each in given):
             return None
         own = frozenset([MADE])
         rest = _words(module, given[1]) if filled else _NOTHING

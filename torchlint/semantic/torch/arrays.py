@@ -32,6 +32,8 @@ MADE_OF_SIZES = frozenset(
     ).split()
 ) | {"builtins.range"}
 """Make an array of sizes and numbers, as functions of torch do on the device."""
+SHAPED = frozenset(f"numpy.{name}" for name in "zeros ones empty full".split())
+"""Take a shape first, which is of sizes whatever holds it."""
 READS = frozenset(
     f"numpy.{name}"
     for name in "load loadtxt genfromtxt fromfile memmap frombuffer fromstring fromiter".split()

@@ -30,11 +30,11 @@ def dropped_result(module: Module, read: cst.CSTNode) -> bool:
     if function is None or not isinstance(above, cst.Return):
         return False
     index = results.elements.index(element)
-    calls = _calls_of(module, function)
+    calls = calls_of(module, function)
     return bool(calls) and all(_leaves(module, call, index) for call in calls)
 
 
-def _calls_of(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
+def calls_of(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls of a function; those of a module for its ``forward``."""
     cls = module.class_of(function)
     if function.name.value != "forward" or cls is None:
@@ -102,4 +102,4 @@ def _default_false(function: cst.FunctionDef, name: str) -> bool:
     )
 
 
-__all__ = ["dropped_result"]
+__all__ = ["calls_of", "dropped_result"]

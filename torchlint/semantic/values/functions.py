@@ -201,8 +201,13 @@ class Functions:
         if name == "torch.device":
             return Value("device", device=(self.device_of(args[0]) if args else None) or ACCEL)
         if name == "torch.nn.Parameter":
-            return (args[0] if args and args[0].tensor else Value("tensor")).but(
-                device=ACCEL, origin="param", grad=methods.wants_grad(node, 1, otherwise=True)
+            data = args[0] if args and args[0].tensor else Value("tensor")
+            # A module takes it along; asked for something at once, it lies where its data do.
+            alone = isinstance(self.values.tree.parents.get(node), cst.Attribute)
+            return data.but(
+                device=data.device if alone else ACCEL,
+                origin="param",
+                grad=methods.wants_grad(node, 1, otherwise=True),
             )
         if name.startswith("torch.cuda.") and last.endswith("Tensor"):
             return Value("tensor", device=CUDA, origin="factory")

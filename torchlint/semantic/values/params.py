@@ -74,6 +74,8 @@ _OF_OTHER_THINGS = (
     "torch.nn.utils.parameters_to_",
 )
 """How the names of functions of torch begin whose arguments are no single tensors."""
+_FIRST_ALONE = ops.dotted("along") | ops.dotted("several", "second-whole")
+"""Functions that take one tensor, and behind it numbers."""
 _LAYERS = ops.dotted("layer")
 """They are constructed of numbers."""
 
@@ -653,9 +655,10 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
             and not _factory(name)
         )
         if torch_function or _self_module(values, call):
+            given = call.args[:1] if name in _FIRST_ALONE else call.args
             out.update(
                 arg.value.value
-                for arg in call.args
+                for arg in given
                 if isinstance(arg.value, cst.Name) and arg.keyword is None and not arg.star
             )
     cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None

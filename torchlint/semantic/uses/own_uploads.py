@@ -1,0 +1,123 @@
+"""Tensors on the device that a function has copied there itself, so that the host has them too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.device.host_reads import given_for
+from torchlint.semantic.device.transfers import Transfer, transfer_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.dropped_results import calls_of
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.value import CPU
+
+_SAME = ops.SAME_VALUES - ops.having("repeats")
+_LISTS = ("builtins.tuple", "builtins.list")
+
+
+@question(
+    yes="`{answer}` copied it to the device, so that the host has it",
+    no="the host is not known to have it",
+)
+def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
+    """Return the call that copied to the device, from a loader's batch, what a name or a part of
+    one holds, where nothing has changed it there."""
+    at = tensor
+    while (
+        isinstance(at, cst.Call)
+        and isinstance(at.func, cst.Attribute)
+        and (at.func.attr.value in _SAME)
+    ):
+        at = at.func.value
+    part = isinstance(at, cst.Subscript)
+    name = at.value if isinstance(at, cst.Subscript) else at
+    if not isinstance(name, cst.Name) or _changed(module, name):
+        return None
+    found = definitions_of(module, name)
+    if not part and len(found) == 1 and isinstance(found[0], cst.FunctionDef):
+        return _by_callers(module, found[0], name.value)
+    moves = [move for each in found for move in _moves(module, each, name.value, part)]
+    if len(moves) != 1 or not _from_loader(module, moves[0].source):
+        return None
+    others = [each for each in found if not module.is_within(moves[0].call, each)]
+    before = moves[0].source
+    kept = definitions_of(module, before) if isinstance(before, cst.Name) else []
+    return moves[0].call if all(each in kept for each in others) else None
+
+
+def _by_callers(module: Module, function: cst.FunctionDef, name: str) -> cst.Call | None:
+    """Return what copied to the device what each call in this file hands a function, or a network's
+    forward."""
+    names = [each.name.value for each in function.params.params]
+    names = names[1:] if names[:1] == ["self"] else names
+    if name not in names:
+        return None
+    moves = []
+    for call in calls_of(module, function):
+        given = given_for(call, names.index(name), name)
+        moves.append(uploaded_by(module, given[0]) if len(given) == 1 else None)
+    return moves[0] if moves and all(moves) else None
+
+
+def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> Iterator[Transfer]:
+    """Yield the move of what an assignment binds to a name, or of each part of it."""
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+            pass
+        case _:
+            return
+    match target, value:
+        case cst.Name(), cst.Call() if not part:
+            moved: cst.BaseExpression | None = value
+        case cst.Tuple(elements=names), cst.Tuple(elements=values) if not part:
+            pairs = zip(names, values, strict=False)
+            moved = next((v.value for n, v in pairs if _is(n.value, name)), None)
+        case cst.Tuple(), _ if not part:
+            moved = _each(module, value)
+        case cst.Name(), _ if part:
+            moved = _each(module, value)
+        case _:
+            return
+    move = transfer_of(module, moved) if isinstance(moved, cst.Call) else None
+    if move is not None:
+        yield move
+
+
+def _is(node: cst.BaseExpression, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
+
+
+def _each(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return what a comprehension makes of each part of a batch: ``tuple(t.to(device) for t in
+    batch)``."""
+    match value:
+        case cst.Call(args=[cst.Arg(value=inner)]) if module.name(value.func) in _LISTS:
+            return _each(module, inner)
+        case cst.ListComp(elt=each) | cst.GeneratorExp(elt=each) | cst.DictComp(value=each):
+            return each
+    return None
+
+
+def _from_loader(module: Module, source: cst.BaseExpression) -> bool:
+    value = inferred(module, source)
+    plain = isinstance(source, (cst.Name, cst.Subscript, cst.Attribute))
+    return plain and value.origin == "batch" and value.device in (None, CPU)
+
+
+def _changed(module: Module, name: cst.Name) -> bool:
+    """Say whether the function writes into what a name holds: ``y[i] = 0``, ``y.fill_(0)``."""
+    for read in reads_of(module, module.function(name) or module.root, name.value):
+        above = module.parent(read)
+        while isinstance(above, cst.Subscript):
+            if isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):
+                return True
+            above = module.parent(above)
+        if isinstance(above, cst.Attribute) and above.attr.value.endswith("_"):
+            return True
+    return False
