@@ -36,6 +36,7 @@ from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
+from torchlint.semantic.code.failures import fails_before
 from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
@@ -422,6 +423,8 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
     if not benchmarks and any(is_benchmark(module, each) for each in around):
         return None
     if unreached(module, node) or broken_import(module) is not None:
+        return None
+    if fails_before(module, node) is not None:
         return None
     if runs != "anywhere" and uncalled(module, node):
         return None
