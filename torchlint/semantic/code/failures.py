@@ -47,13 +47,19 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
     A name is an error that nothing in the file binds, where it imports nothing with a star, and so
     is a call of a function or class of the project whose parameters do not take the arguments.
     """
-    if module.filename.endswith(".ipynb") or _BINDS_UNSEEN.search(module.text):
+    if _binds_unseen(module):
         return None
     for each in _before(module, node):
         why = _fails(module, each)
         if why is not None:
             return f"`{module.shown(each)}` raises a {why}"
     return None
+
+
+@question()
+def _binds_unseen(module: Module) -> bool:
+    """Say whether a file may bind names without an assignment, or expects errors."""
+    return module.filename.endswith(".ipynb") or bool(_BINDS_UNSEEN.search(module.text))
 
 
 def _before(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -91,7 +97,7 @@ def _headers(line: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield items[0].item
 
 
-@question(remember=True, ground=True)
+@question()
 def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
     """Return why a small statement or an expression ends in an error whenever it is evaluated."""
     if isinstance(evaluated, _IMPORTS):
@@ -224,7 +230,8 @@ def _definition(
         if own and bindings[0].kind in ("def", "class"):
             found = defined(module.text, func.value)
             return found if not _is_patched(module, func.value) else None
-        if not own or bindings[0].kind != "import":
+        taken = own and bindings[0].kind == "import"
+        if not taken or module.names.starred_over(bindings[0].node, [func.value]):
             return None
     there = module.outside.find(dotted)
     if there is None or dotted is None or _is_patched(module, there.name):
