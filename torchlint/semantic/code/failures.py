@@ -8,7 +8,7 @@ import builtins
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
@@ -32,6 +32,7 @@ _BINDS_UNSEEN = regex(
 )
 """A file that may bind names without an assignment, runs in a notebook, or expects the errors."""
 _PLAIN_BASES = frozenset(("object", "nn.Module", "torch.nn.Module"))
+_Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORTS = (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Del)
 
 
@@ -102,12 +103,22 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
     """Return why a small statement or an expression ends in an error whenever it is evaluated."""
     if isinstance(evaluated, _IMPORTS):
         return None
-    for node in module.within(evaluated, cst.Name, cst.Call):
-        assert isinstance(node, (cst.Name, cst.Call))
-        why = _misfit(module, node) if isinstance(node, cst.Call) else _unbound(module, node)
-        if why is not None and _is_evaluated(module, node, evaluated):
+    for call in module.within(evaluated, cst.Call):
+        why = _misfit(module, call)
+        if why is not None and _is_evaluated(module, call, evaluated):
+            return why
+    for name in module.within(evaluated, cst.Name) if _shows_all_names(module) else ():
+        why = _unbound(module, name)
+        if why is not None and _is_evaluated(module, name, evaluated):
             return why
     return None
+
+
+@question()
+def _shows_all_names(module: Module) -> bool:
+    """Say whether a file shows what it binds: it imports nothing with a star, and does not stand
+    alone, as a part of a text may."""
+    return bool(module.path) and not module.names.stars and not module.nodes(cst.TypeParameters)
 
 
 def _is_evaluated(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -140,13 +151,11 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
     """Return that a name is bound by nothing in the file, is no builtin, and no other file gives
     it to this one; None where something may bind it."""
     name = node.value
-    if not module.path:
-        return None  # A text that stands alone may be a part of one.
-    if name in _BUILTINS or name.startswith("_") or module.names.bindings(name, node)[1]:
+    if name in _BUILTINS or module.names.bindings(name, node)[1] or name.startswith("_"):
         return None
-    if module.nodes(cst.TypeParameters) or any(module.names.stars):
+    if _is_label(module, node) or any(name in each for each in module.names.outer.values()):
         return None
-    if _is_label(module, node) or _given_by_others(module, name):
+    if _given_by_others(module, name):
         return None
     return f"NameError, as nothing defines `{name}`"
 
@@ -203,7 +212,9 @@ def _misfit(module: Module, call: cst.Call) -> str | None:
     if function is None or function.decorator_list:
         return None
     problem = _problem(function.args, skipped, call)
-    return f"TypeError, as the call of `{found.name}` {problem}" if problem is not None else None
+    if problem is None or _is_patched(module, found.name):
+        return None
+    return f"TypeError, as the call of `{found.name}` {problem}"
 
 
 def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -219,39 +230,40 @@ def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None
     return made[0] if len(made) == 1 and made[0].name == "__init__" else None
 
 
-def _definition(
-    module: Module, func: cst.BaseExpression
-) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None:
+def _definition(module: Module, func: cst.BaseExpression) -> _Defined | None:
     """Return the one statement that defines what is called, where nothing binds its name anew."""
     dotted = module.name(func)
     if isinstance(func, cst.Name):
         scope, bindings = module.names.bindings(func.value, func)
         own = scope is module.root and len(bindings) == 1
         if own and bindings[0].kind in ("def", "class"):
-            found = defined(module.text, func.value)
-            return found if not _is_patched(module, func.value) else None
+            return _defined(module.text, func.value)
         taken = own and bindings[0].kind == "import"
         if not taken or module.names.starred_over(bindings[0].node, [func.value]):
             return None
     there = module.outside.find(dotted)
-    if there is None or dotted is None or _is_patched(module, there.name):
+    if there is None or dotted is None:
         return None
     home = dotted.rpartition(".")[0].lstrip(".").replace(".", os.sep)
     ends = tuple(f"{os.sep}{home}{end}" for end in (".py", f"{os.sep}__init__.py"))
     placed = os.sep in home or dotted.startswith(".")
     text = module.outside.text(there) if placed and there.path.endswith(ends) else None
-    return defined(text, there.name) if text is not None else None
+    return _defined(text, there.name) if text is not None else None
 
 
-def defined(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None:
-    """Return the function or class that the top level of a file defines once under a name, and
-    nothing else in the file may bind."""
-    tree = parsed(text)
-    if tree is None or re.search(rf"\bglobal\b[^\n]*\b{name}\b|^{name}\s*=", text, re.MULTILINE):
-        return None
-    known = [
-        each for each in tree.body if isinstance(each, (*DEFS, ast.ClassDef)) and each.name == name
-    ]
+@functools.lru_cache(maxsize=256)
+def _definitions(text: str) -> Mapping[str, list[_Defined]]:
+    """Return the statements that bind names at the top level of a file, by name."""
+    tree, found = parsed(text), dict[str, list[_Defined]]()
+    for each in tree.body if tree is not None else ():
+        if isinstance(each, (*DEFS, ast.ClassDef)):
+            found.setdefault(each.name, []).append(each)
+    return found
+
+
+def _defined(text: str, name: str) -> _Defined | None:
+    """Return the function or class that the top level of a file defines once under a name."""
+    known = _definitions(text).get(name, ())
     return known[0] if len(known) == 1 else None
 
 
@@ -264,7 +276,13 @@ def _is_patched(module: Module, name: str) -> bool:
 
 def _patches(name: str, text: str) -> bool:
     """Say whether a text assigns an attribute of a name, or holds the name as a string."""
-    return name in text and bool(re.search(rf"\.{name}\s*=(?!=)|['\".]{name}['\"]", text))
+    return name in text and bool(
+        re.search(
+            rf"\.{name}\s*=(?!=)|['\".]{name}['\"]|\bglobal\b.*\b{name}\b|^{name}\s*=",
+            text,
+            re.MULTILINE,
+        )
+    )
 
 
 def _problem(takes: ast.arguments, skipped: int, call: cst.Call) -> str | None:
