@@ -424,11 +424,9 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
         return None
     if unreached(module, node) or broken_import(module) is not None:
         return None
-    if fails_before(module, node) is not None:
-        return None
     if runs != "anywhere" and uncalled(module, node):
         return None
-    return heat
+    return heat if fails_before(module, node) is None else None
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:

@@ -71,6 +71,7 @@ def told(root: Path, files: dict[str, str], **parts: str) -> bool:
         ({"before": "print(epochs)", "below": BOUND}, {}, True),
         ({"before": "print(epochs)", "below": "def f():\n    epochs = 1"}, {}, False),
         ({"before": "print(epochs)", "below": "global epochs\nepochs = 1"}, {}, True),
+        ({"before": "print(epochs)", "below": "kernel.src.replace(' epochs ', '3')"}, {}, True),
         ({"before": "print(epochs)", "above": "from lib import *"}, {}, True),
         ({"before": "print(epochs)", "below": "exec(open('a').read())"}, {}, True),
         ({"before": "print(epochs)", "below": "globals().update(a=1)"}, {}, True),

@@ -27,10 +27,14 @@ _INJECTED = frozenset(
 _BUILTINS = frozenset(dir(builtins)) | _INJECTED
 _BINDS_UNSEEN = regex(
     r"(?<![.\w])(globals\(|locals\(\)|vars\(\)|exec(file)?\()|sys\.modules|\bbuiltins\b|get_ipython"
-    r"|\bexcept\b[^\n]*(Name|Type)Error|^# *(%%|In ?\[)",
+    r"|\bexcept\b[^\n]*(Name|Type)Error|^# *(%%|In\[)",
     re.MULTILINE,
 )
 """A file that may bind names without an assignment, runs in a notebook, or expects the errors."""
+_UNSEEN_WORDS = (
+    "globals( locals() vars() exec sys.modules builtins get_ipython NameError TypeError %% In["
+).split()
+"""One of these stands in a text that the pattern matches."""
 _PLAIN_BASES = frozenset(("object", "nn.Module", "torch.nn.Module"))
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORTS = (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Del)
@@ -60,7 +64,10 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
 @question()
 def _binds_unseen(module: Module) -> bool:
     """Say whether a file may bind names without an assignment, or expects errors."""
-    return module.filename.endswith(".ipynb") or bool(_BINDS_UNSEEN.search(module.text))
+    return module.filename.endswith(".ipynb") or (
+        any(word in module.text for word in _UNSEEN_WORDS)
+        and _BINDS_UNSEEN.search(module.text) is not None
+    )
 
 
 def _before(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -155,9 +162,14 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
         return None
     if _is_label(module, node) or any(name in each for each in module.names.outer.values()):
         return None
-    if _given_by_others(module, name):
+    if _stands_in_string(module, name) or _given_by_others(module, name):
         return None
     return f"NameError, as nothing defines `{name}`"
+
+
+def _stands_in_string(module: Module, name: str) -> bool:
+    """Say whether a string of the file speaks of a name: a kernel's source may be made of it."""
+    return re.search(rf"""['"][^'"\n]*\b{name}\b[^'"\n]*['"]""", module.text) is not None
 
 
 def _is_label(module: Module, node: cst.Name) -> bool:
