@@ -162,14 +162,14 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
         return None
     if _is_label(module, node) or any(name in each for each in module.names.outer.values()):
         return None
-    if _stands_in_string(module, name) or _given_by_others(module, name):
+    if _is_replaced(module, name) or _given_by_others(module, name):
         return None
     return f"NameError, as nothing defines `{name}`"
 
 
-def _stands_in_string(module: Module, name: str) -> bool:
-    """Say whether a string of the file speaks of a name: a kernel's source may be made of it."""
-    return re.search(rf"""['"][^'"\n]*\b{name}\b[^'"\n]*['"]""", module.text) is not None
+def _is_replaced(module: Module, name: str) -> bool:
+    """Say whether the file replaces a name in a text: a kernel's source may be made of it."""
+    return re.search(rf"""\.replace\(\s*['"][^'"]*\b{name}\b""", module.text) is not None
 
 
 def _is_label(module: Module, node: cst.Name) -> bool:
