@@ -36,6 +36,7 @@ from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
+from torchlint.semantic.code.failures import fails_before
 from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
@@ -425,7 +426,7 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
         return None
     if runs != "anywhere" and uncalled(module, node):
         return None
-    return heat
+    return heat if fails_before(module, node) is None else None
 
 
 def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:

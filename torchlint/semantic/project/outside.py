@@ -398,6 +398,10 @@ class Outside:
         """Return the analysis of the file of a definition, where facts may be asked for."""
         return self._facts(definition)
 
+    def text(self, definition: Definition) -> str | None:
+        """Return the text of a definition's file."""
+        return self.project.text(definition.path) if self.project is not None else None
+
     def _facts(self, definition: Definition, needed: str = "") -> Module | None:
         """Return the analysis of a definition's file; None where its text does not even hold what
         is `needed`."""

@@ -217,11 +217,11 @@ class Project:
 
     def _survey(self, path: str) -> None:
         """Gather what a file binds and what it calls: its text is parsed once for both."""
-        tree = parsed(self._text(path) or "")
+        tree = parsed(self.text(path) or "")
         self._indexes[path] = index(tree)
         self._calls[path] = written(tree)
 
-    def _text(self, path: str) -> str | None:
+    def text(self, path: str) -> str | None:
         """Return the text of a file, read once; None where it cannot be read."""
         self._trail.read.add(path)
         if path not in self._texts:
@@ -232,7 +232,7 @@ class Project:
         """Say whether a file's text holds these characters: a cheap look before its analysis is
         asked for."""
         self._trail.read.add(path)
-        return text in (self._text(path) or "")
+        return text in (self.text(path) or "")
 
     # -- about all files ---------------------------------------------------------------------------
 
@@ -310,7 +310,7 @@ class Project:
         def counts(other: str) -> bool:
             if other == path or other not in program:
                 return False
-            return which != "near" or stem_of(path) in (self._text(other) or stem_of(path))
+            return which != "near" or stem_of(path) in (self.text(other) or stem_of(path))
 
         if any(map(counts, known.saying)):
             return True
@@ -320,7 +320,7 @@ class Project:
         words = words_of(test) if which != "place" else ()
         holding = program & frozenset().union(*map(self._holding, words)) if words else program
         for other in holding - known.files:
-            text = self._text(other)
+            text = self.text(other)
             known.files.add(other)
             if text is not None and test(text):
                 known.saying.add(other)
@@ -354,7 +354,7 @@ class Project:
         return self._leads_to[path]
 
     def _found_from(self, path: str, words: Imports) -> tuple[frozenset[str], frozenset[str]]:
-        modules, named = named_modules(self._text(path) or "")
+        modules, named = named_modules(self.text(path) or "")
         named |= {"conftest"} & words.words
         found: set[str] = set()
         for dotted, names in modules:
@@ -373,7 +373,7 @@ class Project:
 
     def _imported_by(self, path: str) -> Imports:
         if path not in self._imports:
-            self._imports[path] = imports(path, self._text(path))
+            self._imports[path] = imports(path, self.text(path))
         return self._imports[path]
 
     def reached(self, path: str, name: str) -> bool | None:
@@ -393,7 +393,7 @@ class Project:
         stem, holding = _WORD.findall(stem_of(path)), self._holding(name)
         size = 0
         for other in every:
-            text = self._text(other) or ""
+            text = self.text(other) or ""
             if other == path or not (other in holding or self._imports_words(other, text, stem)):
                 continue
             size += len(text)
@@ -444,7 +444,7 @@ class Project:
 
     def _imports_that_fail(self) -> Broken:
         if not self._broken:
-            self._broken.append(Broken(self.search, self.index, self._text, self._has_module))
+            self._broken.append(Broken(self.search, self.index, self.text, self._has_module))
         return self._broken[0]
 
     def _has_module(self, _: str, name: str) -> bool:
@@ -469,7 +469,7 @@ class Project:
             _installs(name, text)
             for folder in {self.search.top(path), self.search.root}
             for name in _INSTALLS
-            if (text := self._text(os.path.join(folder, name)) or "")
+            if (text := self.text(os.path.join(folder, name)) or "")
         )
 
     def _is_used(self, path: str, name: str) -> bool | None:
@@ -495,7 +495,7 @@ class Project:
         name = re.escape(first).replace("_", "[-_.]")
         said = rf"\b(name|packages|modules|include)\s*=[^\]=]*(?<![\w.-]){name}(?![\w-])"
         return self.search.installed() or any(
-            inside and re.search(said, self._text(f"{root}{each}") or "") for each in _INSTALLS
+            inside and re.search(said, self.text(f"{root}{each}") or "") for each in _INSTALLS
         )
 
     def _is_library(self, _: str) -> bool:
@@ -523,7 +523,7 @@ class Project:
             program = functools.partial(self._program, every=every)
             fails = self._imports_that_fail().file
             self._used.append(
-                Used(self.search, self, self._text, every, program, self._holding, fails)
+                Used(self.search, self, self.text, every, program, self._holding, fails)
             )
         return self._used[0]
 
@@ -587,7 +587,7 @@ class Project:
     def _may_be_graphless(self, path: str, name: str) -> bool:
         target = Definition(path, name, MEMBER)
         return any(
-            word in (self._text(path) or "")
+            word in (self.text(path) or "")
             for path, _ in self._upwards(target)
             for word in _GRAPHLESS
         )
@@ -757,7 +757,7 @@ class Project:
             and (
                 path in self._holding(name)
                 if not function
-                else not name or _names(self._text(path) or "", function, name)
+                else not name or _names(self.text(path) or "", function, name)
             )
             and self._speaks(path, home)
         )
@@ -825,13 +825,13 @@ class Project:
         another class."""
         found = self._holding(cls)
         if "." in cls:
-            return frozenset(path for path in found if cls in (self._text(path) or ""))
+            return frozenset(path for path in found if cls in (self.text(path) or ""))
         return found
 
     def _holding(self, words: str) -> frozenset[str]:
         """Return the files whose text holds each of some words, also inside of a longer one."""
         if not self._vocabulary:
-            texts = ((path, self._text(path) or "") for path in self._every() or ())
+            texts = ((path, self.text(path) or "") for path in self._every() or ())
             self._vocabulary.append(Vocabulary(texts))
         return self._vocabulary[0].holding(words)
 
@@ -906,7 +906,7 @@ class Project:
         """Return by name the files that may call it, of the names that the project defines."""
         if not self._lexicon:
             lexica = {
-                path: lexicon(self._text(path) or "") for path in every if path.endswith(".py")
+                path: lexicon(self.text(path) or "") for path in every if path.endswith(".py")
             }
             for path, found in lexica.items():
                 for name, count in found.defined.items():
@@ -1120,7 +1120,7 @@ class Project:
         if path in self._modules:
             self._modules.move_to_end(path)
             return self._modules[path][0]
-        text = self._text(path)
+        text = self.text(path)
         found = self._analyse(self, path, text) if text is not None else None
         self._modules[path] = found, len(text or "")
         return found

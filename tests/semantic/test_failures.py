@@ -1,0 +1,139 @@
+"""Which statements end in an error: names that nothing binds, calls that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checking import job
+from tests.semantic.test_unused import project_of
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
+
+LOOP = """import torch
+{above}
+def train(model, loader, optimizer):
+    {before}
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        {within}
+        print(loss.item())
+{below}
+"""
+NETS = """class Net:
+    def __init__(self, width, *, depth=1):
+        self.width = width
+class Known(Base):
+    def __init__(self): 1
+def build(width, depth=2, /, *, name): 1
+def any_of(*args, **kwargs): 1
+@cached
+def wrapped(a): 1
+"""
+BOUND = "def f():\n    global epochs\n    epochs = 1"
+FROM = "from lib.nets import Net, Known, build, any_of, wrapped"
+
+
+def told(root: Path, files: dict[str, str], **parts: str) -> bool:
+    """Say whether a finding stands behind statements of a program."""
+    text = LOOP.format(**{"above": "", "before": "1", "within": "1", "below": "", **parts})
+    project_of(root, {"lib/__init__.py": "", "lib/nets.py": NETS, **files, "run.py": text})
+    forget()
+    found = analyse_job(
+        job(text, name="run.py", codes=frozenset({"TL105"}), root=str(root.resolve()))
+    )
+    return bool(found.findings)
+
+
+@pytest.mark.parametrize(
+    ("parts", "files", "expected"),
+    [
+        ({}, {}, True),
+        ({"before": "print(epochs)"}, {}, False),
+        ({"within": "total += loss * factor"}, {}, False),
+        ({"above": "print(epochs)"}, {}, False),
+        ({"before": "if epochs: print(1)"}, {}, False),
+        ({"before": "print(1 if model else epochs)"}, {}, True),
+        ({"before": "print(epochs if torch.cuda.is_available() else 1)"}, {}, False),
+        ({"before": "print(model and epochs)"}, {}, True),
+        ({"before": "print([epochs for _ in model])"}, {}, True),
+        ({"before": "print(lambda: epochs)"}, {}, True),
+        ({"before": "if model: print(epochs)"}, {}, True),
+        ({"before": "assert model, epochs"}, {}, True),
+        ({"before": "print(model.epochs, epochs=1)"}, {}, True),
+        ({"before": "x: epochs = 1"}, {}, True),
+        ({"before": "print(__file__, xrange)"}, {}, True),
+        ({"before": "print(epochs)", "below": "epochs = 1"}, {}, True),
+        ({"before": "print(epochs)", "below": BOUND}, {}, True),
+        ({"before": "print(epochs)", "below": "def f():\n    epochs = 1"}, {}, False),
+        ({"before": "print(epochs)", "below": "global epochs\nepochs = 1"}, {}, True),
+        ({"before": "print(epochs)", "below": "kernel.src.replace(' epochs ', '3')"}, {}, True),
+        ({"before": "print(epochs)", "above": "from lib import *"}, {}, True),
+        ({"before": "print(epochs)", "below": "exec(open('a').read())"}, {}, True),
+        ({"before": "print(epochs)", "below": "globals().update(a=1)"}, {}, True),
+        ({"before": "print(epochs)"}, {"a.py": "import run\nrun.epochs = 3"}, True),
+        ({"before": "print(epochs)"}, {"a.py": "import run as r\nr.epochs = 3"}, True),
+        ({"before": "print(epochs)"}, {"a.py": "import builtins, run\nbuiltins.epochs = 3"}, True),
+        ({"before": "print(epochs)"}, {"a.py": "import run\nexec(open('run.py').read())"}, True),
+        ({"before": "print(epochs)"}, {"a.py": "import run\nargs.epochs = 3"}, False),
+    ],
+)  # fmt: skip
+def test_nothing_is_told_behind_a_name_that_nothing_binds(
+    parts: dict[str, str], files: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    assert told(tmp_path, files, **parts) is expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("Net(1, depth=2)", True),
+        ("Net(1, deep=2)", False),
+        ("Net()", False),
+        ("Net(1, 2)", False),
+        ("Net(*sizes, deep=2)", False),
+        ("Net(*sizes)", True),
+        ("Net(**sizes)", True),
+        ("Known(1)", True),
+        ("build(1, name=2)", True),
+        ("build(1)", False),
+        ("build(width=1, name=2)", False),
+        ("build(1, 2, 3, name=4)", False),
+        ("any_of(1, a=2)", True),
+        ("wrapped()", True),
+    ],
+)
+def test_nothing_is_told_behind_a_call_that_does_not_fit(
+    call: str, expected: bool, tmp_path: Path
+) -> None:
+    above = f"sizes = [1]\n{FROM}"
+    assert told(tmp_path, {}, above=above, before=call) is expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "files"),
+    [
+        ({"above": "from nets import build"}, {"nets.py": NETS}),
+        ({"above": FROM}, {"a.py": "import lib.nets, run\nlib.nets.build = print"}),
+        ({"above": FROM}, {"a.py": "import run\nsetattr(nets, 'build', print)"}),
+        ({"above": FROM, "below": "build = print"}, {}),
+        ({"above": FROM, "before": "try: build()\n    except TypeError: 1"}, {}),
+        ({"above": FROM}, {"lib/nets.py": f"{NETS}def build(): 1\n"}),
+        ({"above": FROM}, {"lib/nets.py": f"{NETS}build = cached(build)\n"}),
+    ],
+)
+def test_what_may_be_another_function_fits(
+    parts: dict[str, str], files: dict[str, str], tmp_path: Path
+) -> None:
+    assert told(tmp_path, files, **{"before": "build()", **parts})
+
+
+@pytest.mark.parametrize("text", ["def f(a): 1", "class f:\n    def __init__(self, a): 1"])
+def test_a_call_of_the_same_file_that_does_not_fit(text: str, tmp_path: Path) -> None:
+    assert not told(tmp_path, {}, above=text, before="f()")
+    assert told(tmp_path, {}, above=text, before="f(1)")
+    assert told(tmp_path, {}, above=f"@wrapped\n{text}\nwrapped = print", before="f()")

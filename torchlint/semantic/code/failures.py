@@ -1,0 +1,321 @@
+"""Which statements end in an error whenever they run: a name that nothing binds, a call that does
+not fit the function that it calls."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.source.python import DEFS, parsed
+
+_INJECTED = frozenset(
+    "profile display tags snakemake spark sc sqlContext dbutils reveal_type reveal_locals c In Out "
+    "unicode xrange raw_input reduce long basestring file unichr cmp execfile reload apply buffer "
+    "intern coerce".split()
+)
+"""What tools put beside the builtins, and builtins of Python 2."""
+_BUILTINS = frozenset(dir(builtins)) | _INJECTED
+_BINDS_UNSEEN = regex(
+    r"(?<![.\w])(globals\(|locals\(\)|vars\(\)|exec(file)?\()|sys\.modules|\bbuiltins\b|get_ipython"
+    r"|\bexcept\b[^\n]*(Name|Type)Error|^# *(%%|In\[)",
+    re.MULTILINE,
+)
+"""A file that may bind names without an assignment, runs in a notebook, or expects the errors."""
+_UNSEEN_WORDS = (
+    "globals( locals() vars() exec sys.modules builtins get_ipython NameError TypeError %% In["
+).split()
+"""One of these stands in a text that the pattern matches."""
+_PLAIN_BASES = frozenset(("object", "nn.Module", "torch.nn.Module"))
+_Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_IMPORTS = (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Del)
+
+
+@question(
+    yes="no run comes past a statement that ends in an error: {answer}",
+    no="no statement before it is known to end in an error",
+    ground=True,
+)
+def fails_before(module: Module, node: cst.CSTNode) -> str | None:
+    """Return why a statement that runs in any case before a node, or the one around it, ends in an
+    error; None where none is known to.
+
+    A name is an error that nothing in the file binds, where it imports nothing with a star, and so
+    is a call of a function or class of the project whose parameters do not take the arguments.
+    """
+    if _binds_unseen(module):
+        return None
+    for each in _before(module, node):
+        why = _fails(module, each)
+        if why is not None:
+            return f"`{module.shown(each)}` raises a {why}"
+    return None
+
+
+@question()
+def _binds_unseen(module: Module) -> bool:
+    """Say whether a file may bind names without an assignment, or expects errors."""
+    return module.filename.endswith(".ipynb") or (
+        any(word in module.text for word in _UNSEEN_WORDS)
+        and _BINDS_UNSEEN.search(module.text) is not None
+    )
+
+
+def _before(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the small statements, and the expressions of headers, that have run when a node does,
+    with the statement around it."""
+    child = node
+    if isinstance(node, cst.BaseCompoundStatement):
+        yield from _headers(node)
+    for above in module.ancestors(node):
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            for line in above.body:
+                if line is child:
+                    break
+                yield from _headers(line)
+        elif isinstance(above, cst.BaseSmallStatement):
+            yield above
+        elif isinstance(above, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            yield from (each for each in above.body if module.before(each, child))
+        elif isinstance(above, cst.BaseCompoundStatement):
+            yield from (each for each in _headers(above) if each is not child)
+        child = above
+
+
+def _headers(line: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield what a statement evaluates in any case: all small statements of a line, and the first
+    expressions of a compound statement."""
+    match line:
+        case cst.SimpleStatementLine(body=small):
+            yield from small
+        case cst.If(test=test) | cst.While(test=test):
+            yield test
+        case cst.For(iter=iterated):
+            yield iterated
+        case cst.With(items=items):
+            yield items[0].item
+
+
+@question()
+def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
+    """Return why a small statement or an expression ends in an error whenever it is evaluated."""
+    if isinstance(evaluated, _IMPORTS):
+        return None
+    for call in module.within(evaluated, cst.Call):
+        why = _misfit(module, call)
+        if why is not None and _is_evaluated(module, call, evaluated):
+            return why
+    for name in module.within(evaluated, cst.Name) if _shows_all_names(module) else ():
+        why = _unbound(module, name)
+        if why is not None and _is_evaluated(module, name, evaluated):
+            return why
+    return None
+
+
+@question()
+def _shows_all_names(module: Module) -> bool:
+    """Say whether a file shows what it binds: it imports nothing with a star, and does not stand
+    alone, as a part of a text may."""
+    return bool(module.path) and not module.names.stars and not module.nodes(cst.TypeParameters)
+
+
+def _is_evaluated(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+    """Say whether an expression is evaluated, and read, in any case when the one around it is."""
+    child = node
+    while child is not outer:
+        above = module.parent(child)
+        match above:
+            case None | cst.Annotation() | cst.Lambda() | cst.CompFor() | cst.AssignTarget():
+                return False
+            case cst.IfExp(test=cst.Call(func=test), body=branch) if child is branch:
+                certain = module.name(test) == "torch.cuda.is_available"
+            case cst.IfExp(test=first) | cst.Assert(test=first) | cst.BooleanOperation(left=first):
+                certain = child is first
+            case cst.Attribute(attr=label) | cst.Arg(keyword=label):
+                certain = child is not label
+            case cst.AnnAssign(target=target) | cst.AugAssign(target=target):
+                certain = child is not target
+            case cst.Comparison(comparisons=[first, *_]):
+                certain = child in (above.left, first)
+            case _:
+                certain = not isinstance(above, COMPREHENSIONS)
+        if not certain:
+            return False
+        child = above
+    return True
+
+
+def _unbound(module: Module, node: cst.Name) -> str | None:
+    """Return that a name is bound by nothing in the file, is no builtin, and no other file gives
+    it to this one; None where something may bind it."""
+    name = node.value
+    if name in _BUILTINS or module.names.bindings(name, node)[1] or name.startswith("_"):
+        return None
+    if _is_label(module, node) or any(name in each for each in module.names.outer.values()):
+        return None
+    if _is_replaced(module, name) or _given_by_others(module, name):
+        return None
+    return f"NameError, as nothing defines `{name}`"
+
+
+def _is_replaced(module: Module, name: str) -> bool:
+    """Say whether the file replaces a name in a text: a kernel's source may be made of it."""
+    return re.search(rf"""\.replace\(\s*['"][^'"]*\b{name}\b""", module.text) is not None
+
+
+def _is_label(module: Module, node: cst.Name) -> bool:
+    above = module.parent(node)
+    return node in (getattr(above, "attr", None), getattr(above, "keyword", None))
+
+
+@question()
+def _given_by_others(module: Module, name: str) -> bool:
+    """Say whether another file may bind a name of this one: as an attribute of its module or a
+    builtin, or as it executes the file's text."""
+    stem = os.path.splitext(os.path.basename(module.filename))[0]
+    gives = functools.partial(_gives, name, stem)
+    return module.outside.others_say(gives, near=False) is not False or _runs_texts(module, stem)
+
+
+def _runs_texts(module: Module, stem: str) -> bool:
+    runs = functools.partial(_executes, stem)
+    return module.outside.others_say(runs, near=False) is not False
+
+
+def _gives(name: str, stem: str, text: str) -> bool:
+    """Say whether a text assigns an attribute that a module or the builtins may have."""
+    if name not in text:
+        return False
+    if re.search(rf"\bbuiltins(\.|__)|['\"]{name}['\"]\s*,", text) and "setattr" in text:
+        return True
+    pattern = rf"\b(builtins|__builtins__|{re.escape(stem)})\.{name}\s*=(?!=)"
+    aliased = rf"\bimport\s+[\w.]*\b{re.escape(stem)}\s+as\s+\w+"
+    found = re.search(pattern, text) or (
+        re.search(aliased, text) and re.search(rf"\.{name}\s*=(?!=)", text)
+    )
+    return found is not None
+
+
+def _executes(stem: str, text: str) -> bool:
+    """Say whether a text may execute the text of a file."""
+    return stem in text and re.search(r"\bexec\w*\(|run_path|runpy|\bglobals\(", text) is not None
+
+
+def _misfit(module: Module, call: cst.Call) -> str | None:
+    """Return how a call does not fit the function or class of the project that it calls; None where
+    it may fit."""
+    found = _definition(module, call.func)
+    if found is None:
+        return None
+    if isinstance(found, ast.ClassDef):
+        function = _made_by(found)
+        skipped = 1
+    else:
+        function, skipped = found, 0
+    if function is None or function.decorator_list:
+        return None
+    problem = _problem(function.args, skipped, call)
+    if problem is None or _is_patched(module, found.name):
+        return None
+    return f"TypeError, as the call of `{found.name}` {problem}"
+
+
+def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the constructor of a class, where it is known for certain."""
+    if cls.decorator_list or cls.keywords:
+        return None
+    if any(ast.unparse(base) not in _PLAIN_BASES for base in cls.bases):
+        return None
+    if any(not isinstance(each, (*DEFS, ast.Expr, ast.Assign, ast.AnnAssign)) for each in cls.body):
+        return None
+    methods = [each for each in cls.body if isinstance(each, DEFS)]
+    made = [each for each in methods if each.name in ("__init__", "__new__")]
+    return made[0] if len(made) == 1 and made[0].name == "__init__" else None
+
+
+def _definition(module: Module, func: cst.BaseExpression) -> _Defined | None:
+    """Return the one statement that defines what is called, where nothing binds its name anew."""
+    dotted = module.name(func)
+    if isinstance(func, cst.Name):
+        scope, bindings = module.names.bindings(func.value, func)
+        own = scope is module.root and len(bindings) == 1
+        if own and bindings[0].kind in ("def", "class"):
+            return _defined(module.text, func.value)
+        taken = own and bindings[0].kind == "import"
+        if not taken or module.names.starred_over(bindings[0].node, [func.value]):
+            return None
+    there = module.outside.find(dotted)
+    if there is None or dotted is None:
+        return None
+    home = dotted.rpartition(".")[0].lstrip(".").replace(".", os.sep)
+    ends = tuple(f"{os.sep}{home}{end}" for end in (".py", f"{os.sep}__init__.py"))
+    placed = os.sep in home or dotted.startswith(".")
+    text = module.outside.text(there) if placed and there.path.endswith(ends) else None
+    return _defined(text, there.name) if text is not None else None
+
+
+@functools.lru_cache(maxsize=256)
+def _definitions(text: str) -> Mapping[str, list[_Defined]]:
+    """Return the statements that bind names at the top level of a file, by name."""
+    tree, found = parsed(text), dict[str, list[_Defined]]()
+    for each in tree.body if tree is not None else ():
+        if isinstance(each, (*DEFS, ast.ClassDef)):
+            found.setdefault(each.name, []).append(each)
+    return found
+
+
+def _defined(text: str, name: str) -> _Defined | None:
+    """Return the function or class that the top level of a file defines once under a name."""
+    known = _definitions(text).get(name, ())
+    return known[0] if len(known) == 1 else None
+
+
+@question()
+def _is_patched(module: Module, name: str) -> bool:
+    """Say whether a file may put something else in the place of a function or class."""
+    patches = functools.partial(_patches, name)
+    return patches(module.text) or module.outside.others_say(patches, near=False) is not False
+
+
+def _patches(name: str, text: str) -> bool:
+    """Say whether a text assigns an attribute of a name, or holds the name as a string."""
+    return name in text and bool(
+        re.search(
+            rf"\.{name}\s*=(?!=)|['\".]{name}['\"]|\bglobal\b.*\b{name}\b|^{name}\s*=",
+            text,
+            re.MULTILINE,
+        )
+    )
+
+
+def _problem(takes: ast.arguments, skipped: int, call: cst.Call) -> str | None:
+    """Return how the arguments of a call do not fit parameters, the first of which may be given
+    by the language; None where they do, or may."""
+    first = [each.arg for each in (*takes.posonlyargs, *takes.args)]
+    named = {each.arg for each in (*takes.args, *takes.kwonlyargs)}
+    keywords = [arg.keyword.value for arg in call.args if arg.keyword is not None]
+    places = sum(arg.keyword is None and not arg.star for arg in call.args)
+    unknown = [each for each in keywords if each not in named]
+    if len(first) < skipped:
+        return None
+    if unknown and takes.kwarg is None:
+        return f"gives `{unknown[0]}`, which is no parameter"
+    if places + skipped > len(first) and takes.vararg is None:
+        return f"gives {places} arguments by place, where {len(first) - skipped} are taken"
+    if any(arg.star for arg in call.args):
+        return None
+    optional = len(takes.defaults)
+    needed = first[skipped + places : len(first) - optional]
+    pairs = zip(takes.kwonlyargs, takes.kw_defaults, strict=True)
+    needed += [each.arg for each, default in pairs if default is None]
+    lacking = [each for each in needed if each not in keywords]
+    return f"leaves out `{lacking[0]}`" if lacking else None
