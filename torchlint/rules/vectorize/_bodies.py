@@ -11,6 +11,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import Function
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -50,6 +51,7 @@ _ROW_BY_ROW = ops.having("layer", "one-tensor") - ops.having("batch-norm") | ops
     "layer", "stateless"
 )
 _SIZED = ops.having("sizes")
+_MAKERS = ops.dotted("factory")
 _JOINS = ops.dotted("join")
 _HOST_MATHS = ("random.", "numpy.", "math.")
 _FACTS = ops.HOST_METHODS - ops.having("graph")
@@ -244,7 +246,7 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
     for target in _targets(module, body):
         if isinstance(target, cst.Attribute):
             return False
-        if isinstance(target, cst.Subscript) and _reads_other(module, loop, target):
+        if isinstance(target, cst.Subscript) and not _own(module, loop, target):
             return False
     return not any(_grown_and_read(module, body, call) for call in _calls(module, body))
 
@@ -303,6 +305,21 @@ def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
             continue
         return True
     return False
+
+
+def _own(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
+    """Say whether what an iteration writes into is read by no other: torch makes the tensor anew in
+    each, or none reads it."""
+    holder = _innermost(target).value
+    made = definitions_of(module, holder) if isinstance(holder, cst.Name) else []
+    anew = bool(made) and all(
+        isinstance(each, cst.Assign)
+        and isinstance(each.value, cst.Call)
+        and module.name(each.value.func) in _MAKERS
+        and module.is_within(each, loop.body)
+        for each in made
+    )
+    return anew or not _reads_other(module, loop, target)
 
 
 def _innermost(node: cst.Subscript) -> cst.Subscript:

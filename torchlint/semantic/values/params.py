@@ -594,20 +594,22 @@ def _written(node: cst.BaseExpression | None) -> Value:
 def role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> str | None:
     """Return `ACCEL` where tensors that come in live with a module.
 
-    So they do in its methods but the constructor, in losses, and in functions that only these call.
+    So they do in its methods but the constructor, in losses, and in functions and methods of a
+    loss that only these call.
     """
+    name = function.name.value
     if values.scopes.is_method(function):
         cls = values.scopes.tree.class_of(function)
-        if function.name.value in ("__call__", "forward") and values.scopes.is_loss(cls):
+        loss = values.scopes.is_loss(cls)
+        if (
+            (loss and name in ("__call__", "forward"))
+            or (name != "__init__" and values.scopes.is_module(cls))
+            or (cls and any(b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)))
+        ):
             return ACCEL
-        if function.name.value == "__init__" or not values.scopes.is_module(cls):
-            if cls is not None and any(
-                b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)
-            ):
-                return ACCEL
+        if not loss or name == "__init__" or _called_from_outside(values, name):
             return None
-        return ACCEL
-    if re.search(r"(^|_)loss(es)?(_|$)", function.name.value):
+    elif re.search(r"(^|_)loss(es)?(_|$)", name):
         return ACCEL
     callers = (
         [values.scopes.tree.function(site) for site in values.flow.sites(function)] if depth else []
@@ -617,6 +619,14 @@ def role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> st
     ):
         return ACCEL
     return None
+
+
+def _called_from_outside(values: Values, method: str) -> bool:
+    """Say whether the file asks an object other than ``self`` for a method of this name."""
+    users = map(values.tree.parents.get, values.tree.named(method))
+    return any(
+        isinstance(user, cst.Attribute) and dotted_text(user.value) != "self" for user in users
+    )
 
 
 def _moved(values: Values, function: cst.FunctionDef, depth: int) -> set[str]:
@@ -663,7 +673,7 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
             )
     cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
     forward = values.scopes.is_module(cls) or (
-        function.name.value == "__call__" and values.scopes.is_loss(cls) and any_torch
+        any_torch and values.scopes.is_loss(cls) and role_device(values, function) is not None
     )
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)

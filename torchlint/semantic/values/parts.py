@@ -118,7 +118,10 @@ class Parts(Calls):
 
     def subscript(self, node: cst.Subscript) -> Value:
         found = self._item(node)
-        return UNKNOWN if found.tensor and _is_text(node) else found  # ``batch["file_name"]``
+        if found.tensor and _is_text(node):  # ``batch["file_name"]``
+            computed = found.grad and self.eval(node.value).kind == "dict"
+            return found if computed else UNKNOWN  # No text has a graph: ``losses["path"]``.
+        return found
 
     def _item(self, node: cst.Subscript) -> Value:
         holder = self.eval(node.value)
