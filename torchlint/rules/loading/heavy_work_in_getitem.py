@@ -3,13 +3,15 @@
 ## Why
 `__getitem__` runs for every sample of every epoch. What does not depend on the index gives the same
 each time: a table or an index file that is read again, a tokenizer that is loaded again, a pipeline
-of transforms that is built again. And a row of a DataFrame is a new Series, which costs far more
-than the row of a tensor (PyTorch docs, data loading tutorial: read the annotations in `__init__`,
-leave the reading of images to `__getitem__`).
+of transforms that is built again. A folder that is searched for a sample's file is read whole, and
+each of its names is compared, for every sample. And a row of a DataFrame is a new Series, which
+costs far more than the row of a tensor (PyTorch docs, data loading tutorial: read the annotations
+in `__init__`, leave the reading of images to `__getitem__`).
 
 Flagged, in `__getitem__` of a dataset, in a collate function, or in a function that only these
 call: a read of a whole file, a pretrained model or tokenizer, a `Compose` of transforms, or an HDF5
-or LMDB file that is opened, where no argument depends on the sample; and a row of a DataFrame
+or LMDB file that is opened, where no argument depends on the sample; a folder that is listed, or
+searched with a pattern (`glob`), where it is the same for all samples; and a row of a DataFrame
 (`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading, decoding or transforming
 beside. Pipelines and opened files are a hint only.
 
@@ -116,6 +118,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
@@ -126,17 +129,22 @@ _READS = regex(
     r"^(pandas\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|joblib\.load|scipy\.io\.loadmat|"
     r"(json|pickle|yaml|dill|marshal)\.(safe_)?load|pyarrow\.parquet\.read_\w+|polars\.read_\w+)$"
 )
+_WILD = regex(r"[*?\[]")
 _HANDLES = regex(
     r"^(h5py\.File|lmdb\.open|zipfile\.ZipFile|tarfile\.open|sqlite3\.connect|netCDF4\.Dataset)$"
 )
 _MODELS = regex(
     r"(^torch\.hub\.load|\.from_pretrained|^transformers\.pipeline|^torchvision\.models\.[a-z]\w+)$"
 )
+_LISTS = ("os.listdir", "os.scandir", "os.walk")
 _COMPOSE = regex(r"^torchvision\.transforms\.(v2\.)?Compose$")
 _TRANSFORM = regex(r"^torchvision\.transforms\.(v2\.)?[A-Z]\w+$")
 _FRAME = regex(
     r"(df|data|frame|table|csv|annot\w*|labels?|samples|records|landmarks\w*|index|meta\w*)$",
     re.IGNORECASE,
+)
+_LISTED = (
+    "{what} lists a whole folder for every {unit}; list it once in __init__ and keep the names."
 )
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
@@ -179,6 +187,19 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
 
 
+@rule.on(cst.Call)
+def check_folder(node: cst.Call, module: Module) -> Iterator[Hit]:
+    listed = _listed(module, node)
+    function = module.function(node)
+    if not listed or function is None or sample_role(module, node) in (None, "stream"):
+        return
+    if all(is_fixed(module, part, function) for part in listed) and not _kept(
+        module, node, function
+    ):
+        words = {"what": f"{module.shown(node.func)}(…)", "unit": f"{sample_role(module, node)}"}
+        yield Hit(node, words, message=_LISTED)
+
+
 @rule.on(cst.Subscript)
 def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     frame = node.value
@@ -198,6 +219,66 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     ):
         return
     yield Hit(node, {"what": f"row access by {module.shown(frame)}[…]", "unit": "sample"})
+
+
+def _listed(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
+    """Return what says which folder a call lists: its path, or of a pattern what stands before the
+    first wildcard's component; nothing where that is not known."""
+    name, func = module.name(node.func) or "", node.func
+    if not node.args:
+        return []
+    pattern = node.args[0].value
+    if name in _LISTS:
+        return [pattern]
+    if name in ("glob.glob", "glob.iglob"):
+        found = _folder(_pieces(module, pattern))
+        return found or []
+    if isinstance(func, cst.Attribute) and func.attr.value in ("glob", "rglob") and not name:
+        found = _folder(_pieces(module, pattern))
+        return [] if found is None else [func.value, *found]
+    return []
+
+
+def _pieces(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression | str]:
+    """Return what a path is put together from: its texts, and the expressions between them."""
+    node = sole_definition(module, node) or node
+    match node:
+        case cst.SimpleString():
+            return [str(node.evaluated_value)]
+        case cst.FormattedString(parts=parts):
+            return [
+                p.value if isinstance(p, cst.FormattedStringText) else p.expression
+                for p in parts
+                if isinstance(p, (cst.FormattedStringText, cst.FormattedStringExpression))
+            ]
+        case cst.BinaryOperation(operator=cst.Add(), left=left, right=right):
+            return [*_pieces(module, left), *_pieces(module, right)]
+        case cst.BinaryOperation(operator=cst.Divide(), left=left, right=right):
+            return [*_pieces(module, left), "/", *_pieces(module, right)]
+        case cst.Call(args=args) if module.name(node.func) == "os.path.join":
+            return [p for arg in args for p in ("/", *_pieces(module, arg.value))][1:]
+        case cst.Call(args=[arg]) if module.name(node.func) == "builtins.str":
+            return _pieces(module, arg.value)
+    return [node]
+
+
+def _folder(pieces: list[cst.BaseExpression | str]) -> list[cst.BaseExpression] | None:
+    """Return the expressions in the folder of a pattern whose last component has the first
+    wildcard; None where the pattern is not so, or has no wildcard in sight."""
+    folder: list[cst.BaseExpression] = []
+    component: list[cst.BaseExpression] = []
+    wild = False
+    for piece in pieces:
+        if not isinstance(piece, str):
+            component.append(piece)
+            continue
+        head, *rest = _WILD.split(piece, maxsplit=1)
+        if (wild and "/" in piece) or (rest and "/" in rest[0]):
+            return None
+        if not wild and "/" in head:
+            folder, component = [*folder, *component], []
+        wild = wild or bool(rest)
+    return folder if wild else None
 
 
 def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bool:

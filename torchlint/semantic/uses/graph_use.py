@@ -91,6 +91,7 @@ def graph_fate(module: Module, node: cst.CSTNode, *, nothing_trains: bool = Fals
     compute it from its arguments, and to do nothing else with them.
     """
     way = _GraphSearch(module, None, _DEEP, nothing_trains)
+    way.recorder = node
     way.value(node)
     way.run()
     return way.worst
@@ -133,6 +134,7 @@ class _GraphSearch:
         self.nothing_trains = nothing_trains
         self.inside = inside
         self.depth = depth
+        self.recorder: cst.CSTNode | None = None
         self.worst = GraphOutcome.UNREAD
         self.returned = False
         self._seen: set[tuple[cst.CSTNode, str]] = set()
@@ -172,7 +174,8 @@ class _GraphSearch:
                 return
             case cst.Assign(targets=targets):
                 for target in targets:
-                    self.bound(target.target, above)
+                    if not self._returned_parts(target.target, above):
+                        self.bound(target.target, above)
             case cst.AnnAssign(target=target, value=value) if value is node:
                 self.bound(target, above)
             case cst.AugAssign(target=target):
@@ -236,6 +239,27 @@ class _GraphSearch:
             self.bound(target.elements[place].value, definition)
         else:
             self.bound(target, definition)
+
+    def _returned_parts(self, target: cst.CSTNode, assign: cst.Assign) -> bool:
+        """Follow ``a, b = f(x)`` to those names alone for which the function returns what may have
+        a graph; say whether its parts are known one by one."""
+        if not isinstance(target, cst.Tuple) or not isinstance(assign.value, cst.Call):
+            return False
+        if assign.value is not self.recorder:
+            return False  # What it was given may have a graph of its own.
+        count = len(target.elements)
+        parts = returned_with_graph(self.module, assign.value)
+        if parts is None or len(parts) != count:
+            return False
+        for place, recorded in enumerate(parts):
+            if recorded:
+                self._part(target, place, count, assign)
+            elif any(
+                readers_of(self.module, assign, name.value)
+                for name in self.module.within(target.elements[place], cst.Name)
+            ):
+                self.end(GraphOutcome.DROPPED)
+        return True
 
     def _attribute(self, node: cst.Attribute) -> None:
         name, above = node.attr.value, self.module.parent(node)
@@ -528,6 +552,59 @@ class _GraphSearch:
             yield self.module, site
         for caller in callers_outside(self.module, function):
             yield caller.module, caller.call
+
+
+@question(ground=True)
+def returned_with_graph(module: Module, call: cst.Call) -> list[bool] | None:
+    """Say of each of several values that a call gives, whether the function may have recorded a
+    graph for it; None where they are not known one by one."""
+    functions: list[tuple[Module, cst.CSTNode]] = [(module, f) for f in callees_of(module, call)]
+    if not functions and isinstance(call.func, cst.Attribute):
+        functions = list(_methods(module, call.func))
+    if len(functions) != 1 or not isinstance(functions[0][1], cst.FunctionDef):
+        return None
+    where, function = functions[0]
+    returns = [r.value for r in where.within(function, cst.Return) if isinstance(r, cst.Return)]
+    rows = [r.elements if isinstance(r, cst.Tuple) else () for r in returns]
+    if len({len(row) for row in rows}) != 1 or any(True for _ in where.within(function, cst.Yield)):
+        return None
+    return [
+        not all(
+            isinstance(e, cst.Element) and _computed_without_graph(where, e.value) for e in part
+        )
+        for part in zip(*rows, strict=True)
+    ]
+
+
+@question(yes="`{0}` has no graph of its function", no="`{0}` may have a graph")
+def _computed_without_graph(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the function that computes a value records no graph for it: it gives positions,
+    truth values or samples, detaches it, or was given it as it is."""
+    match node:
+        case cst.Name(value=name):
+            made = definitions_of(module, node)
+            return bool(made) and all(
+                each is module.function(node)
+                or (
+                    isinstance(each, cst.Assign)
+                    and dotted_text(each.targets[0].target) == name
+                    and _computed_without_graph(module, each.value)
+                )
+                for each in made
+            )
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
+            module.name(node.func) is None
+        ):
+            if method in _CUTS or method in _WHOLE:
+                return True
+            if method == "sample":
+                return inferred(module, node).grad is False
+            return method in ops.ALIASING_METHODS and _computed_without_graph(module, inner)
+        case cst.Call(func=func):
+            return (module.name(func) or "") in _FUNCTIONS_CUT
+        case cst.Attribute(attr=cst.Name(value=attr)):
+            return attr in _CUTS
+    return False
 
 
 def _formatted(module: Module, call: cst.Call, arg: cst.Arg) -> bool:

@@ -72,7 +72,10 @@ class Calls(Functions):
         local = self._local(node)
         if local is not None:
             return local
-        return self._called(node, self.eval(func), arguments)
+        called = self.eval(func)
+        if dotted_text(func) == "self" and (own := self._own_network(func)) is not None:
+            called = self.recorded[func] = own  # The module runs itself.
+        return self._called(node, called, arguments)
 
     # -- functions, classes and modules ------------------------------------------------------------
 
@@ -331,11 +334,17 @@ class Calls(Functions):
 
     def _network_without(self, func: cst.Attribute) -> Value | None:
         """Return the network that `self` is, where its class in this file has no such method."""
-        cls = self.values.scopes.tree.class_of(func)
-        if cls is None or dotted_text(func.value) != "self":
+        own = self._own_network(func) if dotted_text(func.value) == "self" else None
+        if own is None or not isinstance(own.node, cst.ClassDef):
             return None
-        unseen = self.values.scopes.method(cls, func.attr.value) is None
-        return Value("module", node=cls) if unseen and self.values.scopes.is_module(cls) else None
+        return own if self.values.scopes.method(own.node, func.attr.value) is None else None
+
+    def _own_network(self, node: cst.CSTNode) -> Value | None:
+        """Return the network in whose class a node stands, which its methods call `self`."""
+        cls = self.values.scopes.tree.class_of(node)
+        if cls is None or not self.values.scopes.is_module(cls):
+            return None
+        return Value("module", node=cls, name=cls.name.value)
 
     def _elsewhere(self, func: cst.Attribute, receiver: Value) -> Value | None:
         """Return what a method gives that a class in another file of the project defines."""
