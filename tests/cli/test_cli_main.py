@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -295,6 +296,23 @@ def test_files_are_left_out_as_ruff_leaves_them_out(
     hint = [line for line in done.stdout.splitlines() if "fix --apply" in line]
     assert len(hint) == 1
     assert arguments[0] in hint[0]  # what is shown would not fix what was left out
+
+
+@pytest.mark.parametrize(
+    ("options", "fixable"),
+    [
+        ((), {"TL101", "TL102"}),
+        (("--unfixable", "TL101"), {"TL102"}),
+        (("--fixable", "TL101"), {"TL101"}),
+        (("--fixable", "TL1", "--unfixable", "slow"), {"TL102"}),
+    ],
+)
+def test_whose_fixes_are_offered(cli, options: tuple[str, ...], fixable: set[str]) -> None:
+    cli.write("a.py", "import torch\ntorch.slow()\ntorch.odd()\n")
+    done = cli("check", "-en", "--output-format", "json", *options, code=0)
+    found = json.loads(done.stdout)
+    assert {each["code"] for each in found if each["fix"]} == fixable
+    assert {each["code"] for each in found} >= {"TL101", "TL102"}
 
 
 @pytest.mark.parametrize("pairs", ["a.py", "a.py:TL101,TL102", ":TL101", "a.py:"])

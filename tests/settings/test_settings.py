@@ -224,6 +224,8 @@ library-infos = true
 force-exclude = true
 target-torch = "2.6.1"
 accelerator = "cuda"
+fixable = ["ALL"]
+unfixable = ["TL102"]
 safe = "strict"
 assume-hot = ["step_*"]
 line-length = 99
@@ -263,6 +265,7 @@ def check_full(config: str) -> None:
         accelerator="cuda",
         safe="strict",
         assume_hot=("step_*",),
+        unfixable=("TL102",),
         line_length=99,
         fail_on=Severity.ERROR,
         output_format="json",
@@ -677,7 +680,10 @@ def test_dependencies_that_cannot_be_read_count_for_nothing(write: Write, text: 
         ("~=0.3.1", "0.3.9", True),
         ("~=0.3.1", "0.4", False),
         ("~=0.3.1", "0.3", False),
-        (">=0.3", "0.3.0.dev1", True),
+        (">=0.3", "0.3.0.dev1", False),
+        (">=0.3.0.dev0", "0.3.0.dev1", True),
+        ("==0.3.*", "0.3.7", True),
+        (">=0.3", "0.4.0rc1", True),
     ],
 )
 def test_required_versions(specifier: str, version: str, met: bool) -> None:

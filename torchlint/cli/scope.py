@@ -300,7 +300,7 @@ def _refuse_selectors(skipped: Sequence[Skipped], catalog: Catalog, given: Given
         [(key, typed)] = asked
         how = f"join rules by commas, as in --{key} {','.join((*typed, *names))}"
     else:
-        how = f"name rules in an option, as in --{options[-1]} {','.join(names)}"
+        how = f"name rules in an option, as in --select {','.join(names)}"
     raise UsageError(f"{names[0]} is a rule, and no file: {how}")
 
 

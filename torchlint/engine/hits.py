@@ -118,6 +118,11 @@ def findings(
     A rule that crashes costs a note that names it, and only its own findings.
     """
     found, crashes = hits(module, rules, job is not None and job.strict)
+    if job is not None and job.unfixable:
+        found = [
+            (rule, replace(hit, fix=None) if rule.code in job.unfixable else hit)
+            for rule, hit in found
+        ]
     placing = Placing(module, filename, job)
     made: dict[tuple[str, Span], Finding] = {}
     for placed, stronger in strongest(module, placing.placed(found), wanted):

@@ -32,6 +32,7 @@ class Job:
         relative: its posix path under the project root, with forward slashes.
         codes: the rule codes that are on for this file, per-file ignores applied; may hold engine
             codes.
+        unfixable: the codes of rules whose findings get no fix.
         target_torch: the lowest torch version that fixes must work on, as (major, minor).
         strict: whether safe fixes may take nothing for granted of the project.
         torch_declared: whether the project says so, or it is the one taken where nothing does.
@@ -73,6 +74,7 @@ class Job:
     line_length: int = 0
     aligned: bool | None = None
     torch_declared: bool = True
+    unfixable: frozenset[str] = frozenset()
     strict: bool = False
     library_infos: bool = False
     newest_torch: tuple[int, ...] | None = None

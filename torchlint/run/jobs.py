@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchlint.catalog.rules import Catalog
 from torchlint.engine.job import Job
 from torchlint.settings.keys import Settings
-from torchlint.settings.load import codes_for
+from torchlint.settings.load import codes_for, unfixable
 from torchlint.source.document import Document
 
 
@@ -28,6 +28,7 @@ def job_for(document: Document, relative: str, settings: Settings, catalog: Cata
         line_length=settings.line_length,
         root=settings.root,
         torch_declared=bool(settings.target_torch_from),
+        unfixable=unfixable(settings, catalog),
         strict=settings.safe == "strict",
         library_infos=settings.library_infos,
         newest_torch=settings.newest_torch,

@@ -448,6 +448,30 @@ class Settings:
         editor=4,
         refused=_unsafe,
     )
+    fixable: tuple[str, ...] = _key(
+        values.rules,
+        ("ALL",),
+        Decides.FINDINGS,
+        takes=_RULES,
+        words="Rules whose fixes are offered.",
+        sample='fixable = ["TL1"]',
+        place=62,
+        known=values.known_rules,
+        option=Option({"common": "Offer the fixes of these rules only."}, 42),
+    )
+    unfixable: tuple[str, ...] = _key(
+        values.rules,
+        (),
+        Decides.FINDINGS,
+        takes=_RULES,
+        words="Rules that are reported without their fixes.",
+        sample='unfixable = ["TL501"]',
+        place=63,
+        more="Of several selectors that hold a rule the most specific one decides; of two equally "
+        "specific ones, `unfixable` wins.",
+        known=values.known_rules,
+        option=Option({"common": "Report these rules without their fixes."}, 43),
+    )
     safe: str = _key(
         values.Choice("contract", "strict"),
         "contract",

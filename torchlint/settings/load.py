@@ -260,6 +260,15 @@ def codes_for(settings: Settings, catalog: Catalog, relative_path: str) -> froze
     return codes
 
 
+def unfixable(settings: Settings, catalog: Catalog) -> frozenset[str]:
+    """Return the codes of rules that are reported without their fixes.
+
+    Raises:
+        ConfigError: a selector stands for nothing.
+    """
+    return catalog.codes - catalog.enabled(settings.fixable, settings.unfixable)
+
+
 def discover_options(settings: Settings) -> DiscoverOptions:
     """Return which files are looked for under these settings."""
     return DiscoverOptions(

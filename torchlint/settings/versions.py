@@ -3,9 +3,8 @@ dependency."""
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from torchlint.base.regex import regex
 
@@ -24,16 +23,6 @@ _NO_LAST = 99
 DEFAULT_TORCH = (2, 4)
 """The lowest torch where nothing says which."""
 _LOWER = (">=", ">", "~=", "==", "===")
-_COMPARE: Mapping[str, Callable[[Version, Version], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "==": operator.eq,
-    "===": operator.eq,
-    "": operator.eq,
-    "!=": operator.ne,
-}
 
 
 def parse_version(text: str) -> Version:
@@ -53,26 +42,23 @@ def parse_version(text: str) -> Version:
 
 
 def meets(version: str, specifier: str) -> bool:
-    """Say whether `version` meets a specifier such as ``">=0.2,<1"``; a bare version demands just
-    that one.
+    """Say whether `version` meets a specifier of PEP 440 such as ``">=0.2,<1"``; a bare version
+    demands just that one.
 
     Raises:
         ValueError: not a specifier, or not a version.
     """
-    own = parse_version(version)
-    return all(_meets_clause(own, clause) for clause in specifier.split(","))
+    # Few configurations ask for it.
+    from packaging.specifiers import InvalidSpecifier, Specifier
 
-
-def _meets_clause(own: Version, clause: str) -> bool:
-    found = _CLAUSE.fullmatch(clause.strip())
-    if not found:
-        raise ValueError(f"{clause.strip()!r} is not a version specifier")
-    wanted = parse_version(found[2])
-    if found[1] == "~=":
-        written = found[2].split(".")
-        same = len(written) - 1
-        return own >= wanted and (*own, *(0,) * same)[:same] == (*wanted, *(0,) * same)[:same]
-    return _COMPARE[found[1]](own, wanted)
+    met = True
+    for clause in map(str.strip, specifier[:_LONGEST].split(",")):
+        try:
+            wanted = Specifier(f"=={clause}" if clause[:1].isalnum() else clause, prereleases=True)
+        except InvalidSpecifier:
+            raise ValueError(f"{clause[:60]!r} is not a version specifier of PEP 440") from None
+        met = met and wanted.contains(version)
+    return met
 
 
 def lowest_torch(requirements: Iterable[object]) -> tuple[int, int] | None:

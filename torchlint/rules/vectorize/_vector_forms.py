@@ -441,7 +441,10 @@ class _Form:
             case [cst.SubscriptElement(slice=cst.Index(value=index))] if not (
                 isinstance(index, cst.Name) and index.value == self.index
             ):
-                return self._selected(self._of(node.value), self._of(index))
+                mask = self._of(index)
+                if not _is_truth(self.module, index if isinstance(index, cst.Name) else mask.node):
+                    raise _UnknownError
+                return self._selected(self._of(node.value), mask)
         if dotted_text(node.value) is None or self.index in self.module.names_in(node.value):
             raise _UnknownError
         value = inferred(self.module, node.value)
@@ -458,8 +461,7 @@ class _Form:
 
     def _selected(self, part: _Part, mask: _Part) -> _Part:
         """Return ``x[i][mask[i]]`` as a whole tensor and a mask."""
-        truth = _is_truth(self.module, mask.node)
-        if (part.at, mask.at, part.masked) != (0, 0, None) or not truth:
+        if (part.at, mask.at, part.masked) != (0, 0, None):
             raise _UnknownError
         known = {part.rank, mask.rank} - {None}
         if len(known) > 1:
