@@ -57,7 +57,7 @@ LOOPS = {
     ),
     "counted": (
         'for step, batch in enumerate(loader):\n    x = batch["x"].to(device)\n'
-        '    # the classes\n    y = batch["y"].to(device)\n    if step == 1:\n        break\n'
+        '    # the classes\n    y = batch["y"].to(device)\n    if step == 2 // 2:\n        break\n'
     ),
 }
 

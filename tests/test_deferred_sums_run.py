@@ -116,11 +116,13 @@ PROGRAMS = {
         "return total\n",
     ),
     "break and else": function(
-        "total = 0.0\n", ADD + "if i == 4:\n    break\n", "else:\n    print('all')\nreturn total\n"
+        "total = 0.0\n",
+        ADD + "if i == 8 // 2:\n    break\n",
+        "else:\n    print('all')\nreturn total\n",
     ),
     "continue": function("total = 0.0\n", "if i == 2:\n    continue\n" + ADD, "return total\n"),
     "returned inside": function(
-        "total = 0.0\n", ADD + "if i == 5:\n    return total / 6\n", "return None\n"
+        "total = 0.0\n", ADD + "if i == 10 // 2:\n    return total / 6\n", "return None\n"
     ),
     "epochs": "def run():\n    total = 0.0\n    for epoch in range(2):\n"
     + indented(TURN, 8)
@@ -460,15 +462,15 @@ PROGRAMS |= {
     + indented(FED, 12)
     + "        print(epoch, losses.avg)\n    return losses.avg\n\nprint(run())\n",
     "a meter, of which one step is left out": metered(
-        "if i == 2:\n    continue\n" + FED + "if i == 5:\n    break\n",
+        "if i == 2:\n    continue\n" + FED + "if i == 10 // 2:\n    break\n",
         "else:\n    print('all')\nreturn losses.avg\n",
     ),
     "a meter that is returned in the loop": metered(
-        FED + "if i == 5:\n    return losses.avg\n", "return None\n"
+        FED + "if i == 10 // 2:\n    return losses.avg\n", "return None\n"
     ),
     "a meter that an exception ends": metered(
         "try:\n"
-        + indented(FED + "if i == 4:\n    raise ValueError\n")
+        + indented(FED + "if i == 8 // 2:\n    raise ValueError\n")
         + "except ValueError:\n    print(losses.avg)\n",
         "return losses.avg\n",
     ),

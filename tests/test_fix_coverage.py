@@ -14,7 +14,7 @@ from benchmarks.fixes import CLASSES, class_of, projects, share, table
 LOOP = """\
 import torch
 from torch import nn
-
+from data import loader
 model = nn.Linear(8, 3).cuda()
 sgd = torch.optim.SGD(model.parameters())
 total = 0.0

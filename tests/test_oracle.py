@@ -12,7 +12,7 @@ from benchmarks import oracle
 LOOP = """\
 import torch
 from torch import nn
-
+from data import loader
 model = nn.Linear(8, 3).cuda()
 sgd = torch.optim.SGD(model.parameters())
 for x, y in loader:

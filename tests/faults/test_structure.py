@@ -108,13 +108,15 @@ def test_p03_chains_that_overflow_a_stack(fault: Fault) -> None:
 
 def chains(count: int) -> dict[str, str]:
     return {
-        f"sum{count}.py": f"y = {' + '.join(['a'] * count)}\n{CODE}",
-        f"attribute{count}.py": f"y = a{'.b' * count}\n{CODE}",
-        f"subscript{count}.py": f"y = a{'[0]' * count}\n{CODE}",
-        f"call{count}.py": f"y = a{'()' * count}\n{CODE}",
-        f"method{count}.py": f"y = a{'.b()' * (count // 2)}\n{CODE}",
-        f"compare{count}.py": f"y = {' < '.join(['a'] * count)}\n{CODE}",
-        f"strings{count}.py": f"y = {'$ ' * count}\n{CODE}".replace("$", "'a'"),
+        f"sum{count}.py": f"from others import a\ny = {' + '.join(['a'] * count)}\n{CODE}",
+        f"attribute{count}.py": f"from others import a\ny = a{'.b' * count}\n{CODE}",
+        f"subscript{count}.py": f"from others import a\ny = a{'[0]' * count}\n{CODE}",
+        f"call{count}.py": f"from others import a\ny = a{'()' * count}\n{CODE}",
+        f"method{count}.py": f"from others import a\ny = a{'.b()' * (count // 2)}\n{CODE}",
+        f"compare{count}.py": f"from others import a\ny = {' < '.join(['a'] * count)}\n{CODE}",
+        f"strings{count}.py": f"from others import a\ny = {'$ ' * count}\n{CODE}".replace(
+            "$", "'a'"
+        ),
     }
 
 

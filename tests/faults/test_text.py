@@ -60,7 +60,7 @@ def test_t02_byte_order_mark(fault: Fault) -> None:
         "lf.py": CODE,
         "crlf.py": CODE.replace("\n", "\r\n"),
         "cookie.py": f"# coding: utf-8\n{CODE}",
-        "on_the_line.py": "import torch; n = 3\nfor model in ():\n    " + CALL + "\n",
+        "on_the_line.py": "import torch; x = n = 3\nfor model in ():\n    " + CALL + "\n",
         "only.py": "",
     }
     linted_and_fixed(fault, {name: f"\ufeff{text}" for name, text in files.items()})

@@ -238,7 +238,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     sent = uploaded_by(module, copy.tensor)
     if sent is not None and not _scalar_read(module, whole):
         words = {"expr": module.shown(node), "other": module.shown(sent)}
-        little = heat_of(module, node).grade is Grade.EVAL
+        little = heat_of(module, node).grade is Grade.EVAL or _leaves_torch(module, whole)
         yield Hit(node, words, severity=Severity.INFO if little else None, message=SENT)
         return
     consumers = _consumers(module, whole)
