@@ -9,6 +9,7 @@ end at ``\\r\\n``, ``\\n`` or ``\\r`` only: `str.splitlines` would also split at
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterable, Iterator
 
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
@@ -73,6 +74,12 @@ class LineIndex:
     def line(self, row: int) -> str:
         """Return 1-based line `row` without its newline."""
         return self.text[self.starts[row - 1] : self.line_end(row)]
+
+    def excerpt(self, rows: Iterable[int]) -> Iterator[tuple[int, str]]:
+        """Yield those of some 1-based rows that the text has, in order, with their lines; behind
+        the last newline is no row."""
+        last = len(self) - self.text.endswith("\n")
+        return ((row, self.line(row)) for row in sorted(set(rows)) if 1 <= row <= last)
 
     def __len__(self) -> int:
         return len(self.starts)

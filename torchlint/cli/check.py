@@ -16,7 +16,7 @@ from torchlint.cli import add_ignore, show
 from torchlint.cli.check_options import Checking, check_options, refuse_contradictions
 from torchlint.cli.destinations import check_destinations, refuse_reports, to_files, write_reports
 from torchlint.cli.filters import Filters
-from torchlint.cli.options import Given, common_options, wants_color
+from torchlint.cli.options import Given, common_options, parameter, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code, fix_level
@@ -230,7 +230,7 @@ def _named(given: Given) -> str:
 
     kinds = (values.selection, values.rules, values.texts, values.rules_by_glob)
     keys = [key for key, row in KEYS.items() if row.option and row.check in kinds]
-    chosen = [(f"--{key}", _typed(given[key.replace("-", "_")])) for key in keys]
+    chosen = [(f"--{key}", _typed(given[parameter(key)])) for key in keys]
     rules = [word for option in chosen if option[1] for word in option]
     words = shlex.join([*rules, *(() if paths == (".",) else paths)])
     return visible(words) if len(words) <= _NAMED else ""

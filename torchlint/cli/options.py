@@ -111,12 +111,15 @@ def table_options(group: str) -> list[Placed]:
     ]
 
 
+def parameter(key: str) -> str:
+    """Return the name that click gives the option of a key."""
+    return key.replace("-", "_")
+
+
 def asked_in(group: str) -> tuple[str, ...]:
     """Return the names that click gives the options of a group."""
     rows = KEYS.items()
-    return tuple(
-        key.replace("-", "_") for key, row in rows if row.option and group in row.option.helps
-    )
+    return tuple(parameter(key) for key, row in rows if row.option and group in row.option.helps)
 
 
 def in_order(options: Iterable[Placed]) -> Callable[[F], F]:
@@ -216,7 +219,7 @@ def overrides(given: Given) -> dict[str, object]:
         UsageError: two reports would be printed.
     """
     return {
-        key: _as_written(row, given.get(key.replace("-", "_")))
+        key: _as_written(row, given.get(parameter(key)))
         for key, row in KEYS.items()
         if row.option is not None
     }

@@ -186,9 +186,7 @@ def _source(found: Checked) -> tuple[tuple[int | None, int, str], ...]:
         rows.update(range(finding.start.row - 2, finding.start.row + 3))
         for edit in finding.fix.edits if finding.fix is not None else ():
             rows.update(range(edit.start.row - 1, edit.end.row + 2))
-    index = LineIndex(found.text)
-    last = len(index) - found.text.endswith("\n")  # behind the last newline is no row
-    return tuple((None, row, index.line(row)) for row in sorted(rows) if 1 <= row <= last)
+    return tuple((None, row, line) for row, line in LineIndex(found.text).excerpt(rows))
 
 
 # -- one text --------------------------------------------------------------------------------------

@@ -117,12 +117,8 @@ def findings(
 
     A rule that crashes costs a note that names it, and only its own findings.
     """
-    found, crashes = hits(module, rules, job is not None and job.strict)
-    if job is not None and job.unfixable:
-        found = [
-            (rule, replace(hit, fix=None) if rule.code in job.unfixable else hit)
-            for rule, hit in found
-        ]
+    strict, unfixable = (job.strict, job.unfixable) if job is not None else (False, ())
+    found, crashes = hits(module, rules, strict, unfixable)
     placing = Placing(module, filename, job)
     made: dict[tuple[str, Span], Finding] = {}
     for placed, stronger in strongest(module, placing.placed(found), wanted):
@@ -171,11 +167,12 @@ def _accelerator(job: Job) -> str:
 
 
 def hits(
-    module: Module, rules: Iterable[Rule], strict: bool = False
+    module: Module, rules: Iterable[Rule], strict: bool = False, unfixable: Collection[str] = ()
 ) -> tuple[list[tuple[Rule, Hit]], list[Crash]]:
     """Run the checks of `rules` over a file; return what they yield, and which of them crashed.
 
-    With `strict`, fixes take nothing for granted of the project."""
+    With `strict`, fixes take nothing for granted of the project; those of rules whose code is
+    `unfixable` are dropped before anything is asked of them."""
     found: list[tuple[Rule, Hit]] = []
     crashes: list[Crash] = []
     for rule in rules:
@@ -185,7 +182,10 @@ def hits(
             for node in nodes:
                 try:
                     for hit in check(node, module):
-                        found.append((rule, _proven(module, _valid(rule, hit), strict)))
+                        told = _valid(rule, hit)
+                        if rule.code in unfixable:
+                            told = replace(told, fix=None)
+                        found.append((rule, _proven(module, told, strict)))
                 except (RecursionError, MemoryError, MisreadError):
                     raise
                 except Exception as error:
@@ -524,20 +524,14 @@ class Placing:
                 yield Uses(name, each.gone, each.uses, removal.edits)
 
     def _file_edits(self, edits: tuple[Edit, ...]) -> FileEdits:
-        text, index = self.module.text, self.index
+        text = self.module.text
         if not Validator(text).holds(text, edits, spliced(text, edits)):
             raise ValueError(f"the fix would break {self._filename}")
-        last = len(index) - text.endswith("\n")  # behind the last newline is no row
-        rows = {
-            row
-            for edit in edits
-            for row in range(edit.start.row - 1, edit.end.row + 2)
-            if 1 <= row <= last
-        }
+        rows = (row for edit in edits for row in range(edit.start.row - 1, edit.end.row + 2))
         return FileEdits(
             self._filename,
             os.path.realpath(self.module.path),
             text_digest(text),
             edits,
-            tuple((row, index.line(row)) for row in sorted(rows)),
+            tuple(self.index.excerpt(rows)),
         )

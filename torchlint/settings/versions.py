@@ -51,8 +51,10 @@ def meets(version: str, specifier: str) -> bool:
     # Few configurations ask for it.
     from packaging.specifiers import InvalidSpecifier, Specifier
 
+    if len(specifier) > _LONGEST:
+        raise ValueError(f"{specifier[:60]!r}… is not a version specifier of PEP 440")
     met = True
-    for clause in map(str.strip, specifier[:_LONGEST].split(",")):
+    for clause in map(str.strip, specifier.split(",")):
         try:
             wanted = Specifier(f"=={clause}" if clause[:1].isalnum() else clause, prereleases=True)
         except InvalidSpecifier:

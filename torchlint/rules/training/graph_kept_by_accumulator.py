@@ -282,8 +282,10 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
         known = any(not module.is_within(write, loop) for write in writes_of(module, scope, name))
         return (
             known
-            and not any(is_reset(module, loop, each, node) for each in _with_holder(place))
-            and not any(_emptied(module, each, loop) for each in _with_holder(place))
+            and not any(
+                is_reset(module, loop, each, node) or _emptied(module, each, loop)
+                for each in _with_holder(place)
+            )
             and not _lasts_one_step(module, place, node, loop)
         )
     written = any(

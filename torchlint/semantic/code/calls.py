@@ -66,6 +66,18 @@ def keyword_argument(module: Module, call: cst.Call, name: str) -> cst.BaseExpre
     )
 
 
+def given_for(call: cst.Call, position: int, name: str) -> list[cst.BaseExpression]:
+    """Return what a call hands over for a parameter, at its position or by its name; nothing where
+    that is not known."""
+    given = [
+        arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name
+    ]
+    if not given and not any(arg.star for arg in call.args[: position + 1]):
+        plain = [arg.value for arg in call.args if arg.keyword is None]
+        given = plain[position : position + 1]
+    return given
+
+
 @question(ground=True, remember=False)
 def contexts_around(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
     """Yield the calls that make the ``with`` contexts around `node` in its function, innermost

@@ -8,7 +8,7 @@ import builtins
 import functools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -54,7 +54,32 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
     """
     if _binds_unseen(module):
         return None
-    for each in _before(module, node):
+    child = node
+    found = _first_failure(module, _headers(node))
+    for above in module.ancestors(node):
+        if found is not None:
+            break
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            ended = _ended(module, above)
+            found = ended[1] if ended is not None and module.before(ended[0], child) else None
+        else:
+            found = _first_failure(module, _around(module, above, child))
+        child = above
+    return found
+
+
+@question()
+def _ended(module: Module, block: cst.IndentedBlock | cst.Module) -> tuple[cst.CSTNode, str] | None:
+    """Return the first statement of a block that ends in an error, and why."""
+    for line in block.body:
+        why = _first_failure(module, _headers(line))
+        if why is not None:
+            return line, why
+    return None
+
+
+def _first_failure(module: Module, evaluated: Iterable[cst.CSTNode]) -> str | None:
+    for each in evaluated:
         why = _fails(module, each)
         if why is not None:
             return f"`{module.shown(each)}` raises a {why}"
@@ -70,25 +95,14 @@ def _binds_unseen(module: Module) -> bool:
     )
 
 
-def _before(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the small statements, and the expressions of headers, that have run when a node does,
-    with the statement around it."""
-    child = node
-    if isinstance(node, cst.BaseCompoundStatement):
-        yield from _headers(node)
-    for above in module.ancestors(node):
-        if isinstance(above, (cst.IndentedBlock, cst.Module)):
-            for line in above.body:
-                if line is child:
-                    break
-                yield from _headers(line)
-        elif isinstance(above, cst.BaseSmallStatement):
-            yield above
-        elif isinstance(above, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-            yield from (each for each in above.body if module.before(each, child))
-        elif isinstance(above, cst.BaseCompoundStatement):
-            yield from (each for each in _headers(above) if each is not child)
-        child = above
+def _around(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield what has run of a statement, or of a line, when a part of it does."""
+    if isinstance(above, cst.BaseSmallStatement):
+        yield above
+    elif isinstance(above, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        yield from (each for each in above.body if module.before(each, child))
+    elif isinstance(above, cst.BaseCompoundStatement):
+        yield from (each for each in _headers(above) if each is not child)
 
 
 def _headers(line: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import Tree, targets_of
@@ -14,7 +15,7 @@ from torchlint.semantic.torch import ops
 
 _SAME_MODULE = ops.having("module", "chains")
 """Methods of a network that return the network."""
-_CHECKS = frozenset(("isinstance", "issubclass", "type"))
+_CHECKS = frozenset(("isinstance", "issubclass", "super", "type"))
 _DEPTH = 6
 """Names that an object may pass through: more of them are taken for unknown."""
 
@@ -179,12 +180,7 @@ class Instances:
         if cls is not None and name == "__init__":
             return self._uses(cls.name.value, cls)
         if cls is not None:
-            alone = not any(
-                other is not function and self.scopes.is_method(other)
-                for node in self.tree.named(name)
-                if isinstance(other := self.tree.parents.get(node), cst.FunctionDef)
-            )
-            if not alone:
+            if len(list(filter(self.scopes.is_method, self.scopes.functions_named(name)))) > 1:
                 return []
             calls = [self.tree.call_of(node) for node in self.tree.named(name)]
             return [call for call in calls if call and isinstance(call.func, cst.Attribute)]
@@ -212,7 +208,7 @@ class Instances:
         return isinstance(call, cst.ClassDef) or (
             isinstance(call, cst.Call)
             and isinstance(call.func, cst.Name)
-            and call.func.value in _CHECKS | {"super"}
+            and call.func.value in _CHECKS
         )
 
     def _passed(
@@ -222,17 +218,13 @@ class Instances:
         cannot be told."""
         if any(arg.star for arg in call.args):
             return None
-        name = param.name.value
-        by_name = [arg.value for arg in call.args if arg.keyword and arg.keyword.value == name]
-        if by_name:
-            return by_name[0]
         params = [*function.params.posonly_params, *function.params.params]
         bound = self.scopes.is_method(function) and not any(
             text == "staticmethod" for _, text in self.scopes.decorators(function)
         )
         at = params.index(param) - bound if param in params else -1
-        positional = [arg.value for arg in call.args if arg.keyword is None]
-        return positional[at] if 0 <= at < len(positional) else param.default
+        given = given_for(call, at, param.name.value)
+        return given[0] if given else param.default
 
 
 def _only(classes: Classes) -> cst.ClassDef | None:

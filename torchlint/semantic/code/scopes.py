@@ -225,6 +225,11 @@ class Scopes(GradContexts):
             self.tree.parents.get(above), cst.ClassDef
         )
 
+    def functions_named(self, name: str) -> list[cst.FunctionDef]:
+        """Return the functions and methods that the file defines under a name."""
+        above = ((each, self.tree.parents.get(each)) for each in self.tree.named(name))
+        return [f for each, f in above if isinstance(f, cst.FunctionDef) and f.name is each]
+
     def decorators(
         self, node: cst.FunctionDef | cst.ClassDef
     ) -> list[tuple[cst.BaseExpression, str]]:

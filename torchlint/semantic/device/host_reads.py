@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
@@ -214,18 +215,6 @@ def _of_helper(module: Module, call: cst.Call, name: str, asks: _Asks) -> Iterat
             words = f"{name.rpartition('.')[2]}() reads `{read.name}` on the host"
             yield HostRead(call, given[0], "helper", (Why(words, call, (read.module, read.node)),))
             return
-
-
-def given_for(call: cst.Call, position: int, name: str) -> list[cst.BaseExpression]:
-    """Return what a call hands over for a parameter, at its position or by its name; nothing where
-    that is not known."""
-    given = [
-        arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name
-    ]
-    if not given and not any(arg.star for arg in call.args[: position + 1]):
-        plain = [arg.value for arg in call.args if arg.keyword is None]
-        given = plain[position : position + 1]
-    return given
 
 
 def _of_sizes(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:

@@ -68,11 +68,7 @@ def _of_objects(module: Module, function: cst.FunctionDef, known: bool) -> Itera
     """Yield the calls of a method's name on objects that are not known, where the file has one
     method of that name; where no call is known, also where all are of one family of classes."""
     name = function.name.value
-    definitions = [
-        above
-        for each in module.tree.named(name)
-        if isinstance(above := module.parent(each), cst.FunctionDef) and above.name is each
-    ]
+    definitions = scopes(module).functions_named(name)
     if len(definitions) > 1 and (known or not _one_family(module, definitions)):
         return
     for each in module.tree.named(name):

@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import keyword_argument, string
+from torchlint.semantic.code.calls import given_for, keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.device.host_reads import given_for
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over

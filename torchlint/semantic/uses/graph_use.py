@@ -702,7 +702,8 @@ def _alone(
 ) -> Iterator[tuple[Module, cst.FunctionDef]]:
     """Yield the method of that name, where one class of this file alone has it, is a network, and
     the file elsewhere gives an instance of it the receiver's name."""
-    method = _sole_methods(module).get(name)
+    methods = [f for f in scopes(module).functions_named(name) if module.class_of(f) is not None]
+    method = methods[0] if len(methods) == 1 else None
     cls = module.class_of(method) if method is not None else None
     if method is None or cls is None or receiver is None or not is_network(module, cls):
         return
@@ -713,16 +714,6 @@ def _alone(
     ]
     if any(inferred(module, value).node is cls for value in named):
         yield module, method
-
-
-@question(ground=True)
-def _sole_methods(module: Module) -> dict[str, cst.FunctionDef]:
-    """Return the methods of whose name the file has no other, by that name."""
-    found: dict[str, list[cst.FunctionDef]] = {}
-    for node in module.nodes(cst.FunctionDef):
-        if module.class_of(node) is not None:
-            found.setdefault(node.name.value, []).append(node)
-    return {name: each[0] for name, each in found.items() if len(each) == 1}
 
 
 def _runs(module: Module, method: cst.FunctionDef) -> bool:

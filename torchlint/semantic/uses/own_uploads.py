@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.device.host_reads import given_for
 from torchlint.semantic.device.transfers import Transfer, transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question

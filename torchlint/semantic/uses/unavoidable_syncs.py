@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS
-from torchlint.semantic.device.host_reads import given_for, host_copy, scalar_reads
+from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
