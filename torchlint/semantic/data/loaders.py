@@ -473,15 +473,21 @@ def feeds_device(module: Module, loader: cst.Call) -> str | None:
 
 
 def _moved_elsewhere(module: Module, where: Module, loop: cst.For | cst.While) -> str | None:
-    """Return the device to which a function of another file brings what a loop gives it."""
+    """Return the device to which a function of another file, or a method of an object, brings what
+    a loop gives it."""
+    batch = _batch_names(where, loop)
     for call in where.within(loop.body, cst.Call):
         definition = where.outside.find(where.name(call.func)) if call.args else None
         home = module.outside.module_of(definition) if definition is not None else None
         function = top_level(home, definition.name) if home is not None and definition else None
-        if home is not None and isinstance(function, cst.FunctionDef):
-            found = moves_batches(home, function)
-            if found is not None:
-                return found
+        reached = (home, function) if home and isinstance(function, cst.FunctionDef) else None
+        given = {name.value for arg in call.args for name in where.within(arg.value, cst.Name)}
+        if reached is None and isinstance(call.func, cst.Attribute) and given & batch:
+            owner = inferred(where, call.func.value)
+            reached = definitions_behind.method(where, owner, call.func.attr.value)
+        found = moves_batches(*reached) if reached is not None else None
+        if found is not None:
+            return found
     return None
 
 
