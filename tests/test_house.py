@@ -276,6 +276,7 @@ TABLE = ROOT / "settings" / "keys.py"
 OF_SETTINGS = ("settings", "lsp", "cli")
 """The parts where a plain word that is a key, such as ``select``, can hardly be anything else."""
 OTHERWISE = {
+    "base/places.py": {"cache-dir", "output-format"},  # their variables, before the table
     "cli/agents.py": {"--output-format"},  # reads the bare command, for the next one
     "cli/mcp.py": {"--output-format", "--unsafe-fixes"},  # of the commands that it runs
     "report/agent.py": {
@@ -290,12 +291,14 @@ OTHERWISE = {
     "cli/explain.py": {"ignore", "select"},  # said in sentences on rules that are off
     "cli/cached_run.py": {
         "--cache-dir",
+        "cache-dir",
         "exclude",
     },  # reads the bare command, before the table; the other is git's file
     "cli/rule.py": {"--output-format", "severity"},  # an option of its own; a key of its JSON
     "settings/line_length.py": {"line-length"},  # a key of ruff and black
     "cli/config.py": {"--output-format"},  # an option of its own
     "cli/rules.py": {"--output-format"},  # an option of its own
+    "cli/version.py": {"--output-format"},  # an option of its own
     "cli/history.py": {"--output-format"},  # an option of its own
     "cli/profile.py": {"--output-format"},  # an option of its own
     "cli/profile_live.py": {

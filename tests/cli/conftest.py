@@ -18,6 +18,7 @@ from tests.conftest import BEING_WRITTEN
 from tests.forked import Origin, origin
 from tests.patience import PATIENCE
 from tests.small_plugin import fix, rule_text
+from torchlint.base.places import VARIABLES
 
 RULES = (
     ("TL101", "slow", "warning", "SAFE", "", "pass"),
@@ -76,6 +77,7 @@ class Cli:
             name: value
             for name, value in os.environ.items()
             if name not in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS")
+            and name not in VARIABLES.values()
         }
         return {**kept, "PYTHONPATH": str(self.package), **self.environment}
 

@@ -113,6 +113,9 @@ def test_no_progress_for_short_or_quiet_runs_or_dumb_terminals(
 
 def test_version(cli) -> None:
     assert cli("--version", code=0).stdout == f"torchlint {torchlint.__version__}\n"
+    assert cli("version", code=0).stdout == f"torchlint {torchlint.__version__}\n"
+    said = json.loads(cli("version", "--output-format", "json", code=0).stdout)
+    assert said == {"version": torchlint.__version__, "commit_info": None}
 
 
 def test_nothing_asked_shows_help(cli) -> None:
@@ -124,6 +127,8 @@ def test_nothing_asked_shows_help(cli) -> None:
 def test_rule_and_rules(cli) -> None:
     assert "TL101" in cli("rules", code=0).stdout
     assert "Title of slow" in cli("rule", "TL101", code=0).stdout
+    assert json.loads(cli("rule", "TL101", "--output-format", "json", code=0).stdout)["since"]
+    assert cli("rule", "error", code=0).stdout.split()[0] == "TL102"
 
 
 def test_argument_file(cli) -> None:

@@ -62,6 +62,8 @@ def run(shell: str, line: str, folder: Path) -> str:
         ("torchlint rule TL90", "TL909"),
         ("torchlint rule blocking", "blocking-batch-copy"),
         ("torchlint check --select TL101,TL90", "TL101,TL909"),
+        ("torchlint check --select TL101,mem", "TL101,memory"),
+        ("torchlint check --ignore inf", "info"),
     ],
 )
 @pytest.mark.parametrize("shell", ["bash", "fish"])

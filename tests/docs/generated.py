@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from tests.test_readme import ROOT
+from torchlint.base.places import VARIABLES
 from torchlint.catalog.rules import OWN_ROOT, load_catalog
 from torchlint.cli.commands import COMMANDS, main
 from torchlint.manual.engine_codes import ENGINE_PAGES
@@ -43,9 +44,25 @@ def part(name: str) -> str:
         "commands": commands_page,
         "questions": questions_page,
         "rules": rules_page,
+        "variables": variables_page,
         "assumptions": assumptions_page,
     }
     return makers[name]() if name in makers else belief(name)
+
+
+def variables_page() -> str:
+    """Return the table of the variables that set options, with the commands that read them."""
+    rows = []
+    for option, variable in VARIABLES.items():
+        users = [f"`{name}`" for name in COMMANDS if f"[env: {variable}]" in _helps(name)]
+        rows.append(f"| `{variable}` | `--{option}` | {', '.join(users)} |")
+    return "\n".join(("| Variable | Option | Used by |", "| --- | --- | --- |", *rows))
+
+
+def _helps(name: str) -> str:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    return " ".join(getattr(parameter, "help", None) or "" for parameter in command.params)
 
 
 def rules_page() -> str:

@@ -10,8 +10,10 @@ from importlib.metadata import EntryPoint, PathDistribution
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
-from torchlint.base.declaration import EFFECTS
+from torchlint import __version__
+from torchlint.base.declaration import EFFECTS, FIRST_RELEASE
 from torchlint.base.errors import CatalogError, ConfigError, UsageError
 from torchlint.base.finding import Safety
 from torchlint.catalog.manual import HEADINGS, code_blocks, examples, split_manual
@@ -244,6 +246,10 @@ BREACHES = {
         swap("default=True", 'default=True, effect="faster"'),
         "must be one of wait, copy, host",
     ),
+    "since": (
+        swap("default=True", 'default=True, since="v1"'),
+        "must be a release such as '0.1.0'",
+    ),
     "syntax": (swap("rule = Rule(", "rule = Rule(]"), "line"),
 }
 
@@ -264,6 +270,8 @@ def test_a_file_that_breaks_the_contract_is_refused(write: Write, breach: str) -
     [
         ("transfer/HostRead.py", "lower-case words joined by '_'"),
         ("transfer/avoid_item.py", "name the smell"),
+        ("transfer/memory.py", "is that of a family or a severity"),
+        ("transfer/warning.py", "is that of a family or a severity"),
         ("host_read.py", "the folder of its family"),
         ("speed/host_read.py", "family 'speed'"),
     ],
@@ -321,6 +329,9 @@ def test_rules_are_ordered_and_found(four: Catalog) -> None:
         (["tl10", "Slow-Loader"], {"TL102", "TL103", "TL201"}),
         (["tl102"], {"TL102"}),
         (["all"], {"TL001", "TL102", "TL103", "TL113", "TL201"}),
+        (["transfer"], {"TL102", "TL103", "TL113"}),
+        (["loading", "TL102"], {"TL102", "TL201"}),
+        (["warning"], {"TL102", "TL103", "TL113", "TL201"}),
         ([], set()),
     ],
 )
@@ -336,6 +347,10 @@ def test_selectors(four: Catalog, selectors: list[str], codes: set[str]) -> None
         ("TL1000", "unknown rule 'TL1000'; 'torchlint rules' lists all"),
         ("slow-loadr", "did you mean 'slow-loader'"),
         ("al", "did you mean 'ALL'"),
+        ("transfr", "did you mean 'transfer'"),
+        ("Transfer", "did you mean 'transfer'"),
+        ("memory", "unknown rule 'memory'"),
+        ("info", "unknown rule 'info'"),
         ("T", "unknown rule 'T'"),
         ("", "unknown rule ''"),
         ("1", "unknown rule '1'"),
@@ -374,6 +389,13 @@ def test_a_suggestion_for_a_huge_selector_is_short(four: Catalog) -> None:
         (["ALL"], ["TL102", "slow-loader"], [], {"TL001", "TL103", "TL113"}),
         (["host-read"], ["TL102"], [], set()),
         (["TL102", "ALL"], ["TL"], [], {"TL102"}),
+        (["transfer"], ["TL10"], [], {"TL113"}),
+        (["transfer"], ["TL1"], [], set()),
+        (["TL102", "ALL"], ["transfer"], [], {"TL001", "TL102", "TL201"}),
+        (["TL"], ["warning"], [], {"TL001"}),
+        (["transfer"], ["warning"], [], set()),
+        (["warning"], ["transfer"], [], {"TL201"}),
+        ([], [], ["transfer"], {"TL001", "TL102", "TL103", "TL113", "TL201"}),
     ],
 )
 def test_the_most_specific_selector_decides(
@@ -543,6 +565,9 @@ def test_rules_of_a_plugin_are_selected_by_their_letters(write: Write) -> None:
     assert catalog.resolve(["ABC"], "here") == {"ABC102"}
     with pytest.raises(ConfigError):
         catalog.resolve(["AB"], "here")
+    assert catalog.resolve(["warning"], "here") == {"ABC102"}
+    assert catalog.enabled(["ABC1"], ["warning"]) == set()
+    assert catalog.enabled(["ABC10"], ["warning"]) == {"ABC102"}
 
 
 def test_a_worker_imports_just_the_rules_that_are_on(write: Write) -> None:
@@ -595,6 +620,11 @@ def test_each_of_our_rules_says_what_mending_its_findings_takes_out() -> None:
     ]
     assert silent == []
     assert {info.effect for info in catalog.rules} == set(EFFECTS)
+
+
+def test_no_rule_of_ours_is_newer_than_torchlint() -> None:
+    current = Version(__version__)
+    assert all(Version(info.since or FIRST_RELEASE) <= current for info in load_catalog().rules)
 
 
 def test_split_manual_without_headings() -> None:

@@ -65,6 +65,63 @@ def test_construct(case: Case, tmp_path: Path) -> None:
     assert rows(summary) == case.rows
 
 
+OVERWRITTEN = """
+import torch
+
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).cuda()
+{optimizer}
+x = torch.ones(2, 4, device="cuda")
+first, second = net(x).mean(), net(x).pow(2).mean()
+first.backward()
+{step}
+second.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "step"),
+    [
+        ("optimizer = torch.optim.Adam(net.parameters())", "optimizer.step()"),
+        ("optimizer = torch.optim.SGD(net.parameters(), 0.1, foreach=False)", "optimizer.step()"),
+        ("held = [p.detach() for p in net.parameters()]", "torch._foreach_mul_(held, 0.5)"),
+    ],
+)
+def test_a_backward_pass_through_what_was_overwritten_fails_as_it_does_without_the_ledger(
+    tmp_path: Path, optimizer: str, step: str
+) -> None:
+    text = OVERWRITTEN.format(optimizer=optimizer, step=step)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        run(tmp_path, text.replace(".cuda()", "").replace('"cuda"', '"cpu"'))
+    with (
+        virtual_cuda(str(tmp_path)),
+        pytest.raises(RuntimeError, match="modified by an inplace operation"),
+    ):
+        run(tmp_path, text)
+
+
+def test_lists_without_a_version_or_outside_of_the_graph_are_written_as_ever(
+    tmp_path: Path,
+) -> None:
+    text = """
+import torch
+
+with torch.inference_mode():
+    held = [torch.ones(2, device="cuda"), torch.ones(2, device="cuda")]
+    torch._foreach_mul_(held, 0.5)
+net = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for _ in range(3):
+    optimizer.zero_grad()
+    net(torch.ones(2, 4, device="cuda")).mean().backward()
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    optimizer.step()
+"""
+    with virtual_cuda(str(tmp_path)):
+        names = run(tmp_path, text)
+    assert [each.tolist() for each in names["held"]] == [[0.5, 0.5]] * 2
+    assert names["net"].weight._version > 3
+
+
 @pytest.mark.parametrize(("name", "version", "seen"), SEEN.values(), ids=SEEN)
 def test_the_ledger_says_what_a_gpu_did(
     tmp_path: Path,

@@ -344,6 +344,28 @@ def test_a_revision_is_put_back_beside_what_git_does_not_know(
     assert request.root == repo.root
 
 
+def test_compiled_files_that_git_knows_are_in_neither_version(
+    repo: Repository, asked: list[tuple[Request, dict[str, dict[str, str]]]]
+) -> None:
+    (repo.root / "__pycache__").mkdir()
+    for number in (1, 2):
+        (repo.root / "__pycache__" / f"model{number}.pyc").write_text("compiled")
+        repo.write(model=MODEL + f"# {number}\n")
+        repo.commit(f"compiled{number}")
+    git(repo.root, "rm", "-rq", "--cached", "__pycache__")
+    repo.write(model=FAST_MODEL)
+    repo.commit("clean")
+    for versions in (["--against", "compiled1"], ["--between", "v1", "compiled2"]):
+        assert repo(*versions).code == 0
+    (repo.root / "__pycache__" / "model3.pyc").write_text("compiled")
+    repo.commit("again")
+    assert repo("--against", "v1").code == 0
+    for request, files in asked:
+        assert request.versions is not None
+        assert request.versions.changed == ("model.py",)
+        assert set(files["before"]) == {"model.py", "train.py"}
+
+
 def test_a_folder_and_two_folders(
     repo: Repository,
     asked: list[tuple[Request, dict[str, dict[str, str]]]],

@@ -16,8 +16,11 @@ from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 
 CODE = regex(r"[A-Z]{2,5}\d{3}")
+_RELEASE = regex(r"\d+(\.\d+)*")
 EQUIVALENCES = ("bitwise", "close", "rng", "opt-in")
 """What the unsafe fix of a rule keeps of the results; a safe fix keeps every bit."""
+FIRST_RELEASE = "0.1.0"
+"""The release of our own rules that name none."""
 RUNS = ("anywhere", "once", "sample", "hot", "batch", "step", "train")
 """How often a line has to run for a check to look at it, see `Declaration`."""
 EFFECTS = ("wait", "copy", "host", "launch", "gpu", "upload", "sample", "loader", "memory", "none")
@@ -57,6 +60,11 @@ def _equivalence(value: object) -> None:
     if value not in EQUIVALENCES:
         words = ", ".join(EQUIVALENCES)
         raise ValueError(f"equivalence= must be one of {words}, not {value!r}")
+
+
+def _since(value: object) -> None:
+    if not isinstance(value, str) or not _RELEASE.fullmatch(value):
+        raise ValueError(f"since= is {value!r}; it must be a release such as {FIRST_RELEASE!r}")
 
 
 def _runs(value: object) -> None:
@@ -106,6 +114,8 @@ class Declaration:
             Elsewhere: ``"loader"`` (the waits for batches) or ``"memory"`` (the allocator's calls
             of the driver). ``"none"`` is a rule whose findings cost at no place that a trace shows,
             or cost no time.
+        since: the release that brought the rule; empty for one of our first release, and where a
+            plugin does not say.
     """
 
     code: str
@@ -117,6 +127,7 @@ class Declaration:
     equivalence: str = field(default="close", metadata={"check": _equivalence})
     runs: str = field(default="anywhere", metadata={"check": _runs})
     effect: str = field(default="none", metadata={"check": _effect})
+    since: str = field(default="", metadata={"check": _since})
 
 
 ARGUMENTS = tuple(spec.name for spec in fields(Declaration))

@@ -1,4 +1,4 @@
-"""Names of what torchlint itself puts into a project, and where its pages lie."""
+"""Names of what torchlint itself puts into a project, of its variables, and where its pages lie."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ CACHE_NAME = ".torchlint_cache"
 """The folder of the cache, in the project's root, unless ``cache-dir`` says otherwise."""
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".torchlint-", ".tmp"
 """How the names of temporary files begin and end, beside what they will replace."""
+
+VARIABLES = {
+    option: f"TORCHLINT_{option.upper().replace('-', '_')}"
+    for option in ("cache-dir", "config", "no-cache", "output-file", "output-format")
+}
+"""Option → the variable of the environment that sets it where the command line does not; the names
+are ruff's but for ``config``, which has none there."""
 
 DOCS_URL = ""
 """Where the documentation site is served, ending with a slash; empty while it has no public host.

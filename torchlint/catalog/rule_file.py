@@ -16,7 +16,7 @@ from dataclasses import field
 
 from torchlint.base.declaration import ARGUMENTS, CODE, Declaration, checked
 from torchlint.base.errors import CatalogError
-from torchlint.base.finding import Safety
+from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.catalog.manual import Sections, check_manual, title_of
@@ -260,6 +260,8 @@ def checked_name(module: str, plugin: bool) -> str:
         raise ValueError("a rule's file name, which is its name, is lower-case words joined by '_'")
     if not plugin and name.startswith(_SHY_NAMES):
         raise ValueError(f"the name {name!r} must name the smell, not the remedy")
+    if name in FAMILIES or name in [severity.value for severity in Severity]:
+        raise ValueError(f"the name {name!r} is that of a family or a severity, which are selected")
     return name
 
 

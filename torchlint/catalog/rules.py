@@ -36,7 +36,8 @@ class Catalog:
     """All known rules, and what selectors mean among them.
 
     A *selector* is a code, a prefix of codes that holds all their letters (``TL``, ``TL1``), a
-    rule's name, or ``ALL``, in capitals or small letters. The engine's own `UNUSED_SUPPRESSION`
+    rule's name, or ``ALL``, in capitals or small letters; or a family or a severity as the rules
+    have it, in small letters: no rule may be called that. The engine's own `UNUSED_SUPPRESSION`
     can be selected and ignored like a rule, and is on by default. `problems` are the rules of
     plugins that are left out.
     """
@@ -83,7 +84,7 @@ class Catalog:
         """Return the codes that `selectors` stand for.
 
         Args:
-            selectors: codes, prefixes, names or ``ALL``.
+            selectors: codes, prefixes, names, families, severities or ``ALL``.
             where: what the message of an error starts with: the file and key, or the option.
             error: the class to raise.
 
@@ -108,8 +109,8 @@ class Catalog:
         decides.
 
         A longer prefix beats a shorter one, a code or name beats all prefixes, everything beats
-        ``ALL``; of two equally specific selectors `ignore` wins. Without `select` the default rules
-        are on.
+        ``ALL``; a family or a severity is as specific as a prefix with one digit. Of two equally
+        specific selectors `ignore` wins. Without `select` the default rules are on.
 
         Raises:
             ConfigError: a selector stands for nothing.
@@ -136,28 +137,38 @@ class Catalog:
         found: dict[str, int] = {}
         for selector in selectors:
             for code in self.resolve((selector,), "rule selection"):
-                found[code] = max(found.get(code, -1), self.strength(selector))
+                found[code] = max(found.get(code, -1), self.strength(selector, code))
         return found
 
-    def strength(self, selector: str) -> int:
-        """Return how specific a selector is: 0 for ``ALL``, a prefix's length, a code's length for
-        a name."""
-        selector = self._spelled(selector)
-        if selector == "ALL":
+    def strength(self, selector: str, code: str) -> int:
+        """Return how specific a selector is that holds a code: 0 for ``ALL``, a prefix's length, a
+        code's length for a name."""
+        spelled = self._spelled(selector)
+        if spelled == "ALL":
             return 0
-        info = self._by_name.get(selector)
-        return len(info.code if info else selector)
+        if spelled in self._by_name:
+            return len(code)
+        return len(code) - 2 if selector in self.groups else len(selector)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The families and severities of rules, which are selectors too."""
+        return frozenset(word for info in self.rules for word in (info.family, info.severity))
 
     def stands_for(self, selector: str) -> bool:
         """Say whether a word is a selector."""
         return bool(self._meaning(selector))
 
     def _meaning(self, selector: str) -> frozenset[str]:
-        selector = self._spelled(selector)
+        written, selector = selector, self._spelled(selector)
         if selector == "ALL":
             return self.codes
         if selector in self._by_name:
             return frozenset((self._by_name[selector].code,))
+        if written in self.groups:
+            return frozenset(
+                info.code for info in self.rules if written in (info.family, info.severity)
+            )
         if not _PREFIX.fullmatch(selector):
             return frozenset()
         letters = selector.rstrip("0123456789")
@@ -173,7 +184,9 @@ class Catalog:
         word = selector[:40]
         # Of five characters one may be wrong: any two codes have three in common.
         near = difflib.get_close_matches(word.upper(), (*self.codes, "ALL"), 1, 0.8)
-        near = near or difflib.get_close_matches(word.lower(), self._by_name, 1)
+        near = near or difflib.get_close_matches(
+            word.lower(), (*self._by_name, *sorted(self.groups)), 1
+        )
         return f"; did you mean {near[0]!r}?" if near else "; 'torchlint rules' lists all"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from torchlint.base.errors import UsageError
 from torchlint.base.records import dataclass
 from torchlint.cli.options import Given
+from torchlint.program.machine.copying import SKIPPED
 from torchlint.program.machine.workspace import Workspace
 from torchlint.source.git import GitError, working_tree
 from torchlint.source.revisions import EXECUTABLE, LINK, Difference, OldFile, difference, patched
@@ -123,25 +124,26 @@ def _copied(workspace: Workspace, project: Path, side: str) -> Path:
 
 def _put_back(copy: Path, found: Difference) -> None:
     """Make the tracked files of a copy what they were at a revision; what git does not know stays,
-    as programs need their data.
+    as programs need their data, and what no copy holds stays out, though git knows it.
 
     Raises:
         UsageError: a file lies in a folder that the project links to, or something is in its place.
     """
-    for name in found.files:
+    files = {k: old for k, old in found.files.items() if SKIPPED.isdisjoint(k.split("/"))}
+    for name in files:
         if not (copy / name).parent.resolve().is_relative_to(copy.resolve()):
             raise UsageError(
                 f"{name} lies in a folder that the project links to, so it cannot be put back to "
                 "what it was"
             )
-    gone = [name for name, old in found.files.items() if old is None]
+    gone = [name for name, old in files.items() if old is None]
     for name in sorted(gone, reverse=True):
         (copy / name).unlink(missing_ok=True)
         for folder in (copy / name).parents:
             if folder == copy or any(folder.iterdir()):
                 break
             folder.rmdir()
-    for name, old in found.files.items():
+    for name, old in files.items():
         if old is not None:
             try:
                 _write(copy / name, old)

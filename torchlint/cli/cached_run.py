@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from torchlint import __version__
-from torchlint.base.places import CACHE_NAME
+from torchlint.base.places import CACHE_NAME, VARIABLES
 from torchlint.cli.terminal import terminal_width
 from torchlint.run.cache_folder import CacheFolder, identity_of, on_ci, owned
 from torchlint.source.paths import real_folder_of
@@ -40,6 +40,7 @@ _ENVIRONMENT = (
     "NO_COLOR",
     "TERM",
     "USERPROFILE",
+    *VARIABLES.values(),
 )
 _GIT = (".gitignore", os.path.join(".git", "info", "exclude"))
 _MISSING = (0, 0, -1, 0)
@@ -139,6 +140,9 @@ def _places(arguments: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
             value = argument.partition("=")[2] or "".join(arguments[index + 1 : index + 2])
             yield os.path.realpath(value), ""
             return
+    if named := os.environ.get(VARIABLES["cache-dir"]):
+        yield os.path.realpath(named), ""
+        return
     starts = [
         argument
         for argument in arguments[1:]

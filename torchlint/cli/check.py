@@ -14,9 +14,23 @@ from torchlint.base.finding import NoteKind, Severity
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import add_ignore, show
 from torchlint.cli.check_options import Checking, check_options, refuse_contradictions
-from torchlint.cli.destinations import check_destinations, refuse_reports, to_files, write_reports
+from torchlint.cli.destinations import (
+    check_destinations,
+    printed_to,
+    refuse_reports,
+    to_files,
+    write_reports,
+)
 from torchlint.cli.filters import Filters
-from torchlint.cli.options import Given, common_options, parameter, wants_color
+from torchlint.cli.options import (
+    Given,
+    common_options,
+    parameter,
+    quietened,
+    variable,
+    variable_is_true,
+    wants_color,
+)
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.scope import STDIN, Scope, scope
 from torchlint.cli.session import Session, exit_code, fix_level
@@ -26,12 +40,14 @@ from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
 from torchlint.report.summary import next_steps, summary, undone
 from torchlint.settings import values
-from torchlint.settings.keys import KEYS
+from torchlint.settings.keys import CACHE_DIR, KEYS
 
 if TYPE_CHECKING:
     from torchlint.cli.cached_run import Outcome
     from torchlint.run.cache import Cache
 
+_WITHOUT_REPORT = ("diff", "explain", "show_files", "show_settings", "write_baseline")
+"""What prints something else than a report, for which no variable names a file."""
 _NAMED = 60
 """Columns of named rules and paths that a command that is shown repeats at most."""
 
@@ -46,7 +62,10 @@ def check_command(**given: Any) -> int:
     Exit code: 0 nothing to report, 1 findings or unreadable files, 2 wrong usage or a file that
     torchlint itself failed on, 130 interrupted.
     """
+    given = {**quietened(given)}
     refuse_contradictions(given)
+    if given["output_file"] is None and not any(map(given.get, _WITHOUT_REPORT)):
+        given["output_file"] = variable("output-file")
     if given["watch"]:
         from torchlint.cli.watch import watch
 
@@ -98,6 +117,8 @@ def checked(given: Given) -> int:
     out, err = _with_filtered(filters, run, given, (out, err))
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
+    if given["silent"]:
+        out, err = out if given["statistics"] else "", ""
     if cache is not None:
         _store(filters, catalog, cache, given, (out, err, code))
     emit(out)
@@ -151,13 +172,13 @@ def _with_filtered(
 
 def _cache(catalog: Catalog, given: Given) -> Cache | None:
     """Return the cache for a run that may use it: one that only checks files."""
-    if given["no_cache"] or given["fix"] or given["diff"] or STDIN in given["paths"]:
+    if given["no_cache"] or variable_is_true("no-cache") or STDIN in given["paths"]:
         return None
-    if given["show_settings"] or given["show_files"]:
+    if any(given[name] for name in ("fix", "diff", "ignore_noqa", "show_settings", "show_files")):
         return None
     from torchlint.run.cache import Cache
 
-    return Cache(catalog, named=given["cache_dir"] is not None)
+    return Cache(catalog, named=(given["cache_dir"] or variable(CACHE_DIR)) is not None)
 
 
 def _store(
@@ -204,6 +225,7 @@ def _session(filters: Filters, catalog: Catalog, given: Given, cache: Cache | No
         formats=_formats(filters.scope, given),
         keep=filters.keep,
         suppressed=given["report_suppressed"] or given["waits"],
+        ignore_noqa=given["ignore_noqa"],
     )
 
 
@@ -232,6 +254,7 @@ def _named(given: Given) -> str:
     keys = [key for key, row in KEYS.items() if row.option and row.check in kinds]
     chosen = [(f"--{key}", _typed(given[parameter(key)])) for key in keys]
     rules = [word for option in chosen if option[1] for word in option]
+    rules += ["--ignore-noqa"] * given["ignore_noqa"]
     words = shlex.join([*rules, *(() if paths == (".",) else paths)])
     return visible(words) if len(words) <= _NAMED else ""
 
@@ -255,7 +278,8 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
     else:
         text = FORMATS[format_](run)
     if given["output_file"] is not None:
-        write_output_file(given["output_file"], text.encode("utf-8", "backslashreplace"))
+        data = text.encode("utf-8", "backslashreplace")
+        write_output_file(given["output_file"], data, printed_to(given))
         text = ""
     aside = ""
     if given["quiet"]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.cli.options import Given, max_tokens, table_options
+from torchlint.cli.options import Given, max_tokens, table_options, with_variable
 from torchlint.cli.scope import STDIN
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,7 +89,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "-w", "--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C."
     ),
     click.option(
-        "-n", "--no-cache", is_flag=True, help="Neither use nor keep the results of earlier runs."
+        "-n",
+        "--no-cache",
+        is_flag=True,
+        help=with_variable("no-cache", "Neither use nor keep the results of earlier runs."),
     ),
     *(option for _, option in table_options("check")),
 )
@@ -112,6 +115,7 @@ _APART = (
     ("add_ignore", ("fix", "statistics")),
     ("add_noqa", ("fix", "statistics")),
     ("no_baseline", ("baseline",)),
+    ("ignore_noqa", ("add_ignore", "add_noqa", "report_suppressed", "explain")),
     ("waits", ("fix", "statistics", "explain", "since", "shard", "report_suppressed")),
     ("profile", ("explain", "diff", "statistics", "show_files", "show_settings")),
     (

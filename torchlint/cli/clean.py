@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from torchlint.base.places import is_temporary
-from torchlint.cli.options import in_order, overrides, table_options
+from torchlint.cli.options import from_environment, in_order, overrides, table_options
 from torchlint.cli.output import complain, emit
 from torchlint.report.kit.words import pluralise, visible, visible_path
 from torchlint.run.cache_folder import remove
@@ -33,7 +33,8 @@ def clean_command(paths: tuple[str, ...], **given: Any) -> int:
 
     Exit code: 0, or 1 when something could not be removed.
     """
-    asked = overrides(given)
+    typed = {key: value for key, value in overrides(given).items() if value is not None}
+    asked = {**from_environment(given), **typed}
     found = [load_settings(find_config(path), asked, start=path) for path in paths or (os.curdir,)]
     failed = False
     for folder in dict.fromkeys(settings.cache_dir for settings in found):

@@ -24,6 +24,7 @@ COMMANDS = {
         "docs:docs_command",
         "Write the manual as HTML pages on this machine, and print where.",
     ),
+    "version": ("version:version_command", "Print the version, as JSON too."),
     "rules": ("rules:rules_command", "List all rules with severity, default and kinds of fix."),
     "config": ("config:config_command", "List the keys of the configuration, or explain one."),
     "clean": ("clean:clean_command", "Remove the cache, and temporary files of killed runs."),

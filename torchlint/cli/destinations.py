@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint.base.errors import OutputError, UsageError
+from torchlint.base.places import VARIABLES
 from torchlint.base.records import dataclass
 from torchlint.cli.output import check_output_file, write_output_file
 from torchlint.report.formats import FORMATS
@@ -115,6 +116,14 @@ def refuse_reports(given: Mapping[str, Any], what: str) -> None:
         )
 
 
+def printed_to(given: Mapping[str, Any]) -> str:
+    """Return the option, or its variable, that names the file of the report else printed."""
+    source = click.get_current_context().get_parameter_source("output_file")
+    typed = source is click.core.ParameterSource.COMMANDLINE
+    name = "--output-file" if typed else VARIABLES["output-file"]
+    return f"{name} {visible(given['output_file'])}"
+
+
 def write_reports(run: RunReport, reports: tuple[Asked, ...]) -> None:
     """Write the reports that go to files; none before all are made.
 
@@ -129,5 +138,5 @@ def write_reports(run: RunReport, reports: tuple[Asked, ...]) -> None:
 def _places(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each file with the option that names it."""
     if given["output_file"] is not None:
-        yield given["output_file"], f"--output-file {visible(given['output_file'])}"
+        yield given["output_file"], printed_to(given)
     yield from ((report.file, report.option) for report in to_files(given))

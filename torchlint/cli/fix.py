@@ -14,7 +14,7 @@ from torchlint.base.places import fixes_page
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import show
 from torchlint.cli.destinations import AskedType, check_destinations, refuse_reports
-from torchlint.cli.options import Given, common_options, wants_color
+from torchlint.cli.options import Given, common_options, quietened, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.patches import patch_bytes
 from torchlint.cli.scope import STDIN, Scope, scope
@@ -76,6 +76,7 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
         with verify:
             code: int = verify_command.invoke(verify)
             return code
+    given = {**quietened(given)}
     catalog = load_catalog()
     found = scope(given, catalog)
     if given["show_settings"] or given["show_files"]:
@@ -89,20 +90,31 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
 
 
 for _option in fix_command.params:
-    if isinstance(_option, click.Option) and isinstance(_option.type, AskedType):
-        _option.hidden = True  # it is refused: `refuse_reports` says where reports are made
+    if isinstance(_option, click.Option) and _option.name != "configs":
+        _option.hidden = isinstance(_option.type, AskedType)  # `refuse_reports` refuses it
+        _option.help = (_option.help or "").partition(" [env:")[0]  # these are about reports
 
 
 def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
-    session = Session(found, catalog, fix_level(found), apply=True, progress=not given["quiet"])
+    session = _session(found, catalog, given)
     run = session.execute()
     if STDIN in given["paths"]:
         emit_bytes(session.fixed_stdin(run))
-    complain(_broken(run))
     _report_undone(run, given)
     if not given["quiet"]:
         complain(_joint(session, run) + _told(run, "Fixed") + _granted(run))
     return exit_code(run, False)
+
+
+def _session(found: Scope, catalog: Catalog, given: Given) -> Session:
+    return Session(
+        found,
+        catalog,
+        fix_level(found),
+        apply=given.get("apply", False),
+        progress=not given["quiet"],
+        ignore_noqa=given["ignore_noqa"],
+    )
 
 
 def preview(found: Scope, catalog: Catalog, given: Given) -> int:
@@ -110,7 +122,7 @@ def preview(found: Scope, catalog: Catalog, given: Given) -> int:
     (design §5)."""
     terminal = is_terminal(sys.stdout)
     color = given["output_file"] is None and wants_color(given["color"], terminal)
-    session = Session(found, catalog, fix_level(found), progress=not given["quiet"])
+    session = _session(found, catalog, given)
     run = dataclasses.replace(session.execute(), color=color)
     differs = any(file.before != file.after for file in run.files)
     if given["output_file"] is not None:
@@ -119,7 +131,6 @@ def preview(found: Scope, catalog: Catalog, given: Given) -> int:
         emit(render_diff(run, for_eyes=True))
     else:
         emit_bytes(_patch(session, run))
-    complain(_broken(run))
     _report_undone(run, given)
     if not given["quiet"]:
         complain(_joint(session, run) + _told(run, "Would fix") + _granted(run))
@@ -170,8 +181,12 @@ def _only_broken(file: FileReport) -> FileReport:
 
 
 def _report_undone(run: RunReport, given: Given) -> None:
-    """Say on standard error what was not done; with ``--quiet`` only what changes the exit code."""
+    """Say on standard error which files are no Python, and what was not done; with ``--quiet`` only
+    what changes the exit code."""
+    if given["silent"]:
+        return
     kinds = (NoteKind.FAILED, NoteKind.UNWRITTEN) if given["quiet"] else ()
+    complain(_broken(run))
     complain(undone(run, *kinds))
 
 

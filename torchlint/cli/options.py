@@ -1,5 +1,5 @@
-"""The options that come from the table of configuration keys, and those that `check` and `fix`
-share."""
+"""The options that come from the table of configuration keys, those that `check` and `fix` share,
+and the variables that set some of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from torchlint.base.errors import UsageError
 from torchlint.base.finding import Severity
+from torchlint.base.places import VARIABLES
 from torchlint.cli.destinations import AskedType, printed_format
 from torchlint.report.kit.tokens import DEFAULT
 from torchlint.settings import values
-from torchlint.settings.keys import KEYS, Key
+from torchlint.settings.keys import KEYS, Key, checked
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -48,7 +50,8 @@ def _rules_by_glob(
 def complete_rules(
     _context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the codes and names of rules that begin as typed; of a list, its last one."""
+    """Return the codes and names of rules that begin as typed, or a whole family or severity; of a
+    list, its last one."""
     from click.shell_completion import CompletionItem
 
     from torchlint.catalog.rules import load_catalog
@@ -56,11 +59,13 @@ def complete_rules(
     before, comma, typed = "", "", incomplete
     if parameter.multiple:
         before, comma, typed = incomplete.rpartition(",")
+    catalog = load_catalog()
+    words = [(word, info.title) for info in catalog.rules for word in (info.code, info.name)]
+    words += [(group, f"All {group} rules") for group in sorted(catalog.groups)]
     return [
-        CompletionItem(f"{before}{comma}{word}", help=info.title)
-        for info in load_catalog().rules
-        for word in (info.code, info.name)
-        if (typed and word.startswith((typed, typed.upper()))) or (not typed and word == info.code)
+        CompletionItem(f"{before}{comma}{word}", help=title)
+        for word, title in words
+        if word.startswith((typed, typed.upper())) and (typed or catalog.find(word))
     ]
 
 
@@ -84,6 +89,51 @@ _AS_OPTION: Mapping[values.Checker, Mapping[str, Any]] = {
 """The kind of value → what click is to know of an option that takes it."""
 
 
+def with_variable(option: str, words: str) -> str:
+    """Return the help of an option with the variable that sets it, where there is one."""
+    return f"{words} [env: {VARIABLES[option]}]" if option in VARIABLES else words
+
+
+def variable(option: str) -> str | None:
+    """Return what the variable of an option says, None where it is not set.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    value = os.environ.get(VARIABLES[option])
+    if value == "":
+        raise UsageError(f"{VARIABLES[option]} is empty: unset it, or give it a value")
+    return value
+
+
+def variable_is_true(option: str) -> bool:
+    """Say whether the variable of an option without a value asks for it.
+
+    Raises:
+        UsageError: it is neither ``true`` nor ``false``.
+    """
+    value = variable(option)
+    if value not in (None, "true", "false"):
+        shown = values.shortened(value)
+        raise UsageError(f"{VARIABLES[option]} must be true or false, not {shown}")
+    return value == "true"
+
+
+def from_environment(given: Given) -> dict[str, object]:
+    """Return the keys that variables set, of those that are options of a command.
+
+    Raises:
+        UsageError: a variable has a value that its key does not take.
+    """
+    found: dict[str, object] = {}
+    for key in filter(KEYS.__contains__, VARIABLES):
+        value = variable(key) if parameter(key) in given else None
+        if value is not None:
+            at = os.path.abspath(value) if KEYS[key].check is values.path else value
+            found[key] = checked(key, at, f"{VARIABLES[key]}: ", UsageError)
+    return found
+
+
 def _from_table(key: str, row: Key, group: str) -> Callable[[F], F]:
     option = row.option
     assert option is not None
@@ -95,7 +145,9 @@ def _from_table(key: str, row: Key, group: str) -> Callable[[F], F]:
         known["type"] = click.IntRange(min=option.lowest)
     if option.metavar is not None:
         known["metavar"] = option.metavar
-    return click.option(*filter(None, [option.short]), flag, help=option.helps[group], **known)
+    return click.option(
+        *filter(None, [option.short]), flag, help=with_variable(key, option.helps[group]), **known
+    )
 
 
 Placed = tuple[int, Callable[[Any], Any]]
@@ -134,6 +186,9 @@ def in_order(options: Iterable[Placed]) -> Callable[[F], F]:
     return decorate
 
 
+CONFIG_HELP = with_variable(
+    "config", "Use this configuration file, or set one key (TOML). Repeatable."
+)
 max_tokens = click.option(
     "--max-tokens",
     type=click.IntRange(min=1),
@@ -153,7 +208,9 @@ common_options = in_order(
                 "-o",
                 "--output-file",
                 metavar="FILE",
-                help="Write the report to FILE instead of standard output.",
+                help=with_variable(
+                    "output-file", "Write the report to FILE instead of standard output."
+                ),
             ),
         ),
         (
@@ -165,13 +222,21 @@ common_options = in_order(
             ),
         ),
         (
+            145,
+            click.option(
+                "--ignore-noqa",
+                is_flag=True,
+                help="Report what comments suppress, too; waits that they list stay listed.",
+            ),
+        ),
+        (
             150,
             click.option(
                 "--config",
                 "configs",
                 multiple=True,
                 metavar="FILE|KEY=VALUE",
-                help="Use this configuration file, or set one key (TOML). Repeatable.",
+                help=CONFIG_HELP,
             ),
         ),
         (160, click.option("--isolated", is_flag=True, help="Ignore all configuration files.")),
@@ -185,6 +250,12 @@ common_options = in_order(
             ),
         ),
         (180, click.option("-q", "--quiet", is_flag=True, help="Print findings only.")),
+        (
+            185,
+            click.option(
+                "-s", "--silent", is_flag=True, help="Print nothing; the exit code tells."
+            ),
+        ),
         (
             190,
             click.option(
@@ -210,6 +281,18 @@ common_options = in_order(
     ]
 )
 """Gives a command the common options; it takes them as keywords, see `Given`."""
+
+
+def quietened(given: Given) -> Given:
+    """Return the parameters of a command that is quiet where it is silent.
+
+    Raises:
+        UsageError: it shall also say more.
+    """
+    for other in ("quiet", "verbose"):
+        if given["silent"] and given[other]:
+            raise UsageError(f"--silent and --{other} cannot be used together")
+    return {**given, "quiet": given["quiet"] or given["silent"]}
 
 
 def overrides(given: Given) -> dict[str, object]:

@@ -16,7 +16,7 @@ from torchlint import __version__
 from torchlint.base.errors import UsageError
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
-from torchlint.cli.options import Given, max_tokens, wants_color
+from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, wants_color
 from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
 from torchlint.cli.profile_against import keep, regressed
 from torchlint.cli.profile_live import demand_run, demand_trace, for_verify, live_options, run
@@ -194,7 +194,7 @@ def _moved(
     "configs",
     multiple=True,
     metavar="FILE|KEY=VALUE",
-    help="Use this configuration file, or set one key (TOML). Repeatable.",
+    help=CONFIG_HELP,
 )
 @click.option(
     "--perfetto",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import click
 
+from torchlint.base.declaration import FIRST_RELEASE
 from torchlint.base.errors import UsageError
 from torchlint.catalog.rule_file import OURS
 from torchlint.catalog.rules import Catalog, RuleInfo, load_catalog
@@ -32,6 +33,7 @@ def as_json(info: RuleInfo) -> dict[str, object]:
         "yields_to": list(info.yields_to),
         "effect": info.effect,
         "package": info.package,
+        "since": info.since or (FIRST_RELEASE if info.package == OURS else None),
     }
 
 
@@ -82,7 +84,8 @@ def rule_command(
 ) -> None:
     """Explain a rule: why it matters, bad and good code, when it is silent, how safe its fix is.
 
-    Of a prefix of several codes, such as TL1, it lists the rules.
+    Of a prefix of several codes (TL1), a family (memory) or a severity (warning) it lists the
+    rules.
     """
     if new is not None and not all_rules and code_or_name is None:
         from torchlint.cli.new_rule import create

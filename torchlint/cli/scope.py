@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from torchlint.base.errors import ConfigError, TooLargeError, UsageError
+from torchlint.base.places import VARIABLES
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.catalog.rules import Catalog
-from torchlint.cli.options import Given, overrides
+from torchlint.cli.options import Given, from_environment, overrides, variable
 from torchlint.settings import values
 from torchlint.settings.dependencies import Declared
 from torchlint.settings.files import find_config
@@ -156,7 +157,7 @@ class _Configured:
         self.isolated: bool = given["isolated"]
         self.here: bool = given.get("here", False)
         self.named: str | None = None
-        self.overrides: dict[str, object] = {}
+        self.overrides = from_environment(given)
         self.memory: dict[str, str | None] = {}
         self.by_config: dict[str, Settings] = {}
         self.declared: dict[str, Declared | None] = {}
@@ -171,6 +172,10 @@ class _Configured:
                 raise UsageError("--config FILE and --isolated cannot be used together")
             else:
                 self.named = config
+        if self.named is None and not self.isolated:
+            self.named = variable("config")
+            if self.named is not None and not os.path.isfile(self.named):
+                raise UsageError(f"{VARIABLES['config']}: there is no file {self.named}")
         self.overrides.update(
             (key, value) for key, value in overrides(given).items() if value is not None
         )

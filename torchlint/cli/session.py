@@ -63,6 +63,7 @@ class Session:
         keep: what takes findings out of the reports that shall not be seen.
         silences: by file name, what to silence by comments.
         suppressed: whether to report suppressed findings, as such.
+        ignore_noqa: whether to report what comments suppress like anything else.
 
     `files`, `documents` and the counters are filled by `execute`. `documents` holds the changed
     files, by name; for standard input its one document always. `joint` tells, a line each, of the
@@ -79,6 +80,7 @@ class Session:
     keep: Keep | None = None
     silences: Mapping[str, Silence] = field(default_factory=dict)
     suppressed: bool = False
+    ignore_noqa: bool = False
     files: list[FileReport] = field(init=False, default_factory=list)
     documents: dict[str, Document] = field(init=False, default_factory=dict)
     checked: int = field(init=False, default=0)
@@ -241,6 +243,7 @@ class Session:
             traced=self.cache is not None or bool(self.fix),
             silence=self.silences.get(target.found.filename),
             identity=target.identity,
+            ignore_noqa=self.ignore_noqa,
         )
 
     def _done(

@@ -52,7 +52,7 @@ def asked_for(whole: Scope, given: Given) -> str:
     used = sorted(
         {repr(deciding(settings, Decides.FINDINGS, Decides.REPORT)) for settings in every}
     )
-    words = json.dumps([used, given["since"], given["fix"]])
+    words = json.dumps([used, given["since"], given["fix"], given["ignore_noqa"]])
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

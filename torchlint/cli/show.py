@@ -42,7 +42,8 @@ def announce(found: Scope, catalog: Catalog, given: Given, nothing: str = "") ->
         complain("".join(f"torchlint: warning: {visible(words)}\n" for words in found.refused()))
         if found.lacks_rules(catalog):
             complain("torchlint: warning: no rule is on: all are ignored")
-    if not found.targets and not any(skip.kind is SkipKind.ERROR for skip in found.skipped):
+    broken = any(skip.kind is SkipKind.ERROR for skip in found.skipped)
+    if not (found.targets or broken or given["silent"]):
         complain(f"torchlint: {nothing or 'no Python files found'}")
 
 

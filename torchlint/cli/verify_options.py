@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from torchlint.cli.options import Given, max_tokens, table_options
+from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, table_options
 from torchlint.cli.program import Seconds, interpreter, variables, writable
 from torchlint.verify.options import PAIRED_LAUNCHES, PROGRAM_LAUNCHES, Options
 
@@ -130,8 +130,7 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
                                                    "not list.")),
     click.option("--doctor", is_flag=True, help="Say what can be measured here, and stop."),
     *(option for _, option in sorted(table_options("verify"), key=itemgetter(0))),
-    click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help=("As for "
-                                                                                       "check.")),
+    click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help=CONFIG_HELP),
     click.option("--isolated", is_flag=True, help="Ignore all configuration files."),
     click.option("--output-format", type=click.Choice(FORMATS), default="text", help=("How to "
                                                                                       "print the "

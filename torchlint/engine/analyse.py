@@ -357,7 +357,8 @@ def _suppressed(
 
     catalog = load_catalog()
     names = {info.code: info.name for info in catalog.rules}
-    found = Suppressions.parse(text).filter(findings, job.codes, names, job.document.filename)
+    comments = Suppressions.parse(text, waits_only=job.ignore_noqa)
+    found = comments.filter(findings, job.codes, names, job.document.filename)
     silenced = [
         Suppressed(replace(one, fix=None, why_hot=()), True, pragma.reason, pragma.owner)
         for one, pragma in found.silenced

@@ -53,6 +53,7 @@ class Job:
             editor or fixed by this run: path, links of its folder resolved, and text.
         library_infos: whether infos count in a package that no program in view uses.
         contract: where the host must not wait, and which waits are listed.
+        ignore_noqa: whether comments suppress nothing.
         facts: what a report of the cache rests on, where the job is to say what of that still
             holds.
     """
@@ -78,4 +79,5 @@ class Job:
     strict: bool = False
     library_infos: bool = False
     newest_torch: tuple[int, ...] | None = None
+    ignore_noqa: bool = False
     contract: Contract = UNSAID

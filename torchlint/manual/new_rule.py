@@ -17,7 +17,9 @@ def own_rule(family: str, stem: str, code: str) -> dict[str, str]:
     """Return what a rule of torchlint's own needs: paths in the checkout with their text."""
     fixture = f"fixtures/rules/{family}/{stem}"
     return {
-        f"torchlint/rules/{family}/{stem}.py": _filled("rule.py", {"code": code}),
+        f"torchlint/rules/{family}/{stem}.py": _filled(
+            "rule.py", {"code": code, "since": f'    since="{__version__}",\n'}
+        ),
         f"{fixture}.py": _filled("fixture.py", {"code": code}),
         f"{fixture}.diff": _filled("fixture.diff", {"code": code}),
     }
@@ -28,7 +30,7 @@ def plugin_rule(family: str, stem: str, code: str) -> dict[str, str]:
     text."""
     return {
         f"{family}/__init__.py": _filled("init.py", {"what": f"Rules of the family {family}."}),
-        f"{family}/{stem}.py": _filled("rule.py", {"code": code}),
+        f"{family}/{stem}.py": _filled("rule.py", {"code": code, "since": ""}),
     }
 
 

@@ -126,7 +126,7 @@ def _elsewhere(value: str, root: str) -> str:
 
 
 _FILES = "list of globs"
-_RULES = "list of codes, prefixes of codes, names or `ALL`"
+_RULES = "list of codes, prefixes of codes, names, families, severities or `ALL`"
 _SEVERITIES = '`"error"`, `"warning"` or `"info"`'
 _BOOLEAN = "true or false"
 _PATH = "path, relative to the project's root"
@@ -159,15 +159,20 @@ class Settings:
         Decides.FINDINGS,
         takes=_RULES,
         words=(
-            "Rules to check, in place of the default ones: codes, prefixes of codes, names or ALL."
+            "Rules to check, in place of the default ones: codes, prefixes of codes, names, "
+            "families, severities or ALL."
         ),
         sample='select = ["TL1", "TL503"]',
         place=10,
+        more="A family is what `torchlint rules` prints as such (`memory`), a severity that of the "
+        "rule itself (`warning`); single findings of a rule may be less severe. Both are written "
+        "in small letters, and no rule has such a name.",
         unset="the rules that are on by default",
         known=values.known_rules,
         option=Option(
             {
-                "common": "Check these rules only: codes, prefixes of codes, names or ALL.",
+                "common": "Check these rules only: codes, prefixes of codes, names, families "
+                "(memory), severities (warning) or ALL.",
                 "verify": "Verify fixes of these rules only.",
             },
             10,
@@ -184,7 +189,7 @@ class Settings:
         sample='ignore = ["TL202"]',
         place=20,
         more="Of several selectors that hold a rule the most specific one decides; of two equally "
-        "specific ones, `ignore` wins.",
+        "specific ones, `ignore` wins. A family or a severity is as specific as `TL1`.",
         known=values.known_rules,
         option=Option(
             {
@@ -550,6 +555,7 @@ class Settings:
     refused: tuple[str, ...] = ()
 
 
+CACHE_DIR = "cache-dir"
 TARGET_TORCH = "target-torch"
 EXTEND = "extend"
 REQUIRED_VERSION = "required-version"

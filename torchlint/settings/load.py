@@ -285,8 +285,8 @@ def severities(settings: Settings, catalog: Catalog) -> dict[str, Severity]:
     the last."""
     found: dict[str, tuple[int, Severity]] = {}
     for selector, severity in settings.severity:
-        strength = catalog.strength(selector)
         for code in catalog.resolve((selector,), f"{settings.config}: severity"):
+            strength = catalog.strength(selector, code)
             if code not in found or strength >= found[code][0]:
                 found[code] = (strength, severity)
     return {code: severity for code, (_, severity) in found.items()}

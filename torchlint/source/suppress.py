@@ -148,13 +148,15 @@ class Suppressions:
     """Ranges and whole files, in order."""
 
     @classmethod
-    def parse(cls, text: str) -> Suppressions:
-        """Find the suppression comments of `text`; never raises."""
+    def parse(cls, text: str, *, waits_only: bool = False) -> Suppressions:
+        """Find the suppression comments of `text`, or only those that list waits; never raises."""
         index = LineIndex(text)
         lowered = text.lower()
         found: list[Pragma] = []
         if "torchlint" in lowered or "noqa" in lowered:
             found = [pragma for comment in comments(index) for pragma in pragmas(comment)]
+        if waits_only:
+            found = [pragma for pragma in found if pragma.verb == ALLOW_WAIT]
         good = [pragma for pragma in found if not pragma.problem]
         by_rows: dict[tuple[int, int], list[Pragma]] = {}
         for pragma in good:

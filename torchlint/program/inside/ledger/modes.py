@@ -83,6 +83,7 @@ class DispatchMode(TorchDispatchMode):
         self._events = events
         self._operations = operations
         self._returns: dict[Any, tuple[str, ...]] = {}
+        self._lists: dict[Any, tuple[int, ...]] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -100,10 +101,23 @@ class DispatchMode(TorchDispatchMode):
                 self._events.gap(f"{func}: {type(error).__name__}: {error}")
                 cuda, pinned = False, False
         result = func(*args, **kwargs)
+        self._tell_autograd(func, args)
         if cuda or pinned:
             with _no_function():
                 self._tag(func, result, args, cuda)
         return result
+
+    def _tell_autograd(self, func: Any, args: Sequence[Any]) -> None:
+        """Say that the tensors of a list were written, as an optimizer does with ``foreach``: under
+        a dispatch mode PyTorch does not, and a backward pass that needs the old ones would go well
+        here alone."""
+        if func not in self._lists:
+            arguments = enumerate(func._schema.arguments)
+            self._lists[func] = tuple(at for at, each in arguments if _writes_list(each))
+        for at in self._lists[func]:
+            for tensor in args[at] if at < len(args) else ():
+                if not tensor.is_inference():  # these have no version
+                    torch.autograd.graph.increment_version(tensor)
 
     def _before(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[bool, bool]:
         """Count what the call costs and turn it to the host; return where its results lie: (CUDA,
@@ -204,6 +218,11 @@ class DispatchMode(TorchDispatchMode):
                     set_cuda(tensor, True)
                 else:
                     pin(tensor)
+
+
+def _writes_list(argument: Any) -> bool:
+    alias = argument.alias_info
+    return alias is not None and alias.is_write and str(argument.type) == "List[Tensor]"
 
 
 _NEW, _VIEW, _FIXED = "new", "view", "fixed"
