@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torchlint.profile.join import Costs, Found
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import Recorded, Steps
+    from torchlint.profile.modules import Modules
     from torchlint.profile.output.content import Content
     from torchlint.profile.perfetto import Track
     from torchlint.profile.predicted import Predicted
@@ -329,6 +330,7 @@ class _Measured:
     statements: tuple[Statement, ...]
     loading: tuple[Loading, ...]
     aside: tuple[Elsewhen, ...]
+    modules: Modules | None
 
 
 def _measured(
@@ -340,6 +342,7 @@ def _measured(
     from torchlint.profile.join import Found
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import divided, steps_of
+    from torchlint.profile.modules import modules
     from torchlint.profile.places import Places
     from torchlint.profile.predicted import predicted
     from torchlint.profile.replay import Replay
@@ -387,6 +390,7 @@ def _measured(
         statements(lines, span),
         loading(lines, places),
         aside,
+        modules(places, replay),
     )
 
 
@@ -437,6 +441,7 @@ def _content(
         statements=measured.statements,
         loading=measured.loading,
         aside=measured.aside,
+        modules=measured.modules,
     )
 
 

@@ -93,6 +93,8 @@ class Trace:
         cut_off: why the file ends before its end; empty where it does not.
         thread_names: what threads are called, by their place in `threads`.
         memory: changes of memory; None where none was recorded.
+        modules: calls of modules that torchlint marked: they are no operators, and stand apart from
+            `columns`; None where none was marked.
     """
 
     path: str
@@ -107,6 +109,7 @@ class Trace:
     cut_off: str = ""
     thread_names: dict[int, str] = field(default_factory=dict)
     memory: Memory | None = None
+    modules: Columns | None = None
 
     def with_columns(self, columns: Columns) -> Trace:
         """Return the trace with other events of the same tables."""

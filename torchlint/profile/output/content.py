@@ -13,6 +13,7 @@ from torchlint.profile.growth import Growth
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
+from torchlint.profile.modules import Modules
 from torchlint.profile.output.table import kind_words
 from torchlint.profile.predicted import Predicted
 from torchlint.profile.report import Rank, Report
@@ -44,6 +45,7 @@ class Content:
         statements: that take much with all that they call.
         loading: what lines take of the waits for batches, in which they run.
         aside: what ran only in steps of another kind.
+        modules: what modules cost; None where the trace shows none.
     """
 
     report: Report
@@ -63,6 +65,7 @@ class Content:
     statements: tuple[Statement, ...] = ()
     loading: tuple[Loading, ...] = ()
     aside: tuple[Elsewhen, ...] = ()
+    modules: Modules | None = None
 
     @property
     def shown(self) -> Rank:

@@ -13,6 +13,7 @@ from torchlint.profile.change import Change
 from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
+from torchlint.profile.modules import Modules
 from torchlint.profile.output import forecast, growing, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.report import Rank, Report, common_steps
@@ -33,6 +34,7 @@ def render(content: Content) -> str:
         [] if costs is None else [_finding(cost, costs, content) for cost in costs.each]
     )
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
+    found["modules"] = None if content.modules is None else _modules(content.modules)
     found["run"] = None if steps is None else run.document(steps)
     found["predicted"] = forecast.document(content.predicted)
     found["growth"] = growing.document(content.growth)
@@ -116,6 +118,17 @@ def _line(cost: LineCost) -> dict[str, Any]:
         "alloc_bytes": cost.alloc_bytes,
         "inclusive_ns": cost.inclusive_ns,
     }
+
+
+def _modules(found: Modules) -> list[dict[str, Any]]:
+    rows = []
+    for cost in found.each:
+        numbers = dataclasses.asdict(cost)
+        del numbers["count"]
+        of = numbers.pop("module")
+        names = {"model": of["model"], "name": of["name"], "class": of["kind"]}
+        rows.append({**names, "exact": found.exact, **numbers})
+    return rows
 
 
 def _bounds(costs: Costs) -> dict[str, int]:
