@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +14,11 @@ pytest.importorskip("torch")
 pytest.importorskip("msgspec")
 
 import torch
+from jsonschema import validate
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from tests.profile.test_live import Once, once  # noqa: F401 - a fixture
+from tests.profile.test_live import MODEL, SCHEMA, TRAIN, Once, Profiled, lab, once  # noqa: F401
 from torchlint.program.inside.module_marks import ModuleMarks
 
 
@@ -136,3 +138,19 @@ def test_a_run_tells_its_modules(once: Once) -> None:  # noqa: F811
     assert model["gpu_ns"] is None is first["kernels"]
     assert (model["operators"], model["own_operators"], first["operators"]) == (9, 3, 3)
     assert "first (Linear)" not in once.ran.out
+
+
+@pytest.mark.slow
+def test_a_run_records_shapes_where_it_is_asked_to(once: Once, lab: Profiled) -> None:  # noqa: F811
+    assert once.document["operators"] is None
+    lab.write(train=TRAIN, model=MODEL)
+    options = ("--shapes", "--device", "cpu", "--output-format", "json")
+    ran = lab.profile(".", *options, "--", "train.py")
+    found = json.loads(ran.out)
+    validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    products = {
+        each["shapes"]: each for each in found["operators"] if each["name"] == "aten::addmm"
+    }
+    first = products["64, 64x32, 32x64"]
+    assert (first["calls"], first["flops"]) == (3, 3 * 2 * 64 * 32 * 64)
+    assert first["limit"] is None is first["share"]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torchlint.profile.elsewhen import Elsewhen
     from torchlint.profile.growth import Growth
     from torchlint.profile.join import Costs, Found
+    from torchlint.profile.limits import Operators
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import Recorded, Steps
     from torchlint.profile.modules import Modules
@@ -293,7 +294,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         if left is not None:
             counted = renamed(counted, left)
         found = report(counted, command, __version__)
-        found.rank(given["rank"])  # raises where there is none of this number
+        shown = found.rank(given["rank"])  # raises where there is none of this number
         older = None
         if given["against"]:
             before, _ = _counted(given, given["against"], status.show)
@@ -302,7 +303,9 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        measured = None if trace is None else _measured(ctx, given, trace, known, left)
+        measured = None
+        if trace is not None:
+            measured = _measured(ctx, given, trace, known, left, shown.device)
         if measured is not None and measured.steps is not None and left is not None:
             device = "cuda" if left.device else "cpu"
             worried = doubts(measured.steps, device)
@@ -331,15 +334,22 @@ class _Measured:
     loading: tuple[Loading, ...]
     aside: tuple[Elsewhen, ...]
     modules: Modules | None
+    operators: Operators | None
 
 
 def _measured(
-    ctx: click.Context, given: Given, trace: Trace, known: _Program, left: Recorded | None
+    ctx: click.Context,
+    given: Given,
+    trace: Trace,
+    known: _Program,
+    left: Recorded | None,
+    device: str,
 ) -> _Measured:
     from torchlint.profile.bounds import Whole
     from torchlint.profile.elsewhen import elsewhen
     from torchlint.profile.growth import growth
     from torchlint.profile.join import Found
+    from torchlint.profile.limits import operators
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import divided, steps_of
     from torchlint.profile.modules import modules
@@ -391,6 +401,7 @@ def _measured(
         loading(lines, places),
         aside,
         modules(places, replay),
+        operators(places, replay, device),
     )
 
 
@@ -442,6 +453,7 @@ def _content(
         loading=measured.loading,
         aside=measured.aside,
         modules=measured.modules,
+        operators=measured.operators,
     )
 
 

@@ -35,6 +35,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                  help="Try 0, 1, 2, 4 ... workers for the program's DataLoaders, up to the number "
                       "of cores, and say from which on it stops mattering."),
     click.option("--memory", is_flag=True, help="Record shapes and allocations too: slower."),
+    click.option("--shapes", is_flag=True, help="Record shapes: they say what limits operators."),
     click.option("--keep-trace", metavar="FILE", help="Write the trace to FILE (.json, .json.gz)."),
     click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto",
                  help="What the program finds: with cpu no GPU."),
@@ -92,6 +93,7 @@ def prepared(
         steps=given["steps"],
         warmup=given["warmup"],
         memory=given["memory"],
+        shapes=given["shapes"],
         predict=asked == "auto" and not doctor.gpus,
         timeout=given["timeout"],
         isolation=given["isolation"],
@@ -180,7 +182,7 @@ def demand_trace(given: Given) -> None:
     Raises:
         UsageError: naming the first.
     """
-    for name in ("sweep_workers", "memory", "keep_trace", "allow_write", "env", "python"):
+    for name in ("sweep_workers", "memory", "shapes", "keep_trace", "allow_write", "env", "python"):
         if given[name]:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(

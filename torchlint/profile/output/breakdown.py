@@ -1,16 +1,18 @@
-"""Where the time goes by module, as tables that each form of the report draws in its own way."""
+"""Where the time goes by module and by operator, as tables that each form of the report draws in
+its own way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from torchlint.profile.limits import Operators
 from torchlint.profile.lines import HOT
 from torchlint.profile.modules import ModuleCost, Modules
 from torchlint.profile.output.content import Content
-from torchlint.profile.output.table import part, recorded
+from torchlint.profile.output.table import part, recorded, share, span
 from torchlint.report.kit.terminal import BOLD, aligned, paint
-from torchlint.report.kit.words import digits, visible
+from torchlint.report.kit.words import DASH, clipped, digits, visible
 
 _LONGEST = 72
 """Characters of a module's name that are shown: its end, where it is longer."""
@@ -29,6 +31,8 @@ def breakdowns(content: Content) -> Iterator[Breakdown]:
     """Yield the tables of which something is known."""
     if content.modules is not None:
         yield from _modules(content, content.modules)
+    if content.operators is not None and content.operators.each:
+        yield _operators(content, content.operators)
 
 
 def section(content: Content, color: bool) -> Iterator[str]:
@@ -67,6 +71,36 @@ def _modules(content: Content, found: Modules) -> Iterator[Breakdown]:
             )
         )
     yield Breakdown(title, (time, "without those", beside, counted, "times", "module"), rows)
+
+
+def _operators(content: Content, found: Operators) -> Breakdown:
+    whole = sum(of.ns for of in found.each)
+    steps = content.recorded.steps
+    device = found.each[0].kernels is not None
+    hot = [of for of in found.each if of.ns > HOT * whole][: content.top]
+    these = "of kernels" if device else "of those whose arithmetic is known"
+    of_step = "" if steps is None else " in a step"
+    title = f"operators above {100 * HOT:g} % of the {span(whole / (steps or 1))} {these}{of_step}"
+    if found.why:
+        title += f"; {found.why}"
+    rows = [
+        (
+            f"{span(of.ns / (steps or 1))} ({share(of.ns, whole)})",
+            f"{_per_step(of.calls, steps)} x",
+            _rate(of.flops, of.ns, 1000),
+            _rate(of.nbytes, of.ns, 1),
+            *((of.limit or of.why, share(of.share, 1)) if not found.why else ()),
+            visible(f"{of.name} {clipped(of.shapes, _LONGEST)} {of.dtypes}".rstrip()),
+        )
+        for of in hot
+    ]
+    limits = () if found.why else ("bound by", "of the peak")
+    time = "GPU" if device else "time"
+    return Breakdown(title, (time, "times", "TFLOP/s", "GB/s", *limits, "operator"), rows)
+
+
+def _rate(amount: int | None, ns: int, unit: int) -> str:
+    return DASH if amount is None or not ns else digits(amount / ns / unit) if amount else "0"
 
 
 def _per_step(count: int, steps: int | None) -> str:

@@ -35,6 +35,10 @@ def render(content: Content) -> str:
     )
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
     found["modules"] = None if content.modules is None else _modules(content.modules)
+    operators = content.operators
+    found["operators"] = (
+        None if operators is None else [dataclasses.asdict(each) for each in operators.each]
+    )
     found["run"] = None if steps is None else run.document(steps)
     found["predicted"] = forecast.document(content.predicted)
     found["growth"] = growing.document(content.growth)

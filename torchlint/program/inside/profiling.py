@@ -62,7 +62,7 @@ class Profiling(Recording):
         warmup, steps: how many steps are waited for, and profiled; without any of the latter the
             program is ended when its steps were timed.
         settle: how many of the former are not timed; half of them where it is not said.
-        memory: whether shapes and allocations are recorded.
+        memory, shapes: whether allocations and shapes are recorded.
         workers: where it is said, DataLoaders are seen, and all get this number of workers, or
             keep theirs where it is None.
     """
@@ -159,11 +159,10 @@ class Profiling(Recording):
         activities = [ProfilerActivity.CPU]
         if self.settings["device"] == "cuda" and self.torch.cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
-        memory = bool(self.settings["memory"])
         self.profiler = _KinetoProfile(
             activities=activities,
-            record_shapes=memory,
-            profile_memory=memory,
+            record_shapes=bool(self.settings["shapes"]),
+            profile_memory=bool(self.settings["memory"]),
             experimental_config=_config(),
         )
         self.profiler.prepare_trace()
