@@ -55,7 +55,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 _OF_REPORT = frozenset({"paths", "output_format", "output_file", "max_tokens", "color", "quiet"})
 """Parameters that `torchlint verify` has too, and that are not about the program that is run."""
 
-_OF_TRACES = tuple("traces against merge summary perfetto fail_above rank all_steps".split())
+_OF_TRACES = tuple("traces against merge summary perfetto csv fail_above rank all_steps".split())
 """Parameters that are about traces."""
 
 

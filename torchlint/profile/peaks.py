@@ -28,8 +28,8 @@ def _peak(
 
 
 _PEAKS: tuple[tuple[str, Peak], ...] = (
-    # NVIDIA HGX B200 datasheet, an eighth of the board: 36 PFLOP/s of FP16 with sparsity.
-    (r"NVIDIA B200", _peak(8000, 2250, 1125, 75, 37, 4500)),
+    # NVIDIA Blackwell datasheet, a GPU of HGX B200: it says the rates with sparsity, twice these.
+    (r"NVIDIA B200", _peak(7700, 2250, 1100, 75, 37, 4500)),
     # NVIDIA H200 Tensor Core GPU datasheet, SXM.
     (r"NVIDIA H200", _peak(4800, 989.4, 494.7, 66.9, 66.9, 1978.9)),
     # NVIDIA H100 Tensor Core GPU architecture (whitepaper), table 1: SXM5 and PCIe.

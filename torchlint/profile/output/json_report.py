@@ -26,6 +26,11 @@ SCHEMA_VERSION = 1
 
 def render(content: Content) -> str:
     """Return the report as JSON, ASCII only, with a final newline."""
+    return ascii_json.dump(whole(content))
+
+
+def whole(content: Content) -> dict[str, Any]:
+    """Return the whole report as plain values."""
     waits, costs, lines, steps = content.waits, content.costs, content.lines, content.steps
     found = document(content.report, content.rank, content.top)
     found["waits"] = None if waits is None else _waits(waits)
@@ -45,7 +50,7 @@ def render(content: Content) -> str:
     if content.against is not None:
         found["against"] = document(content.against, content.rank, content.top)
         found["change"] = None if content.change is None else _change(content.change)
-    return ascii_json.dump(found)
+    return found
 
 
 def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
