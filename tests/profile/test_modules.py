@@ -158,3 +158,37 @@ def test_a_trace_without_modules_tells_none(tmp_path: Path) -> None:
         run.launch(10_000)
     trace = apart(read(written(tmp_path / "t.json", run.events)))
     assert modules(Places(trace, Sources(())), Replay(trace)) is None
+
+
+def test_backward_that_a_module_starts_belongs_to_the_modules_of_its_operators(
+    tmp_path: Path,
+) -> None:
+    run = Run()
+    args = {"Sequence number": 3}
+    with run.inside("cpu_op", "nn.Module: Whole"):
+        with (
+            run.inside("cpu_op", "nn.Module: Whole: inner (Linear)"),
+            run.inside("cpu_op", "aten::mm", **args),
+        ):
+            run.launch(20_000)
+        with run.inside("cpu_op", f"{EVALUATE}MmBackward0", 3_000, 0, **args):
+            run.launch(40_000)
+    costs = named(told(tmp_path, run, **{TABLE: {}}))
+    inner, whole = costs["Whole|inner"], costs["Whole|"]
+    assert (inner.backward_ns, inner.gpu_ns, inner.kernels) == (7_000, 60_000, 2)
+    assert (whole.backward_ns, whole.own_backward_ns, whole.own_gpu_ns) == (7_000, 0, 0)
+
+
+def test_what_a_checkpoint_computes_again_is_backward(tmp_path: Path) -> None:
+    run = Run()
+    args = {"Sequence number": 3}
+    block(run, "cpu_op", ["Net: a (Block)", "Net: a.b (Linear)"], 3)
+    with run.inside("cpu_op", f"{EVALUATE}MmBackward0", 3_000, 0, **args):
+        block(run, "cpu_op", ["Net: a (Block)", "Net: a.b (Linear)"], 7)
+        run.host(1_000)
+        run.launch(40_000)
+    costs = named(told(tmp_path, run, **{TABLE: {}}))
+    inner, outer = costs["Net|a.b"], costs["Net|a"]
+    assert (inner.calls, inner.host_ns, inner.kernels) == (2, 7_000, 3)
+    assert (outer.calls, outer.host_ns, outer.own_host_ns) == (2, 15_000, 8_000)
+    assert inner.backward_ns == 3_000 + 15_000 + 1_000 + 4_000

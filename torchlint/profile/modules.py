@@ -11,7 +11,7 @@ import numpy as np
 
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
-from torchlint.trace.columns import NONE, OPERATOR, Ints
+from torchlint.trace.columns import NONE, OPERATOR, Ints, Mask
 from torchlint.trace.intervals import covered_by, summed, within
 from torchlint.trace.marks import of_marks
 from torchlint.trace.modules import Module, ModuleCalls, module_calls
@@ -104,7 +104,7 @@ class _Costs:
     def found(self) -> Modules:
         calls, places, count = self._calls, self._places, self._count
         columns = places.trace.columns
-        main = (self._columns.thread == training(places.trace)) & self._inside
+        main = (self._columns.thread == training(places.trace)) & self._inside & ~self._again()
         of = np.where(main, calls.of, NONE)
         counted = summed(np.where(self._inside, calls.of, NONE), np.ones_like(calls.of), count)
         host = covered_by(of, self._columns.ts, self._columns.end, count)
@@ -180,13 +180,24 @@ class _Costs:
 
     def _around(self, rows: Ints) -> Ints:
         """Return the call that each of some events of the host belongs to: the one that it runs in,
-        or, of backward, that of the operator whose backward it is."""
+        or, of backward, that of the operator whose backward it is, but for a call within that, as a
+        checkpoint makes."""
         places = self._places
         found = self._at(rows)
         evaluated = nearest(places.around, places.forward != NONE)[rows]
-        owner = np.where(evaluated >= 0, places.forward[np.maximum(evaluated, 0)], NONE)
-        left = np.flatnonzero((found == NONE) & (owner >= 0))
+        owner = np.where(evaluated >= 0, places.forward[evaluated], NONE)
+        begun = places.trace.columns.ts[evaluated]
+        within_ = (found >= 0) & (self._columns.ts[np.maximum(found, 0)] >= begun)
+        left = np.flatnonzero((owner >= 0) & ~within_)
         found[left] = self._at(owner[left])
+        return found
+
+    def _again(self) -> Mask:
+        """Return which calls a checkpoint makes in backward, whose time they are a part of."""
+        places, calls = self._places, self._calls.columns
+        rows = np.flatnonzero(places.forward != NONE)
+        columns = places.trace.columns
+        found: Mask = innermost(columns, places.around, rows, calls.thread, calls.ts) != NONE
         return found
 
     def _at(self, rows: Ints) -> Ints:
