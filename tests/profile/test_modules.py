@@ -182,7 +182,8 @@ def test_backward_that_a_module_starts_belongs_to_the_modules_of_its_operators(
 def test_what_a_checkpoint_computes_again_is_backward(tmp_path: Path) -> None:
     run = Run()
     args = {"Sequence number": 3}
-    block(run, "cpu_op", ["Net: a (Block)", "Net: a.b (Linear)"], 3)
+    with run.inside("cpu_op", "nn.Module: Net"):
+        block(run, "cpu_op", ["Net: a (Block)", "Net: a.b (Linear)"], 3)
     with run.inside("cpu_op", f"{EVALUATE}MmBackward0", 3_000, 0, **args):
         block(run, "cpu_op", ["Net: a (Block)", "Net: a.b (Linear)"], 7)
         run.host(1_000)
@@ -191,4 +192,7 @@ def test_what_a_checkpoint_computes_again_is_backward(tmp_path: Path) -> None:
     inner, outer = costs["Net|a.b"], costs["Net|a"]
     assert (inner.calls, inner.host_ns, inner.kernels) == (2, 7_000, 3)
     assert (outer.calls, outer.host_ns, outer.own_host_ns) == (2, 15_000, 8_000)
-    assert inner.backward_ns == 3_000 + 15_000 + 1_000 + 4_000
+    assert (inner.own_backward_ns, outer.own_backward_ns) == (3_000 + 1_000 + 4_000 + 7_000, 8_000)
+    assert (inner.backward_ns, outer.backward_ns) == (15_000, 23_000)
+    whole = costs["Net|"]
+    assert (whole.calls, whole.host_ns, whole.backward_ns, whole.kernels) == (1, 17_000, 23_000, 5)

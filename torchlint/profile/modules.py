@@ -6,12 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
-from torchlint.trace.columns import NONE, OPERATOR, Ints, Mask
+from torchlint.trace.columns import NONE, OPERATOR, Ints
 from torchlint.trace.intervals import covered_by, summed, within
 from torchlint.trace.marks import of_marks
 from torchlint.trace.modules import Module, ModuleCalls, module_calls
@@ -102,20 +103,21 @@ class _Costs:
         self._outer = self._with_outer()
 
     def found(self) -> Modules:
-        calls, places, count = self._calls, self._places, self._count
-        columns = places.trace.columns
-        main = (self._columns.thread == training(places.trace)) & self._inside & ~self._again()
-        of = np.where(main, calls.of, NONE)
+        calls, count, columns = self._calls, self._count, self._places.trace.columns
+        main = self._columns.thread == training(self._places.trace)
+        of = np.where(main & self._inside & (self._again == NONE), calls.of, NONE)
         counted = summed(np.where(self._inside, calls.of, NONE), np.ones_like(calls.of), count)
         host = covered_by(of, self._columns.ts, self._columns.end, count)
         own_host = summed(of, exclusive(self._columns, calls.around), count)
-        backward = self._of_backward()
-        behind, own_behind = self._both(*backward, columns.ts, columns.end, covered=True)
-        operators, own_operators = self._both(*self._operators())
+        behind, own_behind = self._summed(*self._of_backward())
+        operators = self._operators()
+        called, own_called = self._summed(operators, np.ones_like(operators))
         device = bool(len(self._replay.work))
-        work = self._of_work() if device else (backward[0][:0], backward[1][:0])
-        gpu, own_gpu = self._both(*work, columns.ts, columns.end, covered=True)
-        kernels, own_kernels = self._both(*work)
+        gpu = own_gpu = kernels = own_kernels = [0] * count
+        if device:
+            work, launched = self._of_work()
+            gpu, own_gpu = self._covered(launched, columns.ts[work], columns.end[work])
+            kernels, own_kernels = self._summed(launched, np.ones_like(launched))
         costs = [
             ModuleCost(
                 module,
@@ -129,54 +131,69 @@ class _Costs:
                 own_gpu[at] if device else None,
                 kernels[at] if device else None,
                 own_kernels[at] if device else None,
-                operators[at],
-                own_operators[at],
+                called[at],
+                own_called[at],
             )
             for at, module in enumerate(calls.modules)
             if counted[at]
         ]
         return Modules(tuple(sorted(costs, key=lambda cost: -cost.most_ns)), calls.exact)
 
+    def _around_each(self) -> Ints:
+        """Return the call around each one; around one that a checkpoint makes in backward that of
+        its module in forward."""
+        calls, places = self._calls, self._places
+        found: Ints = calls.around.copy()
+        again = np.flatnonzero((self._again != NONE) & (found == NONE))
+        for call, above in zip(
+            again.tolist(), self._at(places.forward[self._again[again]]).tolist(), strict=True
+        ):
+            while above != NONE and calls.of[above] != calls.of[call]:
+                above = int(calls.around[above])
+            found[call] = calls.around[above] if above != NONE else NONE
+        return found
+
     def _with_outer(self) -> tuple[Ints, Ints]:
         """Return each call with the modules around it, once each, and itself: calls, modules."""
         calls, rows = self._calls, np.arange(len(self._calls.of))
+        around = self._around_each()
         above, held, modules_ = rows, [], []
         while len(rows):
             held.append(rows)
             modules_.append(calls.of[above])
-            outer = calls.around[above]
+            outer = around[above]
             rows, above = rows[outer >= 0], outer[outer >= 0]
         pairs = np.unique(np.stack((np.concatenate(held), np.concatenate(modules_))), axis=1)
         return pairs[0], pairs[1]
 
-    def _both(
-        self, rows: Ints, of: Ints, *spans: Ints, covered: bool = False
-    ) -> tuple[list[int], list[int]]:
-        """Return for each module what of some rows belongs to it, with the modules that it calls
-        and without them: how many rows, or how much time they cover.
-
-        Args:
-            rows: of the trace's events.
-            of: the call that each belongs to, `NONE` where it belongs to none.
-            spans: starts and ends of all events, where time is asked for.
-            covered: whether it is.
-        """
-        known = of >= 0
-        rows, of = rows[known], of[known]
+    def _pairs(self, of: Ints) -> tuple[Ints, Ints]:
+        """Return what belongs to calls once for each module around its call: places, modules."""
         held, outer = self._outer
         first = np.searchsorted(held, of, side="left")
         times = np.searchsorted(held, of, side="right") - first
-        at = np.repeat(np.arange(len(rows)), times)
+        at = np.repeat(np.arange(len(of)), times)
         step = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
-        all_of = outer[np.repeat(first, times) + step] if len(at) else at
-        result = []
-        for numbers, which in ((all_of, rows[at]), (self._calls.of[of], rows)):
-            if covered:
-                starts, ends = spans
-                result.append(covered_by(numbers, starts[which], ends[which], self._count))
-            else:
-                result.append(summed(numbers, np.ones_like(numbers), self._count))
-        return result[0], result[1]
+        return at, outer[np.repeat(first, times) + step]
+
+    def _summed(self, of: Ints, values: Ints) -> tuple[list[int], list[int]]:
+        """Return the sums of values for each module, with the modules that it calls and without.
+
+        Args:
+            of: the call that each belongs to, `NONE` where it belongs to none.
+            values: as many.
+        """
+        of, values = of[of >= 0], values[of >= 0]
+        at, modules_ = self._pairs(of)
+        own = summed(self._calls.of[of], values, self._count)
+        return summed(modules_, values[at], self._count), own
+
+    def _covered(self, of: Ints, starts: Ints, ends: Ints) -> tuple[list[int], list[int]]:
+        """Return the same of how much time spans cover."""
+        known = of >= 0
+        of, starts, ends = of[known], starts[known], ends[known]
+        at, modules_ = self._pairs(of)
+        own = covered_by(self._calls.of[of], starts, ends, self._count)
+        return covered_by(modules_, starts[at], ends[at], self._count), own
 
     def _around(self, rows: Ints) -> Ints:
         """Return the call that each of some events of the host belongs to: the one that it runs in,
@@ -192,13 +209,13 @@ class _Costs:
         found[left] = self._at(owner[left])
         return found
 
-    def _again(self) -> Mask:
-        """Return which calls a checkpoint makes in backward, whose time they are a part of."""
+    @cached_property
+    def _again(self) -> Ints:
+        """The event of autograd that each call lies in which a checkpoint makes in backward, `NONE`
+        for all others."""
         places, calls = self._places, self._calls.columns
         rows = np.flatnonzero(places.forward != NONE)
-        columns = places.trace.columns
-        found: Mask = innermost(columns, places.around, rows, calls.thread, calls.ts) != NONE
-        return found
+        return innermost(places.trace.columns, places.around, rows, calls.thread, calls.ts)
 
     def _at(self, rows: Ints) -> Ints:
         columns, calls = self._places.trace.columns, self._calls
@@ -206,20 +223,31 @@ class _Costs:
         return innermost(calls.columns, calls.around, every, columns.thread[rows], columns.ts[rows])
 
     def _of_backward(self) -> tuple[Ints, Ints]:
-        """Return the outermost events that autograd runs, and the call each belongs to."""
-        places = self._places
-        rows = np.flatnonzero(places.forward != NONE)
+        """Return the calls that backward belongs to, and its nanoseconds: what autograd runs
+        without what a checkpoint computes again in it, and that."""
+        places, calls = self._places, self._calls
+        evaluated = places.forward != NONE
+        left = places.trace.columns.dur.copy()
+        inner = np.flatnonzero(evaluated & (places.around >= 0))
+        around = nearest(places.around, evaluated)[places.around[inner]]
+        np.subtract.at(left, around[around >= 0], left[inner[around >= 0]])
+        again = self._again != NONE
+        outermost = np.flatnonzero(again & ~((calls.around >= 0) & again[calls.around]))
+        np.subtract.at(left, self._again[outermost], calls.columns.dur[outermost])
+        rows = np.flatnonzero(evaluated)
         rows = rows[places.looked_at(rows)]
-        return rows, self._around(rows)
+        computed = np.flatnonzero(again & self._inside)
+        of = np.concatenate((self._around(rows), computed))
+        own = exclusive(calls.columns, calls.around)[computed]
+        return of, np.concatenate((np.maximum(left[rows], 0), own))
 
-    def _operators(self) -> tuple[Ints, Ints]:
-        """Return the operators that lie in no other, forward, and the call each belongs to."""
+    def _operators(self) -> Ints:
+        """Return the call that each operator belongs to that lies in no other, forward."""
         places, trace = self._places, self._places.trace
         operators = trace.of_cat(OPERATOR) & ~of_marks(trace) & ~places.backward
         inside = nearest(places.around, operators)[np.maximum(places.around, 0)] != NONE
         rows = np.flatnonzero(operators & ~((places.around >= 0) & inside))
-        rows = rows[places.looked_at(rows)]
-        return rows, self._around(rows)
+        return self._around(rows[places.looked_at(rows)])
 
     def _of_work(self) -> tuple[Ints, Ints]:
         """Return what devices did, as rows, and the call each belongs to."""
