@@ -6,6 +6,7 @@ import copy
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,12 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from tests.profile.test_live import MODEL, SCHEMA, TRAIN, Once, Profiled, lab, once  # noqa: F401
+from torchlint.profile.modules import modules
+from torchlint.profile.places import Places
+from torchlint.profile.replay import Replay
+from torchlint.profile.sites import Sources
 from torchlint.program.inside.module_marks import ModuleMarks
+from torchlint.trace.stream import read
 
 
 class Block(nn.Module):
@@ -102,6 +108,24 @@ def test_results_errors_copies_and_files_are_as_without(marks: ModuleMarks) -> N
     stored.seek(0)
     assert torch.equal(torch.load(stored, weights_only=False)(x), before)
     assert names(lambda: model(x)) == []
+
+
+def test_a_trace_with_stacks_tells_modules_by_class_and_number(tmp_path: Path) -> None:
+    model, x = Net(), torch.ones(1, 4)
+    model(x)
+    with profile(activities=[ProfilerActivity.CPU], with_stack=True) as recorded:
+        model(x).sum().backward()
+    recorded.export_chrome_trace(str(tmp_path / "t.json"))
+    trace = read(str(tmp_path / "t.json"))
+    found = modules(Places(trace, Sources(())), Replay(trace))
+    assert found is not None
+    told = {each.module.name: each for each in found.each}
+    names = [f"Block_{at}.Linear_{2 * at + end}" for at in (0, 1) for end in (0, 1)]
+    assert sorted(told) == ["", "Block_0", *names[:2], "Block_1", *names[2:]]
+    assert [told[name].calls for name in ("", "Block_0", "Block_1", names[1])] == [1, 2, 1, 2]
+    assert [told[name].operators for name in ("", "Block_0", names[0])] == [9, 6, 2]
+    assert told[""].backward_ns >= sum(told[name].own_backward_ns for name in names) > 0
+    assert not found.exact
 
 
 @pytest.mark.slow
