@@ -4,7 +4,8 @@ as a ratio to the plain step.
     python benchmarks/profile_overhead.py [--rounds N] [--keep NAME]
 
 One process runs the same training steps in blocks: as they are, with marks that nobody sees, under
-the profiler, and with marks under the profiler, in a new random order each round. Starting and
+the profiler, with marks under the profiler, and with those of modules too, in a new random order
+each round. Starting and
 stopping the profiler lies outside of the blocks. Ratios are of the CPU time of one process with one
 thread, as other work on the machine does not count in it: the median over rounds, with the
 quartiles. Prints them; --keep writes them to ``benchmarks/results/NAME.json``.
@@ -31,6 +32,7 @@ import torch
 from torch.profiler import ProfilerActivity, _KinetoProfile
 
 from torchlint.program.inside import statement_marks
+from torchlint.program.inside.module_marks import ModuleMarks
 from torchlint.program.inside.profiling import _config
 from torchlint.program.inside.statement_marks import Marks
 
@@ -39,11 +41,12 @@ LIMITS = {"mlp": 1.3, "transformer": 1.1}
 """What marks and the profiler together may cost: the design's acceptance."""
 BLOCK_SECONDS = 0.15
 CONDITIONS = {
-    "marks": (True, False),
-    "profiler": (False, True),
-    "marks and profiler": (True, True),
+    "marks": (True, False, False),
+    "profiler": (False, True, False),
+    "marks and profiler": (True, True, False),
+    "marks, modules and profiler": (True, True, True),
 }
-"""By name: whether the step has marks, and whether it is profiled."""
+"""By name: whether the step has marks, whether it is profiled, and whether modules are marked."""
 SOURCE = """
 import torch
 from torch import nn
@@ -129,9 +132,13 @@ def made(marks: Marks, *, marked: bool) -> dict[str, Any]:
     return names
 
 
-def block(step: Callable[[], None], steps: int, *, profiled: bool) -> float:
+def block(step: Callable[[], None], steps: int, *, profiled: bool, modules: bool) -> float:
     """Return CPU seconds of a step."""
     profiler = _KinetoProfile(activities=[ProfilerActivity.CPU], experimental_config=_config())
+    found = ModuleMarks()
+    if modules:
+        found.find(torch)
+        found.show()
     if profiled:
         profiler.start()
         statement_marks.show()
@@ -143,6 +150,7 @@ def block(step: Callable[[], None], steps: int, *, profiled: bool) -> float:
     if profiled:
         statement_marks.forget()
         profiler.stop()
+    found.hide()
     return taken
 
 
@@ -154,17 +162,18 @@ def measured(name: str, versions: dict[bool, Any], rounds: int) -> dict[str, Any
         steps_of[marked] = module[name]()
         for _ in range(5):
             steps_of[marked]()
-    once = block(steps_of[False], 3, profiled=False)
+    once = block(steps_of[False], 3, profiled=False, modules=False)
     steps = max(3, round(BLOCK_SECONDS / once))
     order = random.Random(0)
     ratios: dict[str, list[float]] = {condition: [] for condition in CONDITIONS}
     plain: list[float] = []
     for _ in range(rounds):
-        conditions = {"plain": (False, False), **CONDITIONS}
+        conditions = {"plain": (False, False, False), **CONDITIONS}
         taken = {}
         for condition in order.sample(sorted(conditions), len(conditions)):
-            marked, profiled = conditions[condition]
-            taken[condition] = block(steps_of[marked], steps, profiled=profiled)
+            marked, profiled, modules = conditions[condition]
+            step = steps_of[marked]
+            taken[condition] = block(step, steps, profiled=profiled, modules=modules)
         plain.append(taken["plain"])
         for condition, values in ratios.items():
             values.append(taken[condition] / taken["plain"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from tests.trace.program import Machine, steps, written
 from torchlint.cli.main import run
 from torchlint.profile.output import json_report
+from torchlint.profile.output.csv_tables import tables
 
 SCHEMA = json.loads(
     Path(json_report.__file__).with_name("profile-report.schema.json").read_text(encoding="utf-8")
@@ -360,3 +362,106 @@ def test_a_profile_that_is_none_is_refused_before_any_work(
             assert found.out == ""
             assert found.err.count("\n") == 1
             assert words in found.err
+
+
+# CSV
+
+
+def test_each_table_is_written_as_csv_under_its_name_in_json(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new" / "tables"
+    options = ["--output-format", "json", "--csv", str(folder)]
+    assert run(["profile", "--trace", trace, *options]) == 0
+    found = loaded(capsys.readouterr().out)
+    written_ = {
+        path.stem: list(csv.DictReader(path.read_text().splitlines(keepends=True)))
+        for path in folder.iterdir()
+    }
+    assert {path.suffix for path in folder.iterdir()} == {".csv"}
+    assert len(written_["steps"]) == len(found["steps"]) == 4
+    assert [int(row["time_ns"]) for row in written_["steps"]] == [
+        step["time_ns"] for step in found["steps"]
+    ]
+    assert [row["name"] for row in written_["figures.kernels"]] == [
+        kernel["name"] for kernel in found["figures"]["kernels"]
+    ]
+    (temporal,) = written_["figures.temporal"]
+    assert int(temporal["idle_ns"]) == found["figures"]["temporal"]["idle_ns"]
+    (rank,) = written_["ranks"]
+    assert int(rank["temporal.total_ns"]) == found["ranks"][0]["temporal"]["total_ns"]
+    assert rank["world_size"] == ""  # null
+    assert [row["notes"] for row in written_["notes"]] == found["notes"]
+    assert "modules" not in written_  # nothing is known of them
+
+
+def test_cells_are_quoted_where_they_hold_commas_quotes_and_lines() -> None:
+    rows = [{"name": 'a, "b"\nc', "parts": ["x", "y"], "of": {"ns": 1, "why": None}}]
+    ((name, text),) = tables({"rows": rows})
+    assert name == "rows"
+    (row,) = csv.DictReader(text.splitlines(keepends=True))
+    assert row == {"name": 'a, "b"\nc', "parts": "x; y", "of.ns": "1", "of.why": ""}
+
+
+def test_csv_goes_into_a_folder_and_not_with_what_writes_no_report(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profile", "--trace", trace, "--csv", trace]) == 2
+    assert f"--csv {trace}: File exists" in capsys.readouterr().err
+    summary = str(tmp_path / "s.json")
+    assert run(["profile", "--trace", trace, "--csv", str(tmp_path), "--summary", summary]) == 2
+    assert "--csv" in capsys.readouterr().err
+    assert run(["profile", "--snapshot", trace, "--csv", str(tmp_path)]) == 2
+    assert "--snapshot and --csv cannot be used together" in capsys.readouterr().err
+
+
+# Modules and operators
+
+
+def modelled() -> Machine:
+    """Return what ran a module of two layers on an H100, with shapes."""
+    machine = Machine()
+    shapes = {"Input Dims": [[8192, 8192], [8192, 8192]], "Input type": ["c10::BFloat16"] * 2}
+    whole = machine.now
+    for layer in (0, 1):
+        begun = machine.now
+        machine.host(1_000)
+        machine.launch(1_500_000)
+        machine.event("cpu_op", "aten::mm", begun + 500, machine.now - begun - 500, **shapes)
+        name = f"nn.Module: Linear_{layer}"
+        machine.event("python_function", name, begun, machine.now - begun)
+    machine.event("python_function", "nn.Module: Net_0", whole, machine.now - whole)
+    return machine
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "agent"])
+def test_each_form_has_modules_and_what_limits_operators(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    properties = [{"name": "NVIDIA H100 80GB HBM3"}]
+    path = written(tmp_path / "t.json", modelled().events, deviceProperties=properties)
+    assert run(["profile", "--trace", path, "--output-format", form]) == 0
+    out = " ".join(re.findall(r"[\w.]+", re.sub(r"<[^>]+>", " ", capsys.readouterr().out)))
+    assert "3.00 ms 99.8 0 10.0 us 0.3 2 1 x Net_0" in out
+    assert "3.00 ms 99.8 3.00 ms 99.8 10.0 us 0.3 2 2 x Linear_ 2 of them" in out
+    assert "2 x 733 268 arithmetic 74.1 aten mm 8192x8192 8192x8192 bfloat16" in out
+
+
+def test_a_trace_with_modules_and_operators_keeps_its_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "t.json", modelled().events)
+    assert run(["profile", "--trace", path, "--output-format", "json"]) == 0
+    found = loaded(capsys.readouterr().out)
+    assert [module["name"] for module in found["modules"]] == ["", "Linear_0", "Linear_1"]
+    (product,) = found["operators"]
+    assert (product["flops"], product["limit"]) == (2 * 2 * 8192**3, None)
+    assert product["why"] == "peak rates of the device are not known"
+    assert not any("no shapes" in note for note in found["notes"])
+
+
+def test_a_gpu_without_shapes_is_told_how_to_get_them(
+    trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profile", "--trace", trace]) == 0
+    assert "no shapes were recorded" in capsys.readouterr().out

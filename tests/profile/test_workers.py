@@ -152,7 +152,9 @@ def test_what_workers_make_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     out.mkdir()
     (out / FLAG).touch()
     values = {"out": str(out), "root": str(tmp_path), "device": "cpu"}
-    settings.write_text(json.dumps({**values, "warmup": 1000, "steps": 5, "memory": False}))
+    settings.write_text(
+        json.dumps({**values, "warmup": 1000, "steps": 5, "memory": False, "shapes": False})
+    )
     with Workspace(base=tmp_path) as workspace:
         own = {
             "PYTHONPATH": str(workspace.inject()),

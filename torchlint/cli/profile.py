@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint import __version__
-from torchlint.base.errors import UsageError
+from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, wants_color
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from torchlint.profile.elsewhen import Elsewhen
     from torchlint.profile.growth import Growth
     from torchlint.profile.join import Costs, Found
+    from torchlint.profile.limits import Operators
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import Recorded, Steps
+    from torchlint.profile.modules import Modules
     from torchlint.profile.output.content import Content
     from torchlint.profile.perfetto import Track
     from torchlint.profile.predicted import Predicted
@@ -202,6 +204,11 @@ def _moved(
     help="Also write the trace with findings and costly places as tracks, for ui.perfetto.dev.",
 )
 @click.option(
+    "--csv",
+    metavar="DIR",
+    help="Also write each table of the report into this folder, as CSV under its name in JSON.",
+)
+@click.option(
     "--summary",
     metavar="FILE",
     help="Write what was counted, small and mergeable, to FILE instead of a report.",
@@ -292,7 +299,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         if left is not None:
             counted = renamed(counted, left)
         found = report(counted, command, __version__)
-        found.rank(given["rank"])  # raises where there is none of this number
+        shown = found.rank(given["rank"])  # raises where there is none of this number
         older = None
         if given["against"]:
             before, _ = _counted(given, given["against"], status.show)
@@ -301,7 +308,9 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         if known.left_out and not given["quiet"]:
             status.show("")
             complain(known.left_out)
-        measured = None if trace is None else _measured(ctx, given, trace, known, left)
+        measured = None
+        if trace is not None:
+            measured = _measured(ctx, given, trace, known, left, shown.device)
         if measured is not None and measured.steps is not None and left is not None:
             device = "cuda" if left.device else "cpu"
             worried = doubts(measured.steps, device)
@@ -309,6 +318,8 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         content = _content(given, found, older, trace, known, measured)
         text = _rendered(given, content)
     write_report(given["output_file"], text)
+    if given["csv"] is not None:
+        _write_csv(given["csv"], content)
     if given["history"] is not None:
         keep(given["history"], content, ctx.meta[COMMAND])
     costly = _gate(given, None if measured is None else measured.costs)
@@ -329,17 +340,26 @@ class _Measured:
     statements: tuple[Statement, ...]
     loading: tuple[Loading, ...]
     aside: tuple[Elsewhen, ...]
+    modules: Modules | None
+    operators: Operators | None
 
 
 def _measured(
-    ctx: click.Context, given: Given, trace: Trace, known: _Program, left: Recorded | None
+    ctx: click.Context,
+    given: Given,
+    trace: Trace,
+    known: _Program,
+    left: Recorded | None,
+    device: str,
 ) -> _Measured:
     from torchlint.profile.bounds import Whole
     from torchlint.profile.elsewhen import elsewhen
     from torchlint.profile.growth import growth
     from torchlint.profile.join import Found
+    from torchlint.profile.limits import operators
     from torchlint.profile.lines import Lines
     from torchlint.profile.live import divided, steps_of
+    from torchlint.profile.modules import modules
     from torchlint.profile.places import Places
     from torchlint.profile.predicted import predicted
     from torchlint.profile.replay import Replay
@@ -387,6 +407,8 @@ def _measured(
         statements(lines, span),
         loading(lines, places),
         aside,
+        modules(places, replay),
+        operators(places, replay, device),
     )
 
 
@@ -437,6 +459,8 @@ def _content(
         statements=measured.statements,
         loading=measured.loading,
         aside=measured.aside,
+        modules=measured.modules,
+        operators=measured.operators,
     )
 
 
@@ -507,9 +531,10 @@ def _inputs(given: Given) -> list[str]:
     if given["history"] is not None and not given["against"]:
         raise UsageError("--history goes with --against")
     if given["summary"] is not None and (
-        given["output_file"] or given["against"] or given["perfetto"]
+        given["output_file"] or given["against"] or given["perfetto"] or given["csv"]
     ):
-        raise UsageError("--summary writes a summary alone; leave out -o, --against and --perfetto")
+        others = "-o, --against, --perfetto and --csv"
+        raise UsageError(f"--summary writes a summary alone; leave out {others}")
     inputs = list(given["paths"] if given["merge"] else given["traces"])
     written = {
         "": given["output_file"],
@@ -558,6 +583,24 @@ def _step(given: Given, content: Content, trace: Trace, measured: _Measured) -> 
 
     pinned = [(track.name, track.slices) for track in measured.tracks]
     return timeline(trace, content.shown, measured.on.waits.rows, pinned)
+
+
+def _write_csv(folder: str, content: Content) -> None:
+    """Write the tables of a report.
+
+    Raises:
+        OutputError: the folder or a file in it cannot be written.
+    """
+    from torchlint.profile.output.csv_tables import tables
+    from torchlint.profile.output.json_report import whole
+
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"--csv {visible(folder)}: {error.strerror or error}") from error
+    for name, text in tables(whole(content)):
+        path = os.path.join(folder, f"{name}.csv")
+        write_output_file(path, text.encode(), f"--csv {visible(path)}")
 
 
 def _write_perfetto(given: Given, findings: Sequence[Track], lines: Lines, trace: Trace) -> None:

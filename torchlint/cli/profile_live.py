@@ -35,6 +35,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                  help="Try 0, 1, 2, 4 ... workers for the program's DataLoaders, up to the number "
                       "of cores, and say from which on it stops mattering."),
     click.option("--memory", is_flag=True, help="Record shapes and allocations too: slower."),
+    click.option("--shapes", is_flag=True, help="Record shapes: they say what limits operators."),
     click.option("--keep-trace", metavar="FILE", help="Write the trace to FILE (.json, .json.gz)."),
     click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto",
                  help="What the program finds: with cpu no GPU."),
@@ -54,7 +55,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 _OF_REPORT = frozenset({"paths", "output_format", "output_file", "max_tokens", "color", "quiet"})
 """Parameters that `torchlint verify` has too, and that are not about the program that is run."""
 
-_OF_TRACES = tuple("traces against merge summary perfetto fail_above rank all_steps".split())
+_OF_TRACES = tuple("traces against merge summary perfetto csv fail_above rank all_steps".split())
 """Parameters that are about traces."""
 
 
@@ -92,6 +93,7 @@ def prepared(
         steps=given["steps"],
         warmup=given["warmup"],
         memory=given["memory"],
+        shapes=given["shapes"],
         predict=asked == "auto" and not doctor.gpus,
         timeout=given["timeout"],
         isolation=given["isolation"],
@@ -180,7 +182,7 @@ def demand_trace(given: Given) -> None:
     Raises:
         UsageError: naming the first.
     """
-    for name in ("sweep_workers", "memory", "keep_trace", "allow_write", "env", "python"):
+    for name in ("sweep_workers", "memory", "shapes", "keep_trace", "allow_write", "env", "python"):
         if given[name]:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(

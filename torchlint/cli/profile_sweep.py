@@ -26,7 +26,7 @@ def refuse_others(given: Given) -> None:
     Raises:
         UsageError: naming the first.
     """
-    refuse_traces(given, "--sweep-workers", ("memory", "keep_trace"))
+    refuse_traces(given, "--sweep-workers", ("memory", "shapes", "keep_trace"))
     if given["output_file"] is not None:
         check_output_file(given["output_file"], set())
     if given["output_format"] == "html":

@@ -13,9 +13,9 @@ from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.sites import Site
 from torchlint.trace.columns import COPY_CATS, NONE, PYTHON, Ints, Mask, Memory
-from torchlint.trace.intervals import Spans, union, within
+from torchlint.trace.intervals import Spans, covered_by, summed, union, within
 from torchlint.trace.marks import of_marks, recorded
-from torchlint.trace.nest import exclusive
+from torchlint.trace.nest import exclusive, innermost
 from torchlint.trace.threads import training
 
 HOT = 0.03
@@ -82,6 +82,7 @@ class Lines:
             if len(self._of_call)
             else np.full(len(launched), NONE)
         )
+        self._rows: Ints = np.flatnonzero(places.at >= 0)
         self._main: Mask = self._columns.thread == training(places.trace)
         self._marks: Mask = of_marks(places.trace)
         self._count = len(sites)
@@ -113,7 +114,7 @@ class Lines:
     def at(self, threads: Ints, times: Ints) -> Ints:
         """Return the number in `each` of the place that ran on a thread at each time, `NONE` where
         none did."""
-        rows = _innermost(self._places, threads, times)
+        rows = innermost(self._columns, self._places.around, self._rows, threads, times)
         of = np.where(rows >= 0, self._of_row[np.maximum(rows, 0)], NONE)
         place = np.full(self._count + 1, NONE)  # one more, for `NONE` at its end
         place[self._numbers] = np.arange(len(self._numbers))
@@ -153,7 +154,7 @@ class Lines:
         inside = within(spans, columns.ts) & self._main & (places.at >= 0)
         inside &= ~np.isin(self._of_row, self._of_row[rows])
         own = exclusive(columns, places.around)
-        found = _summed(self._of_row[inside], own[inside], self._count)
+        found = summed(self._of_row[inside], own[inside], self._count)
         return np.array(found, dtype=np.int64)[self._numbers]
 
     @property
@@ -192,17 +193,17 @@ class Lines:
         main = self._main
         forward = self._of_row[main & ~backward], own[main & ~backward]
         called = self._made_at[self._counted & ~backward]
-        calls = _summed(called, np.ones(len(called), np.int64), count)
-        host = _summed(*forward, count)
-        behind = _summed(self._of_row[backward], own[backward], count)
+        calls = summed(called, np.ones(len(called), np.int64), count)
+        host = summed(*forward, count)
+        behind = summed(self._of_row[backward], own[backward], count)
         work = self._replay.work
         device = bool(len(work))
         copies = trace.of_cat(*COPY_CATS)[work] & (columns.nbytes[work] >= 0)
-        gpu = _covered(self._of_work, columns.ts[work], columns.end[work], count)
-        wait = _summed(self._of_call, self._replay.waited, count)
-        copied = _summed(self._of_work[copies], columns.nbytes[work[copies]], count)
+        gpu = covered_by(self._of_work, columns.ts[work], columns.end[work], count)
+        wait = summed(self._of_call, self._replay.waited, count)
+        copied = summed(self._of_work[copies], columns.nbytes[work[copies]], count)
         allocated = None if trace.memory is None else self._allocated(trace.memory, count)
-        inclusive = _covered(self._holders, columns.ts, columns.end, count)
+        inclusive = covered_by(self._holders, columns.ts, columns.end, count)
         framed = recorded(trace) or bool(trace.of_cat(PYTHON).any())
         return [
             LineCost(
@@ -225,9 +226,11 @@ class Lines:
         chosen = memory.nbytes > 0
         if (memory.device > 0).any():
             chosen &= memory.device > 0
-        rows = _innermost(self._places, memory.thread[chosen], memory.ts[chosen])
+        rows = innermost(
+            self._columns, self._places.around, self._rows, memory.thread[chosen], memory.ts[chosen]
+        )
         of = np.where(rows >= 0, self._of_row[np.maximum(rows, 0)], NONE)
-        return _summed(of, memory.nbytes[chosen], count)
+        return summed(of, memory.nbytes[chosen], count)
 
 
 def extent(finding: Finding) -> tuple[int, int]:
@@ -268,7 +271,7 @@ def unruled(
 def _merged(places: Places) -> tuple[Ints, list[Site]]:
     """Return the number of each site's line, and the lines: sites of one line are one, as certain
     as the one with most events."""
-    events = _summed(places.at, np.ones(len(places.at), np.int64), len(places.sites))
+    events = summed(places.at, np.ones(len(places.at), np.int64), len(places.sites))
     numbers: dict[tuple[str, int, str], int] = {}
     of = np.zeros(len(places.sites), dtype=np.int64)
     most: list[int] = []
@@ -290,46 +293,3 @@ def _made_at(places: Places, of_site: Ints) -> Ints:
     loose = heads[found[heads] == NONE]
     found[loose] = places.at[loose]
     return np.where(found >= 0, of_site[np.maximum(found, 0)], NONE)
-
-
-def _summed(of: Ints, values: Ints, count: int) -> list[int]:
-    """Return the sums of values by number; those of number `NONE` are left out."""
-    found = np.zeros(count, dtype=np.int64)
-    np.add.at(found, of[of >= 0], values[of >= 0])
-    summed: list[int] = found.tolist()
-    return summed
-
-
-def _covered(of: Ints, starts: Ints, ends: Ints, count: int) -> list[int]:
-    """Return for each number how much time its spans cover."""
-    known = of >= 0
-    if not known.any():
-        return [0] * count
-    of, begin = of[known], int(starts[known].min())
-    # All numbers behind each other on one axis, so that one union serves them.
-    width = int(ends[known].max()) - begin + 1
-    shift = of * width - begin
-    found = union(starts[known] + shift, ends[known] + shift)
-    return _summed(found[0] // width, found[1] - found[0], count)
-
-
-def _innermost(places: Places, threads: Ints, times: Ints) -> Ints:
-    """Return the innermost event of a thread at each time, `NONE` where none ran."""
-    columns, around = places.trace.columns, places.around
-    rows = np.flatnonzero(places.at >= 0)
-    rows = rows[np.lexsort((rows, -columns.dur[rows], columns.ts[rows], columns.thread[rows]))]
-    found = np.full(len(times), NONE)
-    for thread in np.unique(threads).tolist():
-        on = rows[columns.thread[rows] == thread]
-        which = np.flatnonzero(threads == thread)
-        if not len(on):
-            continue
-        last = np.searchsorted(columns.ts[on], times[which], side="right") - 1
-        row = np.where(last >= 0, on[np.maximum(last, 0)], NONE)
-        while True:
-            past = (row >= 0) & (columns.end[np.maximum(row, 0)] < times[which])
-            if not past.any():
-                break
-            row = np.where(past, around[np.maximum(row, 0)], row)
-        found[which] = row
-    return found

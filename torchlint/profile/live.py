@@ -130,7 +130,12 @@ def recorded(
 
 def _traced(run: Run, wanted: Wanted, show: Callable[[str], None]) -> list[dict[str, Any]]:
     """Return the records that have a trace, by rank."""
-    settings = {"warmup": wanted.warmup, "steps": wanted.steps, "memory": wanted.memory}
+    settings = {
+        "warmup": wanted.warmup,
+        "steps": wanted.steps,
+        "memory": wanted.memory,
+        "shapes": wanted.shapes or wanted.memory,
+    }
     records = run.records(settings, show)
     traced = [record for record in records if record["trace"]]
     if not traced:

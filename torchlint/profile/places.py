@@ -49,7 +49,9 @@ class Places:
     """Finds the place of each event of the host.
 
     `spans` are the times that are looked at, None where it is all of them; `around` is the row of
-    the event around each one, annotations left out; `backward` says which events autograd runs.
+    the event around each one, annotations left out; `backward` says which events autograd runs,
+    and `forward` has the row of the operator whose backward the outermost of them run, `NONE` where
+    it is not known.
     """
 
     def __init__(self, trace: Trace, sources: Sources) -> None:
@@ -63,6 +65,7 @@ class Places:
         self._number: dict[Site, int] = {}
         self._evaluated = backward(trace) & ~skipped
         self.backward: Mask = nearest(self.around, self._evaluated) != NONE
+        self.forward: Ints = np.full(len(self.around), NONE)
         self._recovery = Recovery(trace, sources, self.around)
         self._resolve(~skipped)
 
@@ -230,6 +233,7 @@ class Places:
                     np.flatnonzero(made & (columns.thread == (main if ours else thread))),
                     rows[of],
                 )
+                self.forward[rows[of]] = owners
                 found[of] = np.where(owners >= 0, self.at[head[owners]], found[of])
         parameters = np.isin(columns.name[rows], self.trace.named(_ACCUMULATES))
         for which, site in ((parameters, GRADIENTS), (~parameters & (found < 0), UNKNOWN_BACKWARD)):

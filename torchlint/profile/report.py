@@ -10,6 +10,7 @@ from typing import Any
 from torchlint.base.errors import TraceError
 from torchlint.trace.columns import Trace
 from torchlint.trace.figures import Figures, Limits, counted, figures
+from torchlint.trace.modules import apart
 from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
 from torchlint.trace.stream import read
 from torchlint.trace.window import ended_with_its_steps
@@ -111,7 +112,7 @@ def summarised(
     for at, path in enumerate(files_of(named)):
         tell(f"reading {path}")
         try:
-            trace = ended_with_its_steps(read(path))
+            trace = apart(ended_with_its_steps(read(path)))
         except TraceError as error:
             if path in named:
                 raise

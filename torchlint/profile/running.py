@@ -49,6 +49,7 @@ class Wanted:
         steps: how many are profiled.
         warmup: how many come before; the later half of them is timed without the profiler.
         memory: whether shapes and allocations are recorded.
+        shapes: whether shapes are, with or without allocations.
         predict: whether what a GPU would wait for and copy is predicted, in a run of its own.
         timeout: seconds for the program.
         isolation: "auto" (copy, and Landlock where the kernel has it) or "copy".
@@ -61,6 +62,7 @@ class Wanted:
     steps: int = 5
     warmup: int = 10
     memory: bool = False
+    shapes: bool = False
     predict: bool = False
     timeout: float = 600.0
     isolation: str = "auto"

@@ -236,7 +236,7 @@ class _Program:
     def _run(self, number: int | None, pace: _Steps) -> list[dict[str, Any]]:
         with Workspace() as workspace:
             run = Run(self.root, self.cwd, self.command, self.wanted, self.doctor, workspace)
-            settings = {**pace.settings(), "memory": False, "workers": number}
+            settings = {**pace.settings(), "memory": False, "shapes": False, "workers": number}
             records = run.records(settings, lambda words: None)
             if not records or records[0]["total_ns"] is None:
                 run.check(records)

@@ -31,10 +31,10 @@ OPERATOR = "cpu_op"
 class Columns:
     """One entry per event in each column, in the order of the file.
 
-    `name`, `cat`, `thread` and `stack` are places in the tables of `Trace`. The others are as the
-    profiler wrote them, `NONE` where it did not: `corr` the correlation of a call with what it
-    started on the device, `seq` the sequence number of an operator and its backward, `forward` the
-    number of the thread that an operator's backward comes from (0 in forward), `pyid` and
+    `name`, `cat`, `thread`, `stack` and `shape` are places in the tables of `Trace`. The others are
+    as the profiler wrote them, `NONE` where it did not: `corr` the correlation of a call with what
+    it started on the device, `seq` the sequence number of an operator and its backward, `forward`
+    the number of the thread that an operator's backward comes from (0 in forward), `pyid` and
     `parent` the number of a Python frame and of the one that called it, `bw` GB/s.
     """
 
@@ -52,6 +52,7 @@ class Columns:
     nbytes: Ints
     bw: Floats
     stack: Ints
+    shape: Ints
 
     @property
     def end(self) -> Ints:
@@ -93,6 +94,10 @@ class Trace:
         cut_off: why the file ends before its end; empty where it does not.
         thread_names: what threads are called, by their place in `threads`.
         memory: changes of memory; None where none was recorded.
+        modules: calls of modules that torchlint marked: they are no operators, and stand apart from
+            `columns`; None where none was marked.
+        shapes: what operators were given, with `record_shapes=True`: sizes, dtypes, strides and
+            values, each as JSON, empty where the profiler did not write it.
     """
 
     path: str
@@ -107,6 +112,8 @@ class Trace:
     cut_off: str = ""
     thread_names: dict[int, str] = field(default_factory=dict)
     memory: Memory | None = None
+    modules: Columns | None = None
+    shapes: list[tuple[str, ...]] = field(default_factory=list)
 
     def with_columns(self, columns: Columns) -> Trace:
         """Return the trace with other events of the same tables."""

@@ -51,3 +51,24 @@ def within(spans: Spans, times: Ints) -> Mask:
 def overlap(one: Spans, other: Spans) -> int:
     """Return how much time two sets of spans, each apart, have in common."""
     return int((covered(other, one[1]) - covered(other, one[0])).sum())
+
+
+def summed(of: Ints, values: Ints, count: int) -> list[int]:
+    """Return the sums of values by number; those of number `NONE` are left out."""
+    found = np.zeros(count, dtype=np.int64)
+    np.add.at(found, of[of >= 0], values[of >= 0])
+    sums: list[int] = found.tolist()
+    return sums
+
+
+def covered_by(of: Ints, starts: Ints, ends: Ints, count: int) -> list[int]:
+    """Return for each number how much time its spans cover."""
+    known = of >= 0
+    if not known.any():
+        return [0] * count
+    of, begin = of[known], int(starts[known].min())
+    # All numbers behind each other on one axis, so that one union serves them.
+    width = int(ends[known].max()) - begin + 1
+    shift = of * width - begin
+    found = union(starts[known] + shift, ends[known] + shift)
+    return summed(found[0] // width, found[1] - found[0], count)

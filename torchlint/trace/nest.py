@@ -76,3 +76,31 @@ def exclusive(columns: Columns, around: Ints) -> Ints:
     np.subtract.at(left, around[inner], columns.dur[inner])
     found: Ints = np.maximum(left, 0)
     return found
+
+
+def innermost(columns: Columns, around: Ints, rows: Ints, threads: Ints, times: Ints) -> Ints:
+    """Return the innermost event of a thread at each time, `NONE` where none ran.
+
+    Args:
+        columns: the events.
+        around: the row of the event around each one.
+        rows: those that are looked at; what is around them too.
+        threads: the threads.
+        times: as many times.
+    """
+    rows = rows[np.lexsort((rows, -columns.dur[rows], columns.ts[rows], columns.thread[rows]))]
+    found = np.full(len(times), NONE)
+    for thread in np.unique(threads).tolist():
+        on = rows[columns.thread[rows] == thread]
+        which = np.flatnonzero(threads == thread)
+        if not len(on):
+            continue
+        last = np.searchsorted(columns.ts[on], times[which], side="right") - 1
+        row = np.where(last >= 0, on[np.maximum(last, 0)], NONE)
+        while True:
+            past = (row >= 0) & (columns.end[np.maximum(row, 0)] < times[which])
+            if not past.any():
+                break
+            row = np.where(past, around[np.maximum(row, 0)], row)
+        found[which] = row
+    return found

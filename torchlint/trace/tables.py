@@ -13,8 +13,10 @@ from torchlint.trace.columns import NONE, Columns, Floats, Ints, Memory, Trace
 
 Number = int | float | str | None
 T = TypeVar("T")
+Shape = tuple[bytes, bytes, bytes, bytes]
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What reading an event that is no JSON, or says impossible things, raises."""
+_NO_JSON = msgspec.Raw()
 _FARTHEST = 9.2e15
 """Microseconds: a later time does not fit into 64 bits of nanoseconds."""
 
@@ -35,6 +37,10 @@ class Args(
         "changed": "Bytes",
         "kind": "Device Type",
         "address": "Addr",
+        "dims": "Input Dims",
+        "types": "Input type",
+        "strides": "Input Strides",
+        "values": "Concrete Inputs",
     },
 ):
     """What is read of the arguments of an event; the rest is stepped over."""
@@ -52,6 +58,10 @@ class Args(
     changed: Number = NONE
     kind: Number = NONE
     address: Number = NONE
+    dims: msgspec.Raw = _NO_JSON
+    types: msgspec.Raw = _NO_JSON
+    strides: msgspec.Raw = _NO_JSON
+    values: msgspec.Raw = _NO_JSON
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -70,16 +80,20 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 EVENTS = msgspec.json.Decoder(list[Event])
 EVENT = msgspec.json.Decoder(Event)
 _NO_ARGS = Args()
+_SHAPE = {"Input Dims", "Input type", "Input Strides", "Concrete Inputs"}
 _MEMORY = "[memory]"
 """What the profiler calls a change of memory."""
 
 
 def converted(value: object) -> Event:
-    """Return an event that another parser has read.
+    """Return an event that another parser has read, without its shapes.
 
     Raises:
         msgspec.ValidationError: it is none.
     """
+    args = value.get("args") if isinstance(value, dict) else None
+    if isinstance(value, dict) and isinstance(args, dict):
+        value = {**value, "args": {name: args[name] for name in args if name not in _SHAPE}}
     return msgspec.convert(value, Event)
 
 
@@ -91,6 +105,7 @@ class Tables:
         self.cats: dict[str, int] = {}
         self.threads: dict[tuple[Number, Number], int] = {}
         self.stacks: dict[str, int] = {}
+        self.shapes: dict[Shape, int] = {}
         self.thread_names: dict[int, str] = {}
         self.parts: list[Columns] = []
         self.memory: list[Memory] = []
@@ -148,6 +163,7 @@ class Tables:
             stack=_placed(stacks, self.stacks)
             if any(stacks)
             else np.full(len(events), NONE, np.int64),
+            shape=_placed([_shape(each) for each in args], self.shapes),
         )
 
     def trace(
@@ -170,7 +186,18 @@ class Tables:
             cut_off,
             self.thread_names,
             memory,
+            shapes=[
+                tuple(text.decode("utf-8", "replace") for text in shape) for shape in self.shapes
+            ],
         )
+
+
+def _shape(args: Args) -> Shape | None:
+    """Return what an operator was given, where the profiler wrote it."""
+    dims = bytes(args.dims)
+    if not dims:
+        return None
+    return dims, bytes(args.types), bytes(args.strides), bytes(args.values)
 
 
 def _together(kind: type[T], parts: Sequence[T]) -> T:

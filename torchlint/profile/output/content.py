@@ -11,8 +11,10 @@ from torchlint.profile.change import Change, change
 from torchlint.profile.elsewhen import Elsewhen
 from torchlint.profile.growth import Growth
 from torchlint.profile.join import Costs
+from torchlint.profile.limits import Operators
 from torchlint.profile.lines import LineCost
 from torchlint.profile.live import Steps
+from torchlint.profile.modules import Modules
 from torchlint.profile.output.table import kind_words
 from torchlint.profile.predicted import Predicted
 from torchlint.profile.report import Rank, Report
@@ -20,6 +22,11 @@ from torchlint.profile.statements import Loading, Statement
 from torchlint.profile.timeline import Timeline
 from torchlint.profile.waits import Waits
 from torchlint.profile.workers import Workers
+
+_NO_SHAPES = (
+    "what limits operators, arithmetic, memory or launches, is not known: no shapes were recorded; "
+    "record_shapes=True of the profiler does, and --shapes of a run"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,8 @@ class Content:
         statements: that take much with all that they call.
         loading: what lines take of the waits for batches, in which they run.
         aside: what ran only in steps of another kind.
+        modules: what modules cost; None where the trace shows none.
+        operators: what limits operators; None where the trace has no shapes.
     """
 
     report: Report
@@ -63,6 +72,8 @@ class Content:
     statements: tuple[Statement, ...] = ()
     loading: tuple[Loading, ...] = ()
     aside: tuple[Elsewhen, ...] = ()
+    modules: Modules | None = None
+    operators: Operators | None = None
 
     @property
     def shown(self) -> Rank:
@@ -111,4 +122,6 @@ class Content:
             f"steps {kind_words(one.kind)} ({one.whole.steps}) are left out of lines and bounds"
             for one in (self.aside if self.steps is None else ())
         ]
-        return (*self.report.notes, *older, *predicted, *aside)
+        worked = self.waits is not None and self.shown.figures.temporal is not None
+        shapes = (_NO_SHAPES,) if worked and self.operators is None else ()
+        return (*self.report.notes, *older, *predicted, *aside, *shapes)

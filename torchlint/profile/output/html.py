@@ -11,7 +11,7 @@ from torchlint.base.finding import Finding
 from torchlint.profile.bounds import Whole
 from torchlint.profile.fleet import table
 from torchlint.profile.lines import LineCost
-from torchlint.profile.output import forecast, growing, inclusive, loading, run
+from torchlint.profile.output import breakdown, forecast, growing, inclusive, loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import (
     Told,
@@ -83,6 +83,7 @@ def render(content: Content) -> str:
         "others": _others(content),
         "memory": "" if content.costs is None else memory(content, content.costs),
         "statements": _statements(content),
+        "breakdowns": list(breakdown.breakdowns(content)),
         "waits": _waits(content, waits, top),
         "predicted": _predicted(content),
         **_places(content),

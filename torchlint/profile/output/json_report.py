@@ -13,6 +13,7 @@ from torchlint.profile.change import Change
 from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
+from torchlint.profile.modules import Modules
 from torchlint.profile.output import forecast, growing, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.report import Rank, Report, common_steps
@@ -25,6 +26,11 @@ SCHEMA_VERSION = 1
 
 def render(content: Content) -> str:
     """Return the report as JSON, ASCII only, with a final newline."""
+    return ascii_json.dump(whole(content))
+
+
+def whole(content: Content) -> dict[str, Any]:
+    """Return the whole report as plain values."""
     waits, costs, lines, steps = content.waits, content.costs, content.lines, content.steps
     found = document(content.report, content.rank, content.top)
     found["waits"] = None if waits is None else _waits(waits)
@@ -33,13 +39,18 @@ def render(content: Content) -> str:
         [] if costs is None else [_finding(cost, costs, content) for cost in costs.each]
     )
     found["lines"] = None if lines is None else [_line(cost) for cost in lines]
+    found["modules"] = None if content.modules is None else _modules(content.modules)
+    operators = content.operators
+    found["operators"] = (
+        None if operators is None else [dataclasses.asdict(each) for each in operators.each]
+    )
     found["run"] = None if steps is None else run.document(steps)
     found["predicted"] = forecast.document(content.predicted)
     found["growth"] = growing.document(content.growth)
     if content.against is not None:
         found["against"] = document(content.against, content.rank, content.top)
         found["change"] = None if content.change is None else _change(content.change)
-    return ascii_json.dump(found)
+    return found
 
 
 def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
@@ -116,6 +127,17 @@ def _line(cost: LineCost) -> dict[str, Any]:
         "alloc_bytes": cost.alloc_bytes,
         "inclusive_ns": cost.inclusive_ns,
     }
+
+
+def _modules(found: Modules) -> list[dict[str, Any]]:
+    rows = []
+    for cost in found.each:
+        numbers = dataclasses.asdict(cost)
+        del numbers["count"]
+        of = numbers.pop("module")
+        names = {"model": of["model"], "name": of["name"], "class": of["kind"]}
+        rows.append({**names, "exact": found.exact, **numbers})
+    return rows
 
 
 def _bounds(costs: Costs) -> dict[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchlint.profile.bounds import Whole
 from torchlint.profile.join import Costs
 from torchlint.profile.lines import LineCost
-from torchlint.profile.output import forecast, growing, inclusive, loading, run
+from torchlint.profile.output import breakdown, forecast, growing, inclusive, loading, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import (
     Told,
@@ -62,6 +62,10 @@ def render(content: Content) -> str:
         words = inclusive.title(content)
         head = f"### {words[0].upper()}{words[1:]}"
         lines += ["", head, "", *table(inclusive.HEAD, cells)]
+    for found in breakdown.breakdowns(content):
+        words = plain(found.title)
+        below = [(*map(plain, row[:-1]), _code(row[-1])) for row in found.rows]
+        lines += ["", f"### {words[0].upper()}{words[1:]}", "", *table(found.head, below)]
     if content.lines and waits is not None:
         lines += ["", "### Places", "", *_costly(content)]
     lines += _workers(content)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from torchlint.profile.fleet import Spread, spreads, straggler, table
 from torchlint.profile.lines import unruled
-from torchlint.profile.output import forecast, growing, inclusive, run
+from torchlint.profile.output import breakdown, forecast, growing, inclusive, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import bounded, unbounded
 from torchlint.profile.output.hot import hot, hot_aside
@@ -65,6 +65,7 @@ def places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
     told = [cost.finding for cost in known if cost.bound is not None]
     rest = list(unruled(content.lines or (), told, waits.span))
     yield from inclusive.section(content, color)
+    yield from breakdown.section(content, color)
     yield from hot(rest, content, color)
     yield from hot_aside(content, color)
     yield from loading(content, color)

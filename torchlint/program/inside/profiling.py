@@ -21,6 +21,7 @@ from typing import Any
 from . import statement_marks
 from .imports import after_import
 from .loader_workers import override
+from .module_marks import ModuleMarks
 from .recording import Recording
 from .statement_marks import Marks
 from .step_kinds import StepKinds, unusual
@@ -61,7 +62,7 @@ class Profiling(Recording):
         warmup, steps: how many steps are waited for, and profiled; without any of the latter the
             program is ended when its steps were timed.
         settle: how many of the former are not timed; half of them where it is not said.
-        memory: whether shapes and allocations are recorded.
+        memory, shapes: whether allocations and shapes are recorded.
         workers: where it is said, DataLoaders are seen, and all get this number of workers, or
             keep theirs where it is None.
     """
@@ -82,6 +83,7 @@ class Profiling(Recording):
         """Nanoseconds in which the training thread could have run in these steps, had it had a
         core."""
         self.kinds = StepKinds()
+        self.modules = ModuleMarks()
         self.timed: list[list[str]] = []
         """What steps did that end at `ends`."""
         self.marked: dict[int, list[str]] = {}
@@ -105,6 +107,7 @@ class Profiling(Recording):
         """A forked child starts with nothing done, and what it does is not in its parent's
         trace."""
         statement_marks.forget()
+        self.modules.hide()
         self.profiler = None
         super()._forked()
 
@@ -156,14 +159,17 @@ class Profiling(Recording):
         activities = [ProfilerActivity.CPU]
         if self.settings["device"] == "cuda" and self.torch.cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
-        memory = bool(self.settings["memory"])
         self.profiler = _KinetoProfile(
             activities=activities,
-            record_shapes=memory,
-            profile_memory=memory,
+            record_shapes=bool(self.settings["shapes"]),
+            profile_memory=bool(self.settings["memory"]),
             experimental_config=_config(),
         )
         self.profiler.prepare_trace()
+        try:
+            self.modules.find(self.torch)
+        except Exception as error:
+            self.trouble.append(f"modules have no names: {type(error).__name__}: {error}")
 
     def _show_workers(self) -> None:
         with open(os.path.join(self.settings["out"], FLAG), "w"):  # noqa: PTH123
@@ -173,6 +179,7 @@ class Profiling(Recording):
         self._sync()
         self.profiler.start_trace()
         statement_marks.show()
+        self.modules.show()
         self._begin_mark()
 
     def _begin_mark(self) -> None:
@@ -223,6 +230,7 @@ class Profiling(Recording):
         if self.profiler is None or self.steps <= self.timed_to:
             return
         statement_marks.forget()
+        self.modules.hide()
         self._end_mark()
         if self.settings["memory"]:
             gc.collect()  # what only waits for the collector is given back while that is recorded
