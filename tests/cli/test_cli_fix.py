@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -103,12 +104,24 @@ def test_read_only_file_is_said_and_fails(cli, source: Source) -> None:
     other = cli.write("b.py", source("slow"))
     done = cli("fix", "--apply", code=1)
     assert "a.py: not written: is read-only" in done.stderr
-    assert "Fixed 1 finding in 1 file with 1 edit." in done.stderr
+    assert "Fixed 1 finding in 1 file with 1 edit. 1 finding remains." in done.stderr
     assert path.read_text() == source("slow")
     assert "fine" in other.read_text()
     done = cli("check", "--fix", code=1)
     assert "a.py: is read-only" in done.stdout
-    assert cli("fix", "--apply", "a.py", code=1).stderr.endswith("\nNothing was fixed.\n")
+    assert "Found 1 finding (0 errors, 1 warning, 0 infos) in 1 file." in done.stdout
+    done = cli("fix", "--apply", "a.py", code=1)
+    assert done.stderr.endswith("\nNothing was fixed. 1 finding remains.\n")
+
+
+@POSIX
+def test_what_is_left_in_a_read_only_file_is_what_a_check_finds(cli, source: Source) -> None:
+    cli.write("a.py", source("slow", "odd")).chmod(0o444)
+    cli.write("b.py", source("slow"))
+    left = json.loads(cli("check", "--fix", "--output-format", "json", code=1).stdout)
+    found = json.loads(cli("check", "--output-format", "json", code=1).stdout)
+    assert left == found
+    assert len(found) == 2
 
 
 @POSIX

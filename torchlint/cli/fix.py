@@ -134,14 +134,15 @@ def _joint(session: Session, run: RunReport) -> str:
 
 def _told(run: RunReport, verb: str) -> str:
     """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
-    line = "Nothing was fixed." if any(run.notes(NoteKind.UNWRITTEN)) else "Nothing to fix."
+    unwritten = any(run.notes(NoteKind.UNWRITTEN))
+    line = "Nothing was fixed." if unwritten else "Nothing to fix."
     if run.fix_applied:
         line = f"{verb} {applied(run)}."
     unsafe = 0 if run.unsafe_fixes else fixable(run.findings())[1]
     if unsafe:
         line += f" {unsafe} more with `--unsafe-fixes`."
     left = sum(finding.code not in BROKEN for finding in run.findings())
-    if run.fix_applied and left > unsafe:
+    if (run.fix_applied or unwritten) and left > unsafe:
         line += f" {pluralise(left, 'finding')} {'remain' if left > 1 else 'remains'}."
     return line
 

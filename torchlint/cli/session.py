@@ -87,6 +87,7 @@ class Session:
     _pending: deque[tuple[Document, Target]] = field(init=False, default_factory=deque)
     _changed: dict[int, tuple[Document, Target]] = field(init=False, default_factory=dict)
     _together: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
+    _unchanged: list[int] = field(init=False, default_factory=list)
     _severities: dict[Settings, dict[str, Severity]] = field(init=False, default_factory=dict)
 
     def execute(self) -> RunReport:
@@ -110,6 +111,8 @@ class Session:
         # its analysis.
         for group in self._groups():
             self._write(group)
+        if self._unchanged:
+            self._check_unchanged()
         self._tell_half_written()
         if self.apply:
             self._tidy()
@@ -269,10 +272,18 @@ class Session:
 
     def _take(self, report: FileReport, target: Target) -> None:
         """Take a file's report."""
-        settings = target.settings
         self.checked += not any(
             note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes
         )
+        report = self._to_see(report, target)
+        changed = report.applied or report.before != report.after
+        if report.findings or report.suppressed or report.notes or changed:
+            self.files.append(report)
+
+    def _to_see(self, report: FileReport, target: Target) -> FileReport:
+        """Return a file's report as the user wants to see it; what is in it decides on the exit
+        code."""
+        settings = target.settings
         if self.keep is not None:
             report = self.keep(target, report)
         if report.suppressed and not self.suppressed:
@@ -284,9 +295,7 @@ class Session:
             for finding in report.findings
             if finding.code not in BROKEN
         )
-        changed = report.applied or report.before != report.after
-        if report.findings or report.suppressed or report.notes or changed:
-            self.files.append(report)
+        return report
 
     def _graded(self, report: FileReport, settings: Settings) -> FileReport:
         if settings not in self._severities:
@@ -349,6 +358,21 @@ class Session:
                 note = Note(NoteKind.UNWRITTEN, names[at], said)
                 report = dataclasses.replace(report, notes=(*report.notes, note))
             self.files[index] = report
+        self._unchanged += group
+
+    def _check_unchanged(self) -> None:
+        """Report of the files that were not written what is found in them as they are."""
+        from torchlint.run.run import RunOptions
+
+        settings = self.scope.settings
+        options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
+        targets = [self._changed[index] for index in self._unchanged]
+        jobs = [dataclasses.replace(self._job(*each), fix="") for each in targets]
+        with closing(self._run(jobs, len(jobs), options)) as reports:
+            for index, (_, target), found in zip(self._unchanged, targets, reports, strict=True):
+                report = self._to_see(found, target)
+                unwritten = (n for n in self.files[index].notes if n.kind is NoteKind.UNWRITTEN)
+                self.files[index] = dataclasses.replace(report, notes=(*report.notes, *unwritten))
 
     def _tell_half_written(self) -> None:
         """Tell of files that a killed run may have left half written, where that was no reason not
