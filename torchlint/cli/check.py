@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import NoteKind, Severity
+from torchlint.base.finding import FAILING, Severity
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import add_ignore, show
 from torchlint.cli.check_options import Checking, check_options, refuse_contradictions
@@ -259,7 +259,7 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
         text = ""
     aside = ""
     if given["quiet"]:
-        aside = undone(run, NoteKind.FAILED, NoteKind.UNWRITTEN)
+        aside = undone(run, *FAILING)
     elif format_ in TEXT_FORMATS:
         if format_ == "ranked" and not given["statistics"]:
             from torchlint.report.ranked import folded

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import FileReport, NoteKind
+from torchlint.base.finding import FAILING, FileReport, NoteKind
 from torchlint.base.places import fixes_page
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import show
@@ -172,7 +172,7 @@ def _only_broken(file: FileReport) -> FileReport:
 
 def _report_undone(run: RunReport, given: Given) -> None:
     """Say on standard error what was not done; with ``--quiet`` only what changes the exit code."""
-    kinds = (NoteKind.FAILED, NoteKind.UNWRITTEN) if given["quiet"] else ()
+    kinds = FAILING if given["quiet"] else ()
     complain(undone(run, *kinds))
 
 

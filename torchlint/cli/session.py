@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from torchlint import __version__
 from torchlint.base.errors import SourceError, TooLargeError, WriteError
 from torchlint.base.finding import (
+    FAILING,
     INVALID_SYNTAX,
+    UNANALYSED,
     UNREADABLE,
     FileReport,
     Finding,
@@ -272,9 +274,7 @@ class Session:
 
     def _take(self, report: FileReport, target: Target) -> None:
         """Take a file's report."""
-        self.checked += not any(
-            note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes
-        )
+        self.checked += not any(note.kind in UNANALYSED for note in report.notes)
         report = self._to_see(report, target)
         changed = report.applied or report.before != report.after
         if report.findings or report.suppressed or report.notes or changed:
@@ -426,7 +426,7 @@ def exit_code(run: RunReport, gated: bool) -> int:
     if any(run.notes(NoteKind.FAILED)):
         return 2
     broken = any(finding.code in BROKEN for file in run.files for finding in file.findings)
-    return 1 if gated or broken or any(run.notes(NoteKind.UNWRITTEN)) else 0
+    return 1 if gated or broken or any(run.notes(*FAILING)) else 0
 
 
 def _bare(error: Exception, filename: str) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchlint.base.finding import UNREADABLE, Finding, Note, NoteKind, Severity
+from torchlint.base.finding import UNANALYSED, UNREADABLE, Finding, Note, NoteKind, Severity
 from torchlint.report.kit.terminal import BOLD, CYAN, paint
 from torchlint.report.kit.words import pluralise, visible
-from torchlint.report.run_report import UNANALYSED, RunReport, fixable
+from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.text import note_place
 
 _TITLES = {
     NoteKind.SKIPPED: "not analysed",
+    NoteKind.UNSUPPORTED: "not analysed",
     NoteKind.FAILED: "not analysed",
     NoteKind.UNWRITTEN: "not written",
     NoteKind.WITHHELD: "withheld",

@@ -190,7 +190,8 @@ class ProjectCache:
         """Store the report of a file whose content has the digest `content`; not where torchlint
         itself failed."""
         failed = any(
-            note.kind is not NoteKind.SKIPPED or note.filename != report.filename
+            note.kind not in (NoteKind.SKIPPED, NoteKind.UNSUPPORTED)
+            or note.filename != report.filename
             for note in report.notes
         )
         if report.rests_on is None or failed:
