@@ -190,7 +190,13 @@ def test_wants_color(
     ("arguments", "words"),
     [
         (("chek", "."), "there is no command 'chek'; did you mean 'torchlint check'?"),
-        (("a.py",), "there is no command 'a.py'; to check it, write 'torchlint check a.py'"),
+        (("a.py",), "there is no command 'a.py'; write 'torchlint check a.py'"),
+        (("a.py:3",), "there is no command 'a.py:3'; write 'torchlint check --explain a.py:3'"),
+        (("TL101",), "there is no command 'TL101'; write 'torchlint rule TL101'"),
+        (("explain", "TL101"), "there is no command 'explain'; write 'torchlint rule TL101'"),
+        (("why", "a.py:1"), "there is no command 'why'; write 'torchlint check --explain a.py:1'"),
+        (("why",), "there is no command 'why'; 'torchlint rule CODE' explains a rule"),
+        (("help", "fix"), "there is no command 'help'; see 'torchlint fix --help'"),
         (("nothing",), "there is no command 'nothing'; see 'torchlint --help'"),
         (
             ("explain", "a.py:1"),
