@@ -121,16 +121,20 @@ def _fixable(run: RunReport, unlisted: Sequence[Finding]) -> Iterator[str]:
     paths = f" {run.named}" if run.named else ""
     if run.unsafe_fixes or (unsafe and not safe):
         if safe + unsafe:
-            infos = _in_infos(hidden_safe + hidden_unsafe)
+            infos = _in_infos(hidden_safe + hidden_unsafe, safe + unsafe)
             yield f"{mark} {safe + unsafe} fixable with `{fix} --unsafe-fixes{paths}`{infos}."
     elif safe:
-        infos = _in_infos(hidden_unsafe)
+        infos = _in_infos(hidden_unsafe, unsafe)
         more = f" ({unsafe} more with `--unsafe-fixes`{infos})" if unsafe else ""
-        yield f"{mark} {safe} fixable with `{fix}{paths}`{_in_infos(hidden_safe)}{more}."
+        yield f"{mark} {safe} fixable with `{fix}{paths}`{_in_infos(hidden_safe, safe)}{more}."
 
 
-def _in_infos(count: int) -> str:
-    return f", {count} in infos not listed" if count else ""
+def _in_infos(hidden: int, count: int) -> str:
+    """Say how many of so many findings are not in the list above."""
+    if not hidden:
+        return ""
+    part = "" if count == 1 else "all " if hidden == count else f"{hidden} of them "
+    return f", {part}in infos not listed"
 
 
 def _undone(run: RunReport) -> Iterator[str]:
