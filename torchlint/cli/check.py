@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from torchlint.run.cache import Cache
 
 _NAMED = 60
-"""Columns of named rules and paths that a command that is shown repeats at most."""
+"""Columns of named rules and paths that a command that is shown repeats; of more it shows the
+first."""
 
 
 @click.command("check", cls=Checking)
@@ -233,7 +234,9 @@ def _named(given: Given) -> str:
     chosen = [(f"--{key}", _typed(given[parameter(key)])) for key in keys]
     rules = [word for option in chosen if option[1] for word in option]
     words = shlex.join([*rules, *(() if paths == (".",) else paths)])
-    return visible(words) if len(words) <= _NAMED else ""
+    if len(words) > _NAMED:
+        words = words[:_NAMED].rpartition(" ")[0] + " …"
+    return visible(words)
 
 
 def _typed(value: Sequence[str] | Mapping[str, Sequence[str]] | None) -> str:

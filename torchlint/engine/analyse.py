@@ -368,7 +368,10 @@ def _suppressed(
     silenced.sort(key=lambda held: held.finding.sort_key)
     # Where not all rules ran on all of the text, nothing can be said about a comment's use.
     unknown = UNUSED_SUPPRESSION not in job.codes or catalog.problems or not whole
-    return found.kept if unknown else [*found.kept, *found.unused], silenced
+    unused = [] if unknown else found.unused
+    if UNUSED_SUPPRESSION in job.unfixable:
+        unused = [replace(each, fix=None) for each in unused]
+    return [*found.kept, *unused], silenced
 
 
 def _spared(finding: Finding, silenced: list[Suppressed]) -> Finding:

@@ -140,8 +140,8 @@ from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
 _ONE = (
-    "`{expr}` reads a GPU value for {sink} every step, as the interval `{interval}` is 1; log every "
-    "N steps."
+    "`{expr}` reads a GPU value for {sink} every step, as the interval `{interval}` is 1; log "
+    "every N steps."
 )
 _METER = (
     "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {seldom} "
