@@ -312,3 +312,20 @@ def test_diff_is_what_fix_shows_anyway(cli, source: Source) -> None:
 def test_no_cache_is_an_option_as_of_check(cli, source: Source) -> None:
     cli.write("a.py", source("slow"))
     assert cli("fix", "--no-cache", code=1).stdout == cli("fix", code=1).stdout
+
+
+def test_check_fix_and_statistics_count_the_same(cli, source: Source) -> None:
+    """What is not read as Python counts in each of them."""
+    cli.write("a.py", source("slow", "odd"))
+    cli.write("bad.py", "def (\n")
+    cli.write("latin.py", b"x = '\xe9'\n")
+    checked = cli("check", "--output-format", "concise", code=1).stdout
+    assert checked.count("\n") - 2 == 4
+    assert "Found 4 findings (3 errors, 1 warning, 0 infos) in 3 files." in checked
+    counted = cli("check", "--statistics", code=1).stdout
+    assert sum(int(line.split("\t")[0]) for line in counted.splitlines() if "\t" in line) == 4
+    assert "By family: " in counted
+    assert "Found 4 findings" in counted
+    for fix in (("fix",), ("check", "--diff")):
+        said = cli(*fix, code=1).stderr
+        assert "Would fix 1 finding in 1 file with 1 edit. 1 more with `--unsafe-fixes`. 3 " in said

@@ -141,7 +141,7 @@ def _told(run: RunReport, verb: str) -> str:
     unsafe = 0 if run.unsafe_fixes else fixable(run.findings())[1]
     if unsafe:
         line += f" {unsafe} more with `--unsafe-fixes`."
-    left = sum(finding.code not in BROKEN for finding in run.findings())
+    left = len(list(run.findings()))
     if (run.fix_applied or unwritten) and left > unsafe:
         line += f" {pluralise(left, 'finding')} {'remain' if left > 1 else 'remains'}."
     return line

@@ -90,16 +90,12 @@ def applied(run: RunReport) -> str:
 
 
 def _found(run: RunReport) -> str:
-    every = list(run.findings())
-    findings = [finding for finding in every if finding.code != UNREADABLE]
-    unread = len(every) - len(findings)
-    paths = f"{pluralise(unread, 'path')} could not be read" if unread else ""
+    findings = list(run.findings())
+    if {finding.code for finding in findings} == {UNREADABLE}:
+        return f"No findings, but {pluralise(len(findings), 'path')} could not be read."
     if findings:
         files = pluralise(len({finding.filename for finding in findings}), "file")
-        found = f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}"
-        return f"{found}; {paths}." if paths else f"{found}."
-    if paths:
-        return f"No findings, but {paths}."
+        return f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}."
     if any(note.kind not in (NoteKind.WITHHELD, NoteKind.CHECKED_LESS) for note in run.notes()):
         return "No findings, but not everything was done."
     return "All checks passed." if run.files_checked else "No files were checked."
