@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from torchlint.cli.main import run
+from torchlint.cli.session import Session
+
 Source = Callable[..., str]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 
@@ -312,6 +315,46 @@ def test_diff_is_what_fix_shows_anyway(cli, source: Source) -> None:
 def test_no_cache_is_an_option_as_of_check(cli, source: Source) -> None:
     cli.write("a.py", source("slow"))
     assert cli("fix", "--no-cache", code=1).stdout == cli("fix", code=1).stdout
+
+
+def test_after_a_check_only_files_with_fixes_are_analysed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CI", raising=False)
+    (tmp_path / "pyproject.toml").touch()
+    text = "import torch\n\n\ndef step(x):\n    return x + torch.{}\n"
+    (tmp_path / "fine.py").write_text(text.format("ones(3, device=x.device)"))
+    (tmp_path / "forward.py").write_text(
+        text.format("ones(3).to(x.device)").replace("step", "forward")
+    )
+    (tmp_path / "bad.py").write_text("import torch\ndef (\n")
+    asked = []
+    job = Session._job
+    monkeypatch.setattr(
+        Session, "_job", lambda self, *of: (asked.append(of[1].relative), job(self, *of))[1]
+    )
+
+    def analysed(*words: str) -> list[str]:
+        asked.clear()
+        run(words)
+        return sorted(set(asked))
+
+    assert analysed("fix") == ["bad.py", "fine.py", "forward.py"]
+    assert not (tmp_path / ".torchlint_cache").exists()
+    assert analysed("check") == ["bad.py", "fine.py", "forward.py"]
+    capfd.readouterr()
+    assert analysed("fix") == ["forward.py"]
+    said = capfd.readouterr()
+    assert "ones(3, device=x.device)" in said.out
+    assert "bad.py:2:5: invalid-syntax" in said.err
+    assert analysed("fix", "--no-cache") == ["bad.py", "fine.py", "forward.py"]
+    assert capfd.readouterr() == said
+    (tmp_path / "fine.py").write_text(text.format("ones(4, device=x.device)"))
+    assert analysed("fix", "--apply") == ["fine.py", "forward.py"]
+    assert analysed("check") == ["fine.py", "forward.py"]
+    assert analysed("fix", "--apply") == []
+    assert "Nothing to fix." in capfd.readouterr().err
 
 
 def test_check_fix_and_statistics_count_the_same(cli, source: Source) -> None:

@@ -19,7 +19,7 @@ from torchlint.cli.filters import Filters
 from torchlint.cli.options import Given, common_options, parameter, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.scope import STDIN, Scope, scope
-from torchlint.cli.session import Session, exit_code, fix_level
+from torchlint.cli.session import Session, cache_for, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal, terminal_width
 from torchlint.report.formats import FORMATS, TEXT_FORMATS
 from torchlint.report.kit.words import visible
@@ -67,7 +67,8 @@ def checked(given: Given) -> int:
         from torchlint.report.measured import read_measurements
 
         measured = read_measurements(given["profile"])
-    cache = _cache(catalog, given)
+    fixing = given["fix"] or given["diff"]
+    cache = cache_for(catalog, given, reading=fixing)
     whole = scope(given, catalog, cache.folder if cache is not None else None)
     filters = Filters(whole, catalog, given)
     if given["show_settings"] or given["show_files"]:
@@ -77,7 +78,7 @@ def checked(given: Given) -> int:
     if given["diff"]:
         from torchlint.cli.fix import preview
 
-        return preview(filters.scope, catalog, given)
+        return preview(filters.scope, catalog, given, cache)
     session = _session(filters, catalog, given, cache)
     if add_ignore.wanted(given):
         session, run = add_ignore.add_ignore(session, given, Filters(whole, catalog, given).keep)
@@ -99,7 +100,7 @@ def checked(given: Given) -> int:
     out, err = _with_filtered(filters, run, given, (out, err))
     gated = session.gated and not given["exit_zero"]
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
-    if cache is not None:
+    if cache is not None and not fixing:
         _store(filters, catalog, cache, given, (out, err, code))
     emit(out)
     complain(err)
@@ -148,17 +149,6 @@ def _with_filtered(
         filters.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
     )
     return (out + filters.words(), err) if for_people else (out, err + filters.words())
-
-
-def _cache(catalog: Catalog, given: Given) -> Cache | None:
-    """Return the cache for a run that may use it: one that only checks files."""
-    if given["no_cache"] or given["fix"] or given["diff"] or STDIN in given["paths"]:
-        return None
-    if given["show_settings"] or given["show_files"]:
-        return None
-    from torchlint.run.cache import Cache
-
-    return Cache(catalog, named=given["cache_dir"] is not None)
 
 
 def _store(

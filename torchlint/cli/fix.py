@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,13 +18,16 @@ from torchlint.cli.options import Given, common_options, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.patches import patch_bytes
 from torchlint.cli.scope import STDIN, Scope, scope
-from torchlint.cli.session import BROKEN, Session, exit_code, fix_level
+from torchlint.cli.session import BROKEN, Session, cache_for, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
 from torchlint.report.kit.words import pluralise, visible
 from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.summary import applied, undone
+
+if TYPE_CHECKING:
+    from torchlint.run.cache import Cache
 
 
 class _Fix(click.Command):
@@ -53,7 +56,9 @@ class _Fix(click.Command):
     ),
 )
 @click.option(
-    "--no-cache", is_flag=True, help="As for check; fix never uses the results of earlier runs."
+    "--no-cache",
+    is_flag=True,
+    help="Do not use what check found earlier: analyse files without fixes, too.",
 )
 @click.pass_context
 def fix_command(ctx: click.Context, /, **given: Any) -> int:
@@ -77,7 +82,8 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
             code: int = verify_command.invoke(verify)
             return code
     catalog = load_catalog()
-    found = scope(given, catalog)
+    cache = cache_for(catalog, given, reading=True)
+    found = scope(given, catalog, cache.folder if cache is not None else None)
     if given["show_settings"] or given["show_files"]:
         return show.shown(found, given)
     refuse_reports(given, "fix")
@@ -85,7 +91,8 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
         raise UsageError("--output-file: with --apply no patch is printed that it could hold")
     check_destinations(given, {target.found.path for target in found.targets})
     show.announce(found, catalog, given)
-    return _apply(found, catalog, given) if given["apply"] else preview(found, catalog, given)
+    run = _apply if given["apply"] else preview
+    return run(found, catalog, given, cache)
 
 
 for _option in fix_command.params:
@@ -93,8 +100,10 @@ for _option in fix_command.params:
         _option.hidden = True  # it is refused: `refuse_reports` says where reports are made
 
 
-def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
-    session = Session(found, catalog, fix_level(found), apply=True, progress=not given["quiet"])
+def _apply(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -> int:
+    session = Session(
+        found, catalog, fix_level(found), apply=True, progress=not given["quiet"], cache=cache
+    )
     run = session.execute()
     if STDIN in given["paths"]:
         emit_bytes(session.fixed_stdin(run))
@@ -105,12 +114,12 @@ def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
     return exit_code(run, False)
 
 
-def preview(found: Scope, catalog: Catalog, given: Given) -> int:
+def preview(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -> int:
     """Print what fixes would change as a unified diff; return 1 where that is anything, else 0
     (design §5)."""
     terminal = is_terminal(sys.stdout)
     color = given["output_file"] is None and wants_color(given["color"], terminal)
-    session = Session(found, catalog, fix_level(found), progress=not given["quiet"])
+    session = Session(found, catalog, fix_level(found), progress=not given["quiet"], cache=cache)
     run = dataclasses.replace(session.execute(), color=color)
     differs = any(file.before != file.after for file in run.files)
     if given["output_file"] is not None:

@@ -22,13 +22,15 @@ from torchlint.base.finding import (
     Finding,
     Note,
     NoteKind,
+    Safety,
     Severity,
 )
 from torchlint.base.span import Position
 from torchlint.catalog.rules import Catalog
+from torchlint.cli.options import Given
 from torchlint.cli.progress import Progress
 from torchlint.cli.rule_metas import rule_metas
-from torchlint.cli.scope import Scope, Target, read_target
+from torchlint.cli.scope import STDIN, Scope, Target, read_target
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
 from torchlint.report.run_report import RunReport
@@ -86,6 +88,7 @@ class Session:
     checked: int = field(init=False, default=0)
     gated: bool = field(init=False, default=False)
     joint: list[str] = field(init=False, default_factory=list)
+    _known: list[tuple[FileReport, Target]] = field(init=False, default_factory=list)
     _pending: deque[tuple[Document, Target]] = field(init=False, default_factory=deque)
     _changed: dict[int, tuple[Document, Target]] = field(init=False, default_factory=dict)
     _together: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
@@ -104,7 +107,7 @@ class Session:
             self.files.append(FileReport(problem.path, notes=(note,)))
         targets = [target for target in self.scope.targets if not self._is_cached(target)]
         try:
-            if targets:
+            if targets or self._known:
                 self._analyse(targets)
         finally:  # after Ctrl-C, too: the next run goes on where this one was
             if self.cache is not None:
@@ -130,9 +133,18 @@ class Session:
             if cache is not None
             else None
         )
-        if report is not None:
+        if report is None or (self.fix and self._has_fix(report)):
+            return False
+        if self.fix:
+            self._known.append((report, target))
+        else:
             self._take(report, target)
-        return report is not None
+        return True
+
+    def _has_fix(self, report: FileReport) -> bool:
+        """Say whether a file has to be analysed by a run that fixes."""
+        wanted = (Safety.SAFE, Safety.UNSAFE) if self.fix == "unsafe" else (Safety.SAFE,)
+        return any(each.fix is not None and each.fix.safety in wanted for each in report.findings)
 
     def _analyse(self, targets: list[Target]) -> None:
         from torchlint.run.run import RunOptions
@@ -154,13 +166,20 @@ class Session:
                 yield report, *self._pending.popleft()
 
     def _run(
-        self, jobs: Iterable[Job], total: int, options: RunOptions, analyse: Analyse | None = None
+        self,
+        jobs: Iterable[Job],
+        total: int,
+        options: RunOptions,
+        analyse: Analyse | None = None,
+        *,
+        again: bool = False,
     ) -> Generator[FileReport, None, None]:
         """Run jobs, and show how many are done."""
         from torchlint.run.run import run
         from torchlint.run.worker import analyse_job
 
-        with Progress(total, self.progress) as progress:
+        things = "files again, with the fixes of others" if again else "files"
+        with Progress(total, self.progress, things) as progress:
             options = dataclasses.replace(options, waiting=progress.waiting)
             with closing(run(jobs, options, analyse or analyse_job)) as reports:
                 for report in reports:
@@ -176,7 +195,7 @@ class Session:
         from torchlint.run.run import run
         from torchlint.run.worker import analyse_among, confirm_job
 
-        files = []
+        files = [Analysed(report, target, None) for report, target in self._known]
         for report, document, target in reports:
             kept = report.joint or report.before != report.after or not document.path
             files.append(Analysed(report, target, document if kept else None))
@@ -187,7 +206,7 @@ class Session:
                 self.catalog,
                 self.apply,
                 self._job,
-                lambda jobs: self._run(jobs, len(jobs), options, analyse_among),
+                lambda jobs: self._run(jobs, len(jobs), options, analyse_among, again=True),
                 lambda jobs: run(jobs, options, confirm_job),
             )
             settling.settle()
@@ -242,7 +261,8 @@ class Session:
         return dataclasses.replace(
             job_for(document, target.relative, target.settings, self.catalog),
             fix=self.fix,
-            show_source=bool(self.formats & WITH_SOURCE) or self.cache is not None,
+            show_source=bool(self.formats & WITH_SOURCE)
+            or (self.cache is not None and not self.fix),
             traced=self.cache is not None or bool(self.fix),
             silence=self.silences.get(target.found.filename),
             identity=target.identity,
@@ -258,7 +278,7 @@ class Session:
         """Take the report of a file that was analysed; without its document, of one that stays as
         it is."""
         cache = self.cache.of(target.settings) if self.cache is not None else None
-        if cache is not None and document is not None:
+        if cache is not None and document is not None and not self.fix:
             from torchlint.run.digests import digest
 
             cache.store(
@@ -409,6 +429,20 @@ class Session:
 
     def _note(self, filename: str, message: str) -> None:
         self.files.append(FileReport(filename, notes=(Note(NoteKind.SKIPPED, filename, message),)))
+
+
+def cache_for(catalog: Catalog, given: Given, *, reading: bool) -> Cache | None:
+    """Return the cache for a run that may use it, which a run that fixes only reads."""
+    if (
+        given["no_cache"]
+        or STDIN in given["paths"]
+        or given["show_settings"]
+        or given["show_files"]
+    ):
+        return None
+    from torchlint.run.cache import Cache
+
+    return Cache(catalog, named=given.get("cache_dir") is not None, reading=reading)
 
 
 def fix_level(scope: Scope) -> str:
