@@ -57,6 +57,7 @@ def test_says_what_it_did(cli, source: Source) -> None:
     assert (done.stdout, done.stderr) == ("", f"Fixed {rest}")
     done = cli("fix", "--apply", "-q", code=0)
     assert (done.stdout, done.stderr) == ("", "")
+    assert cli("fix", code=0).stderr == "Nothing to fix, but 1 with `--unsafe-fixes`.\n"
     cli.write("a.py", source("slow", "hint", "hint"))  # hint has a suggestion
     assert cli("fix", "--apply", code=0).stderr.endswith("with 1 edit. 2 findings remain.\n")
 

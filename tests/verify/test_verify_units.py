@@ -786,6 +786,7 @@ def test_memory_is_the_median_of_both() -> None:
 def test_more_rounds_are_worth_it_only_for_an_open_verdict() -> None:
     assert not verdicts.undecided(timed({FIX.name: 2.0}), [FIX], OPTIONS)
     assert verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS) == [FIX]
+    assert verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS, last=True) == [FIX]
     assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=0), [FIX], OPTIONS)
     wide = timed({FIX.name: 1.0})
     wide.launches[FIX.name] = [

@@ -148,7 +148,9 @@ def _told(run: RunReport, verb: str) -> str:
     if run.fix_applied:
         line = f"{verb} {applied(run)}."
     unsafe = 0 if run.unsafe_fixes else fixable(run.findings())[1]
-    if unsafe:
+    if unsafe and not (run.fix_applied or unwritten):
+        line = f"Nothing to fix, but {unsafe} with `--unsafe-fixes`."
+    elif unsafe:
         line += f" {unsafe} more with `--unsafe-fixes`."
     left = len(list(run.findings()))
     if (run.fix_applied or unwritten) and left > unsafe:

@@ -80,7 +80,7 @@ class Pace:
             block = (length - 1 - warmup) // (rounds + 1) - settle
             if block >= SHORT_BLOCK:
                 break
-        block = max(1, min(block, self.block))
+        block = usual.block or max(1, min(block, self.block))
         return replace(usual, warmup=warmup, settle=settle, block=block)
 
     @property

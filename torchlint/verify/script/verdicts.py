@@ -93,7 +93,7 @@ def _speed(
         adjusted_p=adjusted,
     )
     lost = timed.why_lost(name)
-    if lost is None or (speed.ratio is not None and lost.kind == "done"):
+    if lost is None or (lost.kind == "done" and (speed.ratio is not None or timed.length)):
         return speed
     return replace(speed, why="; ".join(filter(None, (speed.why, f"it {lost}"))))
 
@@ -229,7 +229,8 @@ def undecided(
             samples=timed.samples(variant.name),
             level=level,
         )
-        if verdict is Verdict.INCONCLUSIVE and not (last and abs(math.log(ratio.estimate)) < half):
+        settled = last and abs(math.log(ratio.estimate)) < half
+        if verdict is Verdict.INCONCLUSIVE and (ratio.n < statistics.MIN_PAIRS or not settled):
             found.append(variant)
     return found
 
