@@ -134,7 +134,7 @@ def verdicts(program: Program, report: FileReport, job: Job) -> tuple[list[str],
     blame."""
     messages = [note.message for note in failures(report)]
     if not messages:
-        skipped = [note.message for note in report.notes if note.kind is NoteKind.SKIPPED]
+        skipped = [note.message for note in report.notes if note.kind is NoteKind.UNSUPPORTED]
         return [], skipped[0].partition(" (")[0] if skipped else ""
     if messages == ["nested too deeply for Python's own parser"]:
         return [], messages[0]

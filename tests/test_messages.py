@@ -397,3 +397,90 @@ def test_a_meter_under_a_plain_name_computes_with_numpy() -> None:
         source = AVERAGE + SPREAD + METERS.format(made=made, body=body)
         (found,) = check(source, codes=frozenset({"TL105"})).findings
         assert ("computes with NumPy" in found.message) is numpy
+
+
+LOGGED = """
+import logging
+import torch
+
+net = torch.nn.Linear(4, 4).cuda()
+adam = torch.optim.Adam(net.parameters())
+log = logging.getLogger()
+
+
+def train(loader, args):
+    one = 1
+    for step, x in enumerate(loader):
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        adam.step()
+        {line}
+"""
+HELD = ", as the interval `one` is 1; log every N steps."
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [
+        ("if step % one == 0: log.info(loss.item())", HELD),
+        ('if step % one == 0: print(f"{loss}")', HELD),
+        ("if args.verbose and not step % one: log.info('%f', loss)", HELD),
+        ("log.info(loss.item(), step % one)", "for log.info; log every N steps."),
+        ("if step % 1 == 0: log.info(loss.item())", "for log.info; log every N steps."),
+        ("if step > one: log.info(loss.item())", "for log.info; log every N steps."),
+    ],
+)
+def test_an_interval_of_one_is_to_blame_where_it_lets_each_step_log(line: str, end: str) -> None:
+    found = check(LOGGED.replace("{line}", line), codes=frozenset({"TL105"})).findings
+    assert [each.message.endswith(end) for each in found] == [True]
+
+
+@pytest.mark.parametrize(
+    ("number", "maker"),
+    [("0.0", "zeros"), ("1.0", "ones"), ("0.5", "full"), ("0", "full"), ("-1.0", "full")],
+)
+def test_the_message_names_the_factory_of_the_fix(number: str, maker: str) -> None:
+    text = f"""
+import torch
+from torch import nn
+
+
+class Margin(nn.Module):
+    def forward(self, x):
+        return x + torch.tensor({number}, device="cuda")
+"""
+    (found,) = check(text, codes=frozenset({"TL112"})).findings
+    assert f"with torch.{maker}((), ...)." in found.message
+    assert found.fix is not None
+    assert f"{maker}(()" in found.fix.edits[0].text
+
+
+BUILT = """
+import torch
+
+net = torch.nn.Linear(4, 4).cuda()
+
+
+def training_step(x):
+    out = net(x.cuda())
+    {made}
+    {moved}
+    out.mean().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "moved", "row"),
+    [
+        ("eye = torch.eye(4)[x]", "out = out + eye[:, :3].permute(1, 0).to(out.device)", 9),
+        ("mask = torch.ones(4)", "out = out * mask.unsqueeze(0).cuda()", 9),
+        ("order = torch.arange(4)", "out = out[order.flip(0).to(out.device)]", 9),
+        ("pass", "out = out + torch.eye(4).permute(1, 0).to(out.device)", 10),
+    ],
+)
+def test_a_tensor_that_is_built_and_moved_apart_is_one_finding(
+    made: str, moved: str, row: int
+) -> None:
+    text = BUILT.replace("{made}", made).replace("{moved}", moved)
+    found = check(text, codes=frozenset({"TL102"})).findings
+    assert [each.start.row for each in found] == [row]

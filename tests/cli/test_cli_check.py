@@ -107,7 +107,7 @@ def test_missing_path_is_named_and_the_rest_is_done(cli, source: Source) -> None
     done = cli("check", "--output-format", "concise", "a.py", "none.py", code=1)
     assert "none.py:1:1: unreadable: no such file" in done.stdout
     assert "a.py:2:1: TL103" in done.stdout
-    found = "Found 1 finding (0 errors, 0 warnings, 1 info) in 1 file; 1 path could not be read.\n"
+    found = "Found 2 findings (1 error, 0 warnings, 1 info) in 2 files.\n"
     assert found in done.stdout
 
 

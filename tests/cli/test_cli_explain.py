@@ -274,7 +274,7 @@ GOLDEN = """train.py:15: total += loss.item()
       `loss.item()` reads a GPU value on the host every step; keep it on the device and read it once
         after the loop.
   TL115 wait-under-contract: silent about `loss.item()`
-      because it stands in no code that must not wait
+      because no contract of no waits covers it
 
   How often
       runs every training step
@@ -290,11 +290,11 @@ GOLDEN = """train.py:15: total += loss.item()
 
 train.py:16: return total / len(loader)
 
-  No rule objects. These look at such code, and no single fact keeps them silent:
+  No rule reports this line. These rules check such code:
   TL106 constant-moved-every-forward: looked at `len(loader)`
-      it asked last: `len(loader)` is not known to send host data to the device
-  Others asked about the line, and nothing of what they ask holds: TL101, TL102, TL103, TL110,
-    TL113, TL115, TL404, TL501, TL604.
+      its last question: `len(loader)` is not known to send host data to the device
+  Other rules that looked at it and found no match: TL101, TL102, TL103, TL110, TL113, TL115, TL404,
+    TL501, TL604.
 
   How often
       runs once for each call of train(): nothing shows that train() is called in a step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from torchlint.cli.main import run
+from torchlint.cli.session import Session
 
 Source = Callable[..., str]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
@@ -53,6 +57,7 @@ def test_says_what_it_did(cli, source: Source) -> None:
     assert (done.stdout, done.stderr) == ("", f"Fixed {rest}")
     done = cli("fix", "--apply", "-q", code=0)
     assert (done.stdout, done.stderr) == ("", "")
+    assert cli("fix", code=0).stderr == "Nothing to fix, but 1 with `--unsafe-fixes`.\n"
     cli.write("a.py", source("slow", "hint", "hint"))  # hint has a suggestion
     assert cli("fix", "--apply", code=0).stderr.endswith("with 1 edit. 2 findings remain.\n")
 
@@ -103,12 +108,24 @@ def test_read_only_file_is_said_and_fails(cli, source: Source) -> None:
     other = cli.write("b.py", source("slow"))
     done = cli("fix", "--apply", code=1)
     assert "a.py: not written: is read-only" in done.stderr
-    assert "Fixed 1 finding in 1 file with 1 edit." in done.stderr
+    assert "Fixed 1 finding in 1 file with 1 edit. 1 finding remains." in done.stderr
     assert path.read_text() == source("slow")
     assert "fine" in other.read_text()
     done = cli("check", "--fix", code=1)
     assert "a.py: is read-only" in done.stdout
-    assert cli("fix", "--apply", "a.py", code=1).stderr.endswith("\nNothing was fixed.\n")
+    assert "Found 1 finding (0 errors, 1 warning, 0 infos) in 1 file." in done.stdout
+    done = cli("fix", "--apply", "a.py", code=1)
+    assert done.stderr.endswith("\nNothing was fixed. 1 finding remains.\n")
+
+
+@POSIX
+def test_what_is_left_in_a_read_only_file_is_what_a_check_finds(cli, source: Source) -> None:
+    cli.write("a.py", source("slow", "odd")).chmod(0o444)
+    cli.write("b.py", source("slow"))
+    left = json.loads(cli("check", "--fix", "--output-format", "json", code=1).stdout)
+    found = json.loads(cli("check", "--output-format", "json", code=1).stdout)
+    assert left == found
+    assert len(found) == 2
 
 
 @POSIX
@@ -299,3 +316,60 @@ def test_diff_is_what_fix_shows_anyway(cli, source: Source) -> None:
 def test_no_cache_is_an_option_as_of_check(cli, source: Source) -> None:
     cli.write("a.py", source("slow"))
     assert cli("fix", "--no-cache", code=1).stdout == cli("fix", code=1).stdout
+
+
+def test_after_a_check_only_files_with_fixes_are_analysed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CI", raising=False)
+    (tmp_path / "pyproject.toml").touch()
+    text = "import torch\n\n\ndef step(x):\n    return x + torch.{}\n"
+    (tmp_path / "fine.py").write_text(text.format("ones(3, device=x.device)"))
+    (tmp_path / "forward.py").write_text(
+        text.format("ones(3).to(x.device)").replace("step", "forward")
+    )
+    (tmp_path / "bad.py").write_text("import torch\ndef (\n")
+    asked = []
+    job = Session._job
+    monkeypatch.setattr(
+        Session, "_job", lambda self, *of: (asked.append(of[1].relative), job(self, *of))[1]
+    )
+
+    def analysed(*words: str) -> list[str]:
+        asked.clear()
+        run(words)
+        return sorted(set(asked))
+
+    assert analysed("fix") == ["bad.py", "fine.py", "forward.py"]
+    assert not (tmp_path / ".torchlint_cache").exists()
+    assert analysed("check") == ["bad.py", "fine.py", "forward.py"]
+    capfd.readouterr()
+    assert analysed("fix") == ["forward.py"]
+    said = capfd.readouterr()
+    assert "ones(3, device=x.device)" in said.out
+    assert "bad.py:2:5: invalid-syntax" in said.err
+    assert analysed("fix", "--no-cache") == ["bad.py", "fine.py", "forward.py"]
+    assert capfd.readouterr() == said
+    (tmp_path / "fine.py").write_text(text.format("ones(4, device=x.device)"))
+    assert analysed("fix", "--apply") == ["fine.py", "forward.py"]
+    assert analysed("check") == ["fine.py", "forward.py"]
+    assert analysed("fix", "--apply") == []
+    assert "Nothing to fix." in capfd.readouterr().err
+
+
+def test_check_fix_and_statistics_count_the_same(cli, source: Source) -> None:
+    """What is not read as Python counts in each of them."""
+    cli.write("a.py", source("slow", "odd"))
+    cli.write("bad.py", "def (\n")
+    cli.write("latin.py", b"x = '\xe9'\n")
+    checked = cli("check", "--output-format", "concise", code=1).stdout
+    assert checked.count("\n") - 2 == 4
+    assert "Found 4 findings (3 errors, 1 warning, 0 infos) in 3 files." in checked
+    counted = cli("check", "--statistics", code=1).stdout
+    assert sum(int(line.split("\t")[0]) for line in counted.splitlines() if "\t" in line) == 4
+    assert "By family: " in counted
+    assert "Found 4 findings" in counted
+    for fix in (("fix",), ("check", "--diff")):
+        said = cli(*fix, code=1).stderr
+        assert "Would fix 1 finding in 1 file with 1 edit. 1 more with `--unsafe-fixes`. 3 " in said

@@ -168,6 +168,22 @@ def test_the_cache_holds_while_the_second_file_does(project: Project) -> None:
     assert '"elsewhere"' not in project(*command).stdout
 
 
+@pytest.mark.parametrize("fix", [("fix",), ("check", "--diff")])
+def test_a_fix_after_a_check_is_that_of_all_files(project: Project, fix: tuple[str, ...]) -> None:
+    """The check has found nothing to fix in data.py, which the fix of train.py changes."""
+    fresh = project(*fix, *UNSAFE, "--no-cache", code=1)
+    assert not (project.root / ".torchlint_cache").exists()
+    project("check", "--select", "TL103", "--exit-zero", code=0)
+    assert (project.root / ".torchlint_cache").exists()
+    found = project(*fix, *UNSAFE, code=1)
+    assert (found.stdout, found.stderr) == (fresh.stdout, fresh.stderr)
+    assert "--- a/data.py" in found.stdout
+    project.write({"data.py": "# moved down\n" + DATA})
+    moved = project(*fix, *UNSAFE, code=1)
+    assert moved.stdout != found.stdout
+    assert moved.stdout == project(*fix, *UNSAFE, "--no-cache", code=1).stdout
+
+
 def _read_only(project: Project) -> None:
     (project.root / "data.py").chmod(0o444)
 

@@ -195,7 +195,13 @@ def test_wants_color(
     ("arguments", "words"),
     [
         (("chek", "."), "there is no command 'chek'; did you mean 'torchlint check'?"),
-        (("a.py",), "there is no command 'a.py'; to check it, write 'torchlint check a.py'"),
+        (("a.py",), "there is no command 'a.py'; write 'torchlint check a.py'"),
+        (("a.py:3",), "there is no command 'a.py:3'; write 'torchlint check --explain a.py:3'"),
+        (("TL101",), "there is no command 'TL101'; write 'torchlint rule TL101'"),
+        (("explain", "TL101"), "there is no command 'explain'; write 'torchlint rule TL101'"),
+        (("why", "a.py:1"), "there is no command 'why'; write 'torchlint check --explain a.py:1'"),
+        (("why",), "there is no command 'why'; 'torchlint rule CODE' explains a rule"),
+        (("help", "fix"), "there is no command 'help'; see 'torchlint fix --help'"),
         (("nothing",), "there is no command 'nothing'; see 'torchlint --help'"),
         (
             ("explain", "a.py:1"),
@@ -318,6 +324,56 @@ def test_whose_fixes_are_offered(cli, options: tuple[str, ...], fixable: set[str
     found = json.loads(done.stdout)
     assert {each["code"] for each in found if each["fix"]} == fixable
     assert {each["code"] for each in found} >= {"TL101", "TL102"}
+
+
+@pytest.mark.parametrize(
+    ("options", "fixable"),
+    [
+        ((), True),
+        (("--unfixable", "TL001"), False),
+        (("--unfixable", "ALL"), False),
+        (("--fixable", "TL101"), False),
+        (("--fixable", "TL001"), True),
+        (("--unfixable", "TL101"), True),
+    ],
+)
+def test_whether_unused_suppressions_are_taken_away(
+    cli, options: tuple[str, ...], fixable: bool
+) -> None:
+    path = cli.write("a.py", "import torch\ntorch.fine()  # torchlint: ignore[TL101]\n")
+    done = cli("check", "-n", "--output-format", "json", *options)
+    (found,) = json.loads(done.stdout)
+    assert (found["code"], found["fix"] is not None) == ("TL001", fixable)
+    cli("fix", "--apply", *options, code=0)
+    assert ("ignore" not in path.read_text()) is fixable
+
+
+def test_a_hint_is_shortened_and_says_that_it_is(cli) -> None:
+    names = [f"some_folder/some_file_{number}.py" for number in range(4)]
+    for name in names:
+        cli.write(name, "import torch\ntorch.slow()\n")
+    done = cli("check", "-en", "--output-format", "concise", "--select", "TL101", *names, code=0)
+    (hint,) = (line for line in done.stdout.splitlines() if "fix --apply" in line)
+    assert f"`torchlint fix --apply --select TL101 {names[0]} …`" in hint
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+def test_who_types_the_program_is_told_to(cli) -> None:
+    import pty
+
+    cli.write("a.py", "")
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(cli.cwd)
+        os.execv(sys.executable, [sys.executable, "-m", "torchlint", "check", "--isolated", "-"])
+    said = os.read(terminal, 200)
+    os.write(terminal, b"\x04")
+    while b"checks passed" not in said:
+        said += os.read(terminal, 200)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert said.splitlines()[0] == (b"torchlint: reading from standard input; end it with Ctrl-D")
 
 
 @pytest.mark.parametrize("pairs", ["a.py", "a.py:TL101,TL102", ":TL101", "a.py:"])

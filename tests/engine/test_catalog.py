@@ -344,6 +344,8 @@ def test_selectors(four: Catalog, selectors: list[str], codes: set[str]) -> None
     [
         ("TL112", "did you mean 'TL"),
         ("tl112", "did you mean 'TL"),
+        ("TL1O2", "did you mean 'TL102'"),
+        ("tlIo3", "did you mean 'TL103'"),
         ("TL1000", "unknown rule 'TL1000'; 'torchlint rules' lists all"),
         ("slow-loadr", "did you mean 'slow-loader'"),
         ("al", "did you mean 'ALL'"),

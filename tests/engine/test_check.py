@@ -43,7 +43,7 @@ def test_syntax_errors_are_findings_with_the_line_of_cpython(
 def test_python_that_the_parser_does_not_support_is_a_note() -> None:
     report = check("import torch\n(x): int = torch.zeros(3).cuda()\n")
     assert report.findings == ()
-    assert [note.kind for note in report.notes] == [NoteKind.SKIPPED]
+    assert [note.kind for note in report.notes] == [NoteKind.UNSUPPORTED]
     assert "does not support" in report.notes[0].message
 
 

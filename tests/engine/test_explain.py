@@ -530,3 +530,18 @@ def test_flagged_means_what_check_reports_on_every_line(path: Path) -> None:
     }
     assert said == wanted
     assert len(found.explanations) == rows
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("[torch.zeros(2), torch.ones(2)]", "list of tensors on the CPU"),
+        ("[torch.zeros(n) for n in range(3)]", "list of tensors on the CPU"),
+        ("[torch.zeros(n, device='cuda') for n in range(3)]", "list of tensors on the GPU"),
+        ("tuple(torch.zeros(n) for n in range(3))", "tuple of tensors on the CPU"),
+    ],
+)
+def test_what_a_list_holds_is_told_in_the_plural(made: str, words: str) -> None:
+    source = f"import torch\n\nheld = {made}\nprint(held)\n"
+    found = explained(source, 4, codes=frozenset({"TL101"}))
+    assert words in [belief.words for belief in found.beliefs if belief.expression == "held"]

@@ -158,7 +158,6 @@ def test_x05_valid_python_that_the_parser_refuses(fault: Fault) -> None:
         "strings.py": "x = (" + '"a" ' * 3_500 + ")\n",
         "backslash.py": "if x:\n\\\n  y = 1\n",
         "backslash_2.py": "def g():\n    \\\n    return 1\n",
-        "tab_then_spaces.py": "if x:\n\tif y:\n            z = 1\n",
         "form_feed.py": "if x:\n    if y:\n\f        z = 1\n",
     }
     files = {name: f"{CODE}{text}".encode() for name, text in code.items()}
@@ -172,8 +171,26 @@ def test_x05_valid_python_that_the_parser_refuses(fault: Fault) -> None:
         due = [("not-analysed", "the parser does not support this valid Python")]
         fault.holds("I3", entries == due, f"{name}: {entries}")
     done = applied(fault)
-    fault.holds("I3", done.code == 0, done.text[-800:])
+    fault.holds("I3", done.code == 1, done.text[-800:])
     fault.holds("I3", all(f"{name}: not analysed" in done.text for name in files), done.text[-800:])
+    unchanged(fault, files)
+
+
+@pytest.mark.fault("X05")
+def test_x05_tabs_that_only_python_understands_are_read_and_nothing_is_fixed(fault: Fault) -> None:
+    code = {
+        "tab_then_spaces.py": "if x:\n\tif y:\n            z = 1\n",
+        "spaces_then_tabs.py": "class A:\n    def f(self):\n\t    return 1\n",
+        "text.py": 'class A:\n    def f(self):\n\t    """One.\n\n\tTwo.\n    """\n',
+    }
+    files = {name: f"{CODE}{text}".encode() for name, text in code.items()}
+    for name, data in files.items():
+        compile(data, name, "exec", dont_inherit=True)
+        fault.write(name, data)
+    done = checked(fault)
+    for name in files:
+        entries = [entry["code"] for entry in done.of(name)]
+        fault.holds("I3", entries == ["TL102"], f"{name}: {entries}")
     unchanged(fault, files)
 
 

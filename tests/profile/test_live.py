@@ -287,6 +287,14 @@ def test_both_times_of_a_step_are_told() -> None:
     )
 
 
+def test_several_threads_are_told_as_verify_has_one() -> None:
+    of = of_run((1_000_000, 3_000_000), 2_400_000)
+    found = dict(rows(dataclasses.replace(of, pace=dataclasses.replace(of.pace, threads=2))))
+    assert found["step, without the profiler"].endswith("ms in 2 steps, 2 threads)")
+    found = dict(rows(dataclasses.replace(of, pace=dataclasses.replace(of.pace, threads=1))))
+    assert found["step, without the profiler"].endswith("ms in 2 steps)")
+
+
 def test_one_step_has_no_spread() -> None:
     found = dict(rows(of_run((245_000,), 245_000)))
     assert found["step, without the profiler"] == "245 us (of one step alone)"

@@ -55,12 +55,13 @@ def test_infos_that_are_not_listed_are_told_apart(mixed: list[Finding], make_run
     infos = [dataclasses.replace(found, severity=Severity.INFO) for found in mixed[:3]]
     run = make_run(*mixed, *infos, named="src a.py")
     assert summary(run, infos).splitlines()[1] == (
-        "[*] 4 fixable with `torchlint fix --apply src a.py`, 2 in infos not listed "
-        "(2 more with `--unsafe-fixes`, 1 in infos not listed)."
+        "[*] 4 fixable with `torchlint fix --apply src a.py`, 2 of them in infos not listed "
+        "(2 more with `--unsafe-fixes`, 1 of them in infos not listed)."
     )
     unsafe = make_run(mixed[2], infos[2], named="src")
     assert summary(unsafe, infos[2:]).splitlines()[1] == (
-        "[~] 2 fixable with `torchlint fix --apply --unsafe-fixes src`, 1 in infos not listed."
+        "[~] 2 fixable with `torchlint fix --apply --unsafe-fixes src`, "
+        "1 of them in infos not listed."
     )
 
 

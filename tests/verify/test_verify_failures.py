@@ -676,23 +676,22 @@ class TestFixThatBreaks:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("then", "why"),
+    ("steps", "then", "why"),
     [
         (
+            24,
             "pass",
-            (
-                r"only [1-7] rounds; give the program more steps \(--epochs\), or verify more time "
-                r"\(--budget\)"
-            ),
+            r"only [0-7] rounds?; the program ends after 24 steps: have it take more",
         ),
         (
+            60,
             "assert step < 50, 'no data'",
             r"only \d rounds; .*; it failed with exit code 1 after 51 steps: .*: no data",
         ),
     ],
 )
-def test_program_with_too_few_steps(lab: Lab, then: str, why: str) -> None:
-    lab.write(train=LOOP.format(steps=60, then=then))
+def test_program_with_too_few_steps(lab: Lab, steps: int, then: str, why: str) -> None:
+    lab.write(train=LOOP.format(steps=steps, then=then))
     output = lab.root.parent / "report.json"
     settings = (
         "--block",
@@ -822,3 +821,14 @@ class TestBeside:
         lab.write(train=self.READS)
         ran = lab.verify(".", "--isolation", "copy", "--", "train.py")
         assert ran.message.endswith("No such file or directory: '../data/points'")
+
+
+@pytest.mark.slow
+def test_a_short_program_is_timed_in_shorter_blocks(lab: Lab) -> None:
+    lab.write(train=LOOP.format(steps=60, then="pass"))
+    output = lab.root.parent / "report.json"
+    settings = ("--pairs", "12", "--launches", "2", "--output-format", "json", "-o", str(output))
+    ran = lab.verify(".", *settings, "--", "train.py", settings=())
+    assert ran.code in (0, 1), ran.err
+    (variant,) = json.loads(output.read_text())["variants"]
+    assert variant["speed"]["n"] >= 8

@@ -241,7 +241,9 @@ def test_rules_have_a_row_each() -> None:
 
 def test_functions_have_calls() -> None:
     assert "syncs/call" in text.render(reports.FUNCTION)
-    assert "Original: 3.10 ms a call on the CPU." in text.render(reports.FUNCTION)
+    assert "Original: 3.10 ms a call on the CPU with 1 thread (--threads; " in text.render(
+        reports.FUNCTION
+    )
 
 
 def test_the_method_counts_the_pairs_that_were_measured() -> None:

@@ -785,11 +785,9 @@ def test_memory_is_the_median_of_both() -> None:
 
 def test_more_rounds_are_worth_it_only_for_an_open_verdict() -> None:
     assert not verdicts.undecided(timed({FIX.name: 2.0}), [FIX], OPTIONS)
-    assert not verdicts.undecided(
-        timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS
-    )  # more will not come either
-    assert verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS, planned=6) == [FIX]
-    assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=5), [FIX], OPTIONS, planned=6)
+    assert verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS) == [FIX]
+    assert verdicts.undecided(timed({FIX.name: 1.0}, rounds=6), [FIX], OPTIONS, last=True) == [FIX]
+    assert not verdicts.undecided(timed({FIX.name: 1.0}, rounds=0), [FIX], OPTIONS)
     wide = timed({FIX.name: 1.0})
     wide.launches[FIX.name] = [
         [(Block(1e6, 1, 0), Block(1e6 * (0.8 + n / 20), 1, 0)) for n in range(10)]
@@ -834,6 +832,35 @@ def test_looks_follow_the_launches_and_as_many_more_for_what_is_open(
     pairs: int, launches: int, stages: list[list[int]]
 ) -> None:
     assert pacing.stages_of(pairs, launches) == stages
+
+
+@pytest.mark.parametrize(
+    ("length", "block", "settle", "warmup"),
+    [
+        (96, 10, 2, 10),  # of these, (96 - 1 - 10) // 7 - 2
+        (300, 25, 2, 10),  # no longer than without a limit
+        (60, 5, 2, 10),
+        (50, 5, 1, 3),
+        (30, 4, 0, 1),
+        (6, 1, 0, 1),
+    ],
+)
+def test_blocks_of_a_short_program_fit_into_it(
+    length: int, block: int, settle: int, warmup: int
+) -> None:
+    pace = pacing.Pace(0.002, 1.0, 4, 2, Options())
+    found = pace.within(length, 6)
+    assert (found.block, found.settle, found.warmup) == (block, settle, warmup)
+    assert length < 20 or warmup + 7 * (settle + block) < length
+
+
+def test_too_few_rounds_are_blamed_on_the_program_only_where_it_ended() -> None:
+    few = timed({FIX.name: 2.0, NULL: 1.0}, rounds=3)
+    found = verdicts.results([FIX], base_of(), checked(), few, {}, {}, OPTIONS)
+    assert found[0].speed.why == "only 3 rounds; give verify more time (--budget)"
+    few.length = 5
+    found = verdicts.results([FIX], base_of(), checked(), few, {}, {}, OPTIONS)
+    assert found[0].speed.why == "only 3 rounds; the program ends after 5 steps: have it take more"
 
 
 def test_one_launch_decides_nothing() -> None:

@@ -210,8 +210,9 @@ class NoteKind(enum.Enum):
     """Why a file, or part of the work on it, was left out."""
 
     SKIPPED = "skipped"
-    """Left out by a limit or because our parser does not support this valid file: does not fail the
-    run."""
+    """Left out by a limit: does not fail the run."""
+    UNSUPPORTED = "unsupported"
+    """Valid Python that our parser does not support: exit code 1."""
     FAILED = "failed"
     """The tool itself failed on the file (crash, timeout, memory, a bug): exit code 2."""
     UNWRITTEN = "unwritten"
@@ -221,6 +222,12 @@ class NoteKind(enum.Enum):
     CHECKED_LESS = "checked-less"
     """Fixes that were applied with fewer checks than usual, with the reason: does not fail the
     run."""
+
+
+UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.UNSUPPORTED, NoteKind.FAILED})
+"""The kinds of note that say that a file was not analysed, or not in full."""
+FAILING = frozenset({NoteKind.UNSUPPORTED, NoteKind.FAILED, NoteKind.UNWRITTEN})
+"""The kinds of note that fail a run."""
 
 
 @dataclass(frozen=True, slots=True)

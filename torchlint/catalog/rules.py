@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from torchlint.base.declaration import ARGUMENTS
 from torchlint.base.errors import CatalogError, ConfigError, TorchlintError
 from torchlint.base.finding import UNUSED_SUPPRESSION
+from torchlint.base.nearest import nearest_rule
 from torchlint.base.regex import regex
 from torchlint.catalog.plugins import Problem, installed, plugin_rules
 from torchlint.catalog.rule_file import FAMILIES, OURS, RuleInfo, read_rule_file, rule_files, stem
@@ -179,15 +180,9 @@ class Catalog:
         )
 
     def _hint(self, selector: str) -> str:
-        import difflib
-
-        word = selector[:40]
-        # Of five characters one may be wrong: any two codes have three in common.
-        near = difflib.get_close_matches(word.upper(), (*self.codes, "ALL"), 1, 0.8)
-        near = near or difflib.get_close_matches(
-            word.lower(), (*self._by_name, *sorted(self.groups)), 1
-        )
-        return f"; did you mean {near[0]!r}?" if near else "; 'torchlint rules' lists all"
+        names = (*self._by_name, *sorted(self.groups))
+        near = nearest_rule(selector, (*self.codes, "ALL"), names)
+        return f"; did you mean {near!r}?" if near else "; 'torchlint rules' lists all"
 
 
 def load_catalog(

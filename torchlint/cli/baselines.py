@@ -8,13 +8,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import INVALID_SYNTAX, NOT_ANALYSED, UNREADABLE, FileReport, Suppressed
+from torchlint.base.finding import (
+    INVALID_SYNTAX,
+    NOT_ANALYSED,
+    UNANALYSED,
+    UNREADABLE,
+    FileReport,
+    Suppressed,
+)
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, Target, place_under
 from torchlint.engine.baseline import Entries, Holding, Key, key, read_baseline, write_baseline
 from torchlint.report.kit.words import pluralise, visible, visible_path
-from torchlint.report.run_report import UNANALYSED
 from torchlint.settings.keys import Settings
 from torchlint.settings.load import codes_for
 from torchlint.source.paths import lies_in, shown

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import NoteKind, Severity
+from torchlint.base.finding import FAILING, Severity
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import add_ignore, show
 from torchlint.cli.check_options import Checking, check_options, refuse_contradictions
@@ -28,19 +28,18 @@ from torchlint.cli.options import (
     parameter,
     quietened,
     variable,
-    variable_is_true,
     wants_color,
 )
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.scope import STDIN, Scope, scope
-from torchlint.cli.session import Session, exit_code, fix_level
+from torchlint.cli.session import Session, cache_for, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal, terminal_width
 from torchlint.report.formats import FORMATS, TEXT_FORMATS
 from torchlint.report.kit.words import visible
 from torchlint.report.run_report import RunReport
 from torchlint.report.summary import next_steps, summary, undone
 from torchlint.settings import values
-from torchlint.settings.keys import CACHE_DIR, KEYS
+from torchlint.settings.keys import KEYS
 
 if TYPE_CHECKING:
     from torchlint.cli.cached_run import Outcome
@@ -49,7 +48,8 @@ if TYPE_CHECKING:
 _WITHOUT_REPORT = ("diff", "explain", "show_files", "show_settings", "write_baseline")
 """What prints something else than a report, for which no variable names a file."""
 _NAMED = 60
-"""Columns of named rules and paths that a command that is shown repeats at most."""
+"""Columns of named rules and paths that a command that is shown repeats; of more it shows the
+first."""
 
 
 @click.command("check", cls=Checking)
@@ -85,7 +85,8 @@ def checked(given: Given) -> int:
         from torchlint.report.measured import read_measurements
 
         measured = read_measurements(given["profile"])
-    cache = _cache(catalog, given)
+    fixing = given["fix"] or given["diff"]
+    cache = cache_for(catalog, given, reading=fixing)
     whole = scope(given, catalog, cache.folder if cache is not None else None)
     filters = Filters(whole, catalog, given)
     if given["show_settings"] or given["show_files"]:
@@ -95,7 +96,7 @@ def checked(given: Given) -> int:
     if given["diff"]:
         from torchlint.cli.fix import preview
 
-        return preview(filters.scope, catalog, given)
+        return preview(filters.scope, catalog, given, cache)
     session = _session(filters, catalog, given, cache)
     if add_ignore.wanted(given):
         session, run = add_ignore.add_ignore(session, given, Filters(whole, catalog, given).keep)
@@ -119,7 +120,7 @@ def checked(given: Given) -> int:
     code = exit_code(run, gated or (given["exit_non_zero_on_fix"] and run.fix_applied > 0))
     if given["silent"]:
         out, err = out if given["statistics"] else "", ""
-    if cache is not None:
+    if cache is not None and not fixing:
         _store(filters, catalog, cache, given, (out, err, code))
     emit(out)
     complain(err)
@@ -168,17 +169,6 @@ def _with_filtered(
         filters.scope.settings.output_format in TEXT_FORMATS and STDIN not in given["paths"]
     )
     return (out + filters.words(), err) if for_people else (out, err + filters.words())
-
-
-def _cache(catalog: Catalog, given: Given) -> Cache | None:
-    """Return the cache for a run that may use it: one that only checks files."""
-    if given["no_cache"] or variable_is_true("no-cache") or STDIN in given["paths"]:
-        return None
-    if any(given[name] for name in ("fix", "diff", "ignore_noqa", "show_settings", "show_files")):
-        return None
-    from torchlint.run.cache import Cache
-
-    return Cache(catalog, named=(given["cache_dir"] or variable(CACHE_DIR)) is not None)
 
 
 def _store(
@@ -256,7 +246,9 @@ def _named(given: Given) -> str:
     rules = [word for option in chosen if option[1] for word in option]
     rules += ["--ignore-noqa"] * given["ignore_noqa"]
     words = shlex.join([*rules, *(() if paths == (".",) else paths)])
-    return visible(words) if len(words) <= _NAMED else ""
+    if len(words) > _NAMED:
+        words = words[:_NAMED].rpartition(" ")[0] + " …"
+    return visible(words)
 
 
 def _typed(value: Sequence[str] | Mapping[str, Sequence[str]] | None) -> str:
@@ -283,7 +275,7 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
         text = ""
     aside = ""
     if given["quiet"]:
-        aside = undone(run, NoteKind.FAILED, NoteKind.UNWRITTEN)
+        aside = undone(run, *FAILING)
     elif format_ in TEXT_FORMATS:
         if format_ == "ranked" and not given["statistics"]:
             from torchlint.report.ranked import folded

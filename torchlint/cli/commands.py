@@ -53,6 +53,8 @@ COMMANDS = {
 """Name of a command → where it lies in this package, and its line in ``torchlint --help``."""
 
 
+_EXPLAIN = ("explain", "show", "why")
+"""Commands that other tools have for a rule or a finding."""
 _WRITES = "`torchlint fix --apply` writes fixes"
 _INSTEAD = {
     "--apply": _WRITES,
@@ -80,15 +82,7 @@ class _Commands(click.Group):
         """Return the command that words begin with; of others say what may be meant."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            import difflib  # only a mistake needs it
-
-            near = difflib.get_close_matches(name.lower(), COMMANDS, 1)
-            hint = f"did you mean 'torchlint {near[0]}'?" if near else "see 'torchlint --help'"
-            if not near and os.path.exists(name):
-                hint = f"to check it, write 'torchlint check {name}'"
-            if name == "explain":
-                hint = f"write '{' '.join(['torchlint check --explain', *args[1:]])}'"
-            raise click.UsageError(f"there is no command {name!r}; {hint}")
+            raise click.UsageError(f"there is no command {name!r}; {_nearest(args)}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -97,6 +91,34 @@ class _Commands(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"torchlint.cli.{module}"), name)
         return command
+
+
+def _nearest(words: Sequence[str]) -> str:
+    """Return what to write instead of words that begin with no command."""
+    import difflib  # only a mistake needs it
+
+    name, *others = words
+    if near := difflib.get_close_matches(name.lower(), COMMANDS, 1):
+        return f"did you mean 'torchlint {near[0]}'?"
+    if name == "help":
+        meant = " ".join([*others[:1], "--help"])
+    elif name.lower() not in _EXPLAIN:
+        meant = _explains(name) or (f"check {name}" if os.path.exists(name) else "--help")
+    elif others:
+        meant = _explains(others[0]) or f"check {others[0]}"
+    else:
+        return "'torchlint rule CODE' explains a rule, 'torchlint check --explain FILE:LINE' a line"
+    return f"{'see' if meant.endswith('--help') else 'write'} 'torchlint {meant}'"
+
+
+def _explains(word: str) -> str:
+    """Return the command that explains a rule, or a line of a file; nothing for other words."""
+    from torchlint.catalog.rules import load_catalog
+    from torchlint.cli.scope import PLACE
+
+    if load_catalog().stands_for(word):
+        return f"rule {word}"
+    return f"check --explain {word}" if PLACE.fullmatch(word) else ""
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

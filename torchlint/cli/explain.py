@@ -9,7 +9,7 @@ from contextlib import closing
 
 from torchlint.base.errors import SourceError, UsageError
 from torchlint.base.explanation import Asked, ExplainedReport, Place
-from torchlint.base.finding import INVALID_SYNTAX, FileReport, NoteKind
+from torchlint.base.finding import FAILING, INVALID_SYNTAX, FileReport, NoteKind
 from torchlint.base.span import LineIndex
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, wants_color
@@ -227,7 +227,7 @@ def _complaints(report: FileReport) -> int:
         complain(
             f"{visible_path(note.filename)}{cell}{line}: not analysed: {visible(note.message)}"
         )
-        code = max(code, 2 if note.kind is NoteKind.FAILED else 0)
+        code = max(code, 2 if note.kind is NoteKind.FAILED else note.kind in FAILING)
     return code
 
 

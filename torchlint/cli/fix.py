@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchlint.base.errors import UsageError
-from torchlint.base.finding import FileReport, NoteKind
+from torchlint.base.finding import FAILING, FileReport, NoteKind
 from torchlint.base.places import fixes_page
 from torchlint.catalog.rules import Catalog, load_catalog
 from torchlint.cli import show
@@ -18,13 +18,16 @@ from torchlint.cli.options import Given, common_options, quietened, wants_color
 from torchlint.cli.output import complain, emit, emit_bytes, write_output_file
 from torchlint.cli.patches import patch_bytes
 from torchlint.cli.scope import STDIN, Scope, scope
-from torchlint.cli.session import BROKEN, Session, exit_code, fix_level
+from torchlint.cli.session import BROKEN, Session, cache_for, exit_code, fix_level
 from torchlint.cli.terminal import is_terminal
 from torchlint.report.concise import render
 from torchlint.report.diff import render_diff
 from torchlint.report.kit.words import pluralise, visible
 from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.summary import applied, undone
+
+if TYPE_CHECKING:
+    from torchlint.run.cache import Cache
 
 
 class _Fix(click.Command):
@@ -53,7 +56,9 @@ class _Fix(click.Command):
     ),
 )
 @click.option(
-    "--no-cache", is_flag=True, help="As for check; fix never uses the results of earlier runs."
+    "--no-cache",
+    is_flag=True,
+    help="Do not use what check found earlier: analyse files without fixes, too.",
 )
 @click.pass_context
 def fix_command(ctx: click.Context, /, **given: Any) -> int:
@@ -78,7 +83,8 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
             return code
     given = {**quietened(given)}
     catalog = load_catalog()
-    found = scope(given, catalog)
+    cache = cache_for(catalog, given, reading=True)
+    found = scope(given, catalog, cache.folder if cache is not None else None)
     if given["show_settings"] or given["show_files"]:
         return show.shown(found, given)
     refuse_reports(given, "fix")
@@ -86,7 +92,8 @@ def fix_command(ctx: click.Context, /, **given: Any) -> int:
         raise UsageError("--output-file: with --apply no patch is printed that it could hold")
     check_destinations(given, {target.found.path for target in found.targets})
     show.announce(found, catalog, given)
-    return _apply(found, catalog, given) if given["apply"] else preview(found, catalog, given)
+    run = _apply if given["apply"] else preview
+    return run(found, catalog, given, cache)
 
 
 for _option in fix_command.params:
@@ -95,8 +102,8 @@ for _option in fix_command.params:
         _option.help = (_option.help or "").partition(" [env:")[0]  # these are about reports
 
 
-def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
-    session = _session(found, catalog, given)
+def _apply(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -> int:
+    session = _session(found, catalog, given, cache)
     run = session.execute()
     if STDIN in given["paths"]:
         emit_bytes(session.fixed_stdin(run))
@@ -106,7 +113,7 @@ def _apply(found: Scope, catalog: Catalog, given: Given) -> int:
     return exit_code(run, False)
 
 
-def _session(found: Scope, catalog: Catalog, given: Given) -> Session:
+def _session(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -> Session:
     return Session(
         found,
         catalog,
@@ -114,15 +121,16 @@ def _session(found: Scope, catalog: Catalog, given: Given) -> Session:
         apply=given.get("apply", False),
         progress=not given["quiet"],
         ignore_noqa=given["ignore_noqa"],
+        cache=cache,
     )
 
 
-def preview(found: Scope, catalog: Catalog, given: Given) -> int:
+def preview(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -> int:
     """Print what fixes would change as a unified diff; return 1 where that is anything, else 0
     (design §5)."""
     terminal = is_terminal(sys.stdout)
     color = given["output_file"] is None and wants_color(given["color"], terminal)
-    session = _session(found, catalog, given)
+    session = _session(found, catalog, given, cache)
     run = dataclasses.replace(session.execute(), color=color)
     differs = any(file.before != file.after for file in run.files)
     if given["output_file"] is not None:
@@ -145,14 +153,17 @@ def _joint(session: Session, run: RunReport) -> str:
 
 def _told(run: RunReport, verb: str) -> str:
     """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
-    line = "Nothing was fixed." if any(run.notes(NoteKind.UNWRITTEN)) else "Nothing to fix."
+    unwritten = any(run.notes(NoteKind.UNWRITTEN))
+    line = "Nothing was fixed." if unwritten else "Nothing to fix."
     if run.fix_applied:
         line = f"{verb} {applied(run)}."
     unsafe = 0 if run.unsafe_fixes else fixable(run.findings())[1]
-    if unsafe:
+    if unsafe and not (run.fix_applied or unwritten):
+        line = f"Nothing to fix, but {unsafe} with `--unsafe-fixes`."
+    elif unsafe:
         line += f" {unsafe} more with `--unsafe-fixes`."
-    left = sum(finding.code not in BROKEN for finding in run.findings())
-    if run.fix_applied and left > unsafe:
+    left = len(list(run.findings()))
+    if (run.fix_applied or unwritten) and left > unsafe:
         line += f" {pluralise(left, 'finding')} {'remain' if left > 1 else 'remains'}."
     return line
 
@@ -185,7 +196,7 @@ def _report_undone(run: RunReport, given: Given) -> None:
     what changes the exit code."""
     if given["silent"]:
         return
-    kinds = (NoteKind.FAILED, NoteKind.UNWRITTEN) if given["quiet"] else ()
+    kinds = FAILING if given["quiet"] else ()
     complain(_broken(run))
     complain(undone(run, *kinds))
 

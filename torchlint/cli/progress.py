@@ -45,8 +45,9 @@ class Progress(Status):
     """Shows ``[####------] 138/345 files`` once a run takes long; not in a build, whose terminal is
     a file."""
 
-    def __init__(self, total: int, wanted: bool) -> None:
+    def __init__(self, total: int, wanted: bool, things: str = "files") -> None:
         super().__init__(wanted)
+        self.things = things
         if self.wanted:
             from torchlint.run.cache_folder import on_ci
 
@@ -68,6 +69,6 @@ class Progress(Status):
         if self.wanted and now >= self.next:
             self.next = now + _PAUSE
             full = _BAR * self.done // self.total
-            text = f"[{'#' * full}{'-' * (_BAR - full)}] {self.done}/{self.total} files"
+            text = f"[{'#' * full}{'-' * (_BAR - full)}] {self.done}/{self.total} {self.things}"
             # A line that the terminal breaks could not be wiped.
             self.show(text[: terminal_width(sys.stderr) - 1])

@@ -14,6 +14,8 @@ from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, from_environment, overrides, variable
+from torchlint.cli.output import complain
+from torchlint.cli.terminal import is_terminal
 from torchlint.settings import values
 from torchlint.settings.dependencies import Declared
 from torchlint.settings.files import find_config
@@ -358,6 +360,8 @@ def read_stdin(max_size: int, filename: str) -> bytes:
     """
     if sys.stdin is None:
         raise UsageError("standard input is closed")
+    if is_terminal(sys.stdin):
+        complain("torchlint: reading from standard input; end it with Ctrl-D")
     data = read_up_to(sys.stdin.buffer, max_size)
     if max_size and len(data) > max_size:
         raise TooLargeError(f"{filename}: is larger than {max_size} bytes (--max-file-size)")

@@ -14,24 +14,28 @@ from typing import TYPE_CHECKING
 from torchlint import __version__
 from torchlint.base.errors import SourceError, TooLargeError, WriteError
 from torchlint.base.finding import (
+    FAILING,
     INVALID_SYNTAX,
+    UNANALYSED,
     UNREADABLE,
     FileReport,
     Finding,
     Note,
     NoteKind,
+    Safety,
     Severity,
 )
 from torchlint.base.span import Position
 from torchlint.catalog.rules import Catalog
+from torchlint.cli.options import Given, variable, variable_is_true
 from torchlint.cli.progress import Progress
 from torchlint.cli.rule_metas import rule_metas
-from torchlint.cli.scope import Scope, Target, read_target
+from torchlint.cli.scope import STDIN, Scope, Target, read_target
 from torchlint.engine.job import Job, Silence
 from torchlint.report.formats import WITH_MANUAL, WITH_SOURCE, WITH_WEIGHTS
 from torchlint.report.run_report import RunReport
 from torchlint.run.jobs import job_for
-from torchlint.settings.keys import Settings
+from torchlint.settings.keys import CACHE_DIR, Settings
 from torchlint.settings.load import severities
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document, encode
@@ -86,9 +90,11 @@ class Session:
     checked: int = field(init=False, default=0)
     gated: bool = field(init=False, default=False)
     joint: list[str] = field(init=False, default_factory=list)
+    _known: list[tuple[FileReport, Target]] = field(init=False, default_factory=list)
     _pending: deque[tuple[Document, Target]] = field(init=False, default_factory=deque)
     _changed: dict[int, tuple[Document, Target]] = field(init=False, default_factory=dict)
     _together: dict[int, frozenset[str]] = field(init=False, default_factory=dict)
+    _unchanged: list[int] = field(init=False, default_factory=list)
     _severities: dict[Settings, dict[str, Severity]] = field(init=False, default_factory=dict)
 
     def execute(self) -> RunReport:
@@ -103,7 +109,7 @@ class Session:
             self.files.append(FileReport(problem.path, notes=(note,)))
         targets = [target for target in self.scope.targets if not self._is_cached(target)]
         try:
-            if targets:
+            if targets or self._known:
                 self._analyse(targets)
         finally:  # after Ctrl-C, too: the next run goes on where this one was
             if self.cache is not None:
@@ -112,6 +118,8 @@ class Session:
         # its analysis.
         for group in self._groups():
             self._write(group)
+        if self._unchanged:
+            self._check_unchanged()
         self._tell_half_written()
         if self.apply:
             self._tidy()
@@ -127,9 +135,18 @@ class Session:
             if cache is not None
             else None
         )
-        if report is not None:
+        if report is None or (self.fix and self._has_fix(report)):
+            return False
+        if self.fix:
+            self._known.append((report, target))
+        else:
             self._take(report, target)
-        return report is not None
+        return True
+
+    def _has_fix(self, report: FileReport) -> bool:
+        """Say whether a file has to be analysed by a run that fixes."""
+        wanted = (Safety.SAFE, Safety.UNSAFE) if self.fix == "unsafe" else (Safety.SAFE,)
+        return any(each.fix is not None and each.fix.safety in wanted for each in report.findings)
 
     def _analyse(self, targets: list[Target]) -> None:
         from torchlint.run.run import RunOptions
@@ -151,13 +168,20 @@ class Session:
                 yield report, *self._pending.popleft()
 
     def _run(
-        self, jobs: Iterable[Job], total: int, options: RunOptions, analyse: Analyse | None = None
+        self,
+        jobs: Iterable[Job],
+        total: int,
+        options: RunOptions,
+        analyse: Analyse | None = None,
+        *,
+        again: bool = False,
     ) -> Generator[FileReport, None, None]:
         """Run jobs, and show how many are done."""
         from torchlint.run.run import run
         from torchlint.run.worker import analyse_job
 
-        with Progress(total, self.progress) as progress:
+        things = "files again, with the fixes of others" if again else "files"
+        with Progress(total, self.progress, things) as progress:
             options = dataclasses.replace(options, waiting=progress.waiting)
             with closing(run(jobs, options, analyse or analyse_job)) as reports:
                 for report in reports:
@@ -173,7 +197,7 @@ class Session:
         from torchlint.run.run import run
         from torchlint.run.worker import analyse_among, confirm_job
 
-        files = []
+        files = [Analysed(report, target, None) for report, target in self._known]
         for report, document, target in reports:
             kept = report.joint or report.before != report.after or not document.path
             files.append(Analysed(report, target, document if kept else None))
@@ -184,7 +208,7 @@ class Session:
                 self.catalog,
                 self.apply,
                 self._job,
-                lambda jobs: self._run(jobs, len(jobs), options, analyse_among),
+                lambda jobs: self._run(jobs, len(jobs), options, analyse_among, again=True),
                 lambda jobs: run(jobs, options, confirm_job),
             )
             settling.settle()
@@ -239,7 +263,8 @@ class Session:
         return dataclasses.replace(
             job_for(document, target.relative, target.settings, self.catalog),
             fix=self.fix,
-            show_source=bool(self.formats & WITH_SOURCE) or self.cache is not None,
+            show_source=bool(self.formats & WITH_SOURCE)
+            or (self.cache is not None and not self.fix),
             traced=self.cache is not None or bool(self.fix),
             silence=self.silences.get(target.found.filename),
             identity=target.identity,
@@ -256,7 +281,7 @@ class Session:
         """Take the report of a file that was analysed; without its document, of one that stays as
         it is."""
         cache = self.cache.of(target.settings) if self.cache is not None else None
-        if cache is not None and document is not None:
+        if cache is not None and document is not None and not self.fix:
             from torchlint.run.digests import digest
 
             cache.store(
@@ -272,10 +297,16 @@ class Session:
 
     def _take(self, report: FileReport, target: Target) -> None:
         """Take a file's report."""
+        self.checked += not any(note.kind in UNANALYSED for note in report.notes)
+        report = self._to_see(report, target)
+        changed = report.applied or report.before != report.after
+        if report.findings or report.suppressed or report.notes or changed:
+            self.files.append(report)
+
+    def _to_see(self, report: FileReport, target: Target) -> FileReport:
+        """Return a file's report as the user wants to see it; what is in it decides on the exit
+        code."""
         settings = target.settings
-        self.checked += not any(
-            note.kind in (NoteKind.FAILED, NoteKind.SKIPPED) for note in report.notes
-        )
         if self.keep is not None:
             report = self.keep(target, report)
         if report.suppressed and not self.suppressed:
@@ -287,9 +318,7 @@ class Session:
             for finding in report.findings
             if finding.code not in BROKEN
         )
-        changed = report.applied or report.before != report.after
-        if report.findings or report.suppressed or report.notes or changed:
-            self.files.append(report)
+        return report
 
     def _graded(self, report: FileReport, settings: Settings) -> FileReport:
         if settings not in self._severities:
@@ -352,6 +381,21 @@ class Session:
                 note = Note(NoteKind.UNWRITTEN, names[at], said)
                 report = dataclasses.replace(report, notes=(*report.notes, note))
             self.files[index] = report
+        self._unchanged += group
+
+    def _check_unchanged(self) -> None:
+        """Report of the files that were not written what is found in them as they are."""
+        from torchlint.run.run import RunOptions
+
+        settings = self.scope.settings
+        options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
+        targets = [self._changed[index] for index in self._unchanged]
+        jobs = [dataclasses.replace(self._job(*each), fix="") for each in targets]
+        with closing(self._run(jobs, len(jobs), options)) as reports:
+            for index, (_, target), found in zip(self._unchanged, targets, reports, strict=True):
+                report = self._to_see(found, target)
+                unwritten = (n for n in self.files[index].notes if n.kind is NoteKind.UNWRITTEN)
+                self.files[index] = dataclasses.replace(report, notes=(*report.notes, *unwritten))
 
     def _tell_half_written(self) -> None:
         """Tell of files that a killed run may have left half written, where that was no reason not
@@ -390,6 +434,18 @@ class Session:
         self.files.append(FileReport(filename, notes=(Note(NoteKind.SKIPPED, filename, message),)))
 
 
+def cache_for(catalog: Catalog, given: Given, *, reading: bool) -> Cache | None:
+    """Return the cache for a run that may use it, which a run that fixes only reads."""
+    if given["no_cache"] or variable_is_true("no-cache") or STDIN in given["paths"]:
+        return None
+    if any(given[name] for name in ("ignore_noqa", "show_settings", "show_files")):
+        return None
+    from torchlint.run.cache import Cache
+
+    named = (given.get("cache_dir") or variable(CACHE_DIR)) is not None
+    return Cache(catalog, named=named, reading=reading)
+
+
 def fix_level(scope: Scope) -> str:
     """Return which fixes to work out where the user wants any: ``"safe"`` or ``"unsafe"``."""
     return "unsafe" if scope.settings.unsafe_fixes else "safe"
@@ -405,7 +461,7 @@ def exit_code(run: RunReport, gated: bool) -> int:
     if any(run.notes(NoteKind.FAILED)):
         return 2
     broken = any(finding.code in BROKEN for file in run.files for finding in file.findings)
-    return 1 if gated or broken or any(run.notes(NoteKind.UNWRITTEN)) else 0
+    return 1 if gated or broken or any(run.notes(*FAILING)) else 0
 
 
 def _bare(error: Exception, filename: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from torchlint.base.errors import OutputError, UsageError
-from torchlint.base.finding import Finding, NoteKind
+from torchlint.base.finding import UNANALYSED, Finding
 from torchlint.base.records import dataclass
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli import main
@@ -256,7 +256,7 @@ def _findings(
     """Check the files; return findings and documents by path under the root, and in words what was
     left out."""
     run = Session(found, load_catalog(), progress=not given["quiet"]).execute()
-    left_out = undone(run, NoteKind.FAILED, NoteKind.SKIPPED).splitlines()
+    left_out = undone(run, *UNANALYSED).splitlines()
     targets = {target.found.filename: target for target in found.targets}
     findings, documents = {}, {}
     for file in run.files:

@@ -56,6 +56,7 @@ _SPARED = "it would change a statement on line {} that a comment silences"
 _HALF = "another cell is not Python yet"
 """Why nothing is fixed in a notebook with a syntax error: what that cell does with a name is not
 known."""
+_TABS = "tabs and spaces are mixed in the indentation"
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
 # A file that imports another framework, and neither torch nor what builds on it, speaks of that
 # one's networks.
@@ -237,6 +238,8 @@ def checked(
     if outside is not None and len(asked) < len(findings) and outside(job).of_library():
         findings = asked
     refusal = fixable(job.document) or (_HALF if read.faults else "")
+    if read.text in syntax.reindented:
+        refusal = refusal or _TABS
     if refusal:
         findings = [_refused(finding, refusal) for finding in findings]
     elif cells is not None:
@@ -334,7 +337,7 @@ def _rule_findings(
     import_libcst()
     tree = syntax.parse(text, python)
     if isinstance(tree, str):
-        return (), (Note(NoteKind.SKIPPED, job.document.filename, tree),)
+        return (), (Note(NoteKind.UNSUPPORTED, job.document.filename, tree),)
     from torchlint.engine import hits
 
     rules, problems = load_rules(wanted | silent)
@@ -366,7 +369,10 @@ def _suppressed(
     silenced.sort(key=lambda held: held.finding.sort_key)
     # Where not all rules ran on all of the text, nothing can be said about a comment's use.
     unknown = UNUSED_SUPPRESSION not in job.codes or catalog.problems or not whole
-    return found.kept if unknown else [*found.kept, *found.unused], silenced
+    unused = [] if unknown else found.unused
+    if UNUSED_SUPPRESSION in job.unfixable:
+        unused = [replace(each, fix=None) for each in unused]
+    return [*found.kept, *unused], silenced
 
 
 def _spared(finding: Finding, silenced: list[Suppressed]) -> Finding:

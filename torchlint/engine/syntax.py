@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
-from torchlint.source.python import read
+from torchlint.source.python import read, walk
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -39,6 +39,8 @@ _in_use: WeakValueDictionary[str, Tree] = WeakValueDictionary()
 """Trees that an analysis still holds, by text."""
 left_to_libcst: set[str] = set()
 """Texts of which a lean tree turned out to be another than libcst's."""
+reindented: set[str] = set()
+"""Texts that libcst refuses for their tabs, so that the tree is that of another indentation."""
 _RAW_LINE = regex(r"error at (\d+):(\d+)")
 
 
@@ -133,7 +135,9 @@ def parse(text: str, python: ast.Module | None) -> cst.Module | str:
     """
     used = _in_use.get(text)
     _recent[text] = found = _recent.pop(text, None) or _Remembered(
-        python, used.root if used is not None else _lean(text, python) or _parsed(text), used
+        python,
+        used.root if used is not None else _lean(text, python) or _parsed(text, python),
+        used,
     )
     total = sum(map(len, _recent))
     while total > _KEPT and len(_recent) > 1:
@@ -184,7 +188,35 @@ def exactly(text: str) -> cst.Module:
     return parsed(cst.parse_module, text)
 
 
-def _parsed(text: str) -> cst.Module | str:
+def _parsed(text: str, python: ast.Module | None) -> cst.Module | str:
+    """Return libcst's tree of a text, or of one with a space for each tab of its indentation.
+
+    Where CPython accepts the tabs, both have the same blocks, and each character keeps its place.
+    """
+    found = _by_libcst(text)
+    if isinstance(found, str) and python is not None and "\t" in text:
+        strings = {
+            row
+            for node in walk(python)
+            if isinstance(node, (ast.Constant, ast.JoinedStr))
+            for row in range(node.lineno + 1, (node.end_lineno or 0) + 1)
+        }
+        starts = LineIndex(text).starts
+        lines = map(text.__getitem__, map(slice, starts, [*starts[1:], len(text)]))
+        again = _by_libcst(
+            "".join(
+                line if row in strings else " " * (len(line) - len(left)) + left
+                for row, line in enumerate(lines, 1)
+                for left in (line.lstrip(" \t"),)
+            )
+        )
+        if not isinstance(again, str):
+            reindented.add(text)
+            return again
+    return found
+
+
+def _by_libcst(text: str) -> cst.Module | str:
     import libcst as cst
 
     try:

@@ -29,6 +29,7 @@ _DTYPES = {
     "int": "integer",
     "bool": "bool",
 }
+_PLURAL = {"tensor": "tensors", "batch": "batches", "number": "numbers"}
 _KINDS = {
     "ndarray": "NumPy array, on the host",
     "none": "None",
@@ -217,11 +218,10 @@ class Beliefs:
             item = value.item
             if item is None and value.items:
                 return f"{value.kind} of {len(value.items)}"
-            return (
-                f"{value.kind} of {self._noun(node, item)}s"
-                if item is not None and item.kind in ("tensor", "batch", "number") and item.device
-                else value.kind
-            )
+            if item is None or item.kind not in _PLURAL or not item.device:
+                return value.kind
+            items = self._noun(node, item).replace(item.kind, _PLURAL[item.kind], 1)
+            return f"{value.kind} of {items}"
         if value.kind in ("object", "optimizer"):
             named = (value.name or "").rpartition(":")[
                 2

@@ -14,11 +14,11 @@ from lsprotocol import types as lsp
 
 from torchlint.base.finding import (
     NOT_ANALYSED,
+    UNANALYSED,
     UNUSED_SUPPRESSION,
     FileReport,
     Finding,
     Note,
-    NoteKind,
     Reason,
     Safety,
     Severity,
@@ -38,7 +38,6 @@ _SEVERITIES = {
 }
 _DEPRECATED = frozenset({"TL408", "TL903"})
 """Rules on what torch or Lightning has deprecated or removed."""
-_UNSEEN = frozenset({NoteKind.FAILED, NoteKind.SKIPPED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def diagnostics(
             )
     for note in report.notes:
         place = places.get(note.cell) or next(iter(places.values()), None)
-        if note.kind in _UNSEEN and place is not None:
+        if note.kind in UNANALYSED and place is not None:
             found[place.uri].append(_not_analysed(note, place))
     return found
 

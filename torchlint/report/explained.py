@@ -57,9 +57,7 @@ def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
         )
     states = {verdict.state for verdict in each.verdicts}
     if State.LOOKED in states and not states - {State.LOOKED, State.ASKED}:
-        yield from _wrapped(
-            "No rule objects. These look at such code, and no single fact keeps them silent:", 2
-        )
+        yield "  No rule reports this line. These rules check such code:"
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in (one for one in each.verdicts if one.state is not State.ASKED):
         key = (
@@ -77,8 +75,8 @@ def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
             yield from _group(each, group, color)
     codes = ", ".join(one.code for one in each.verdicts if one.state is State.ASKED)
     if codes:
-        words = f"asked about the line, and nothing of what they ask holds: {codes}."
-        yield from _wrapped(f"{'Others' if groups else 'No rule objects. These'} {words}", 2)
+        head = "Other rules" if groups else "No rule reports this line. Rules"
+        yield from _wrapped(f"{head} that looked at it and found no match: {codes}.", 2)
     if len(silent) > _SILENT:
         more = sum(map(len, silent[_SILENT:]))
         yield f"  … and {more} more (--output-format json has them)"
@@ -95,7 +93,7 @@ def _group(each: Explanation, group: list[Verdict], color: bool) -> Iterator[str
     names = ", ".join(f"{paint(one.code, BOLD, color)} {one.name}" for one in group)
     yield f"  {names}: {state}{about}{row}"
     if verdict.because:
-        link = "it asked last: " if verdict.state is State.LOOKED else "because "
+        link = "its last question: " if verdict.state is State.LOOKED else "because "
         yield from _wrapped(f"{link}{verdict.because}", 6)
     if verdict.message:
         yield from _wrapped(verdict.message, 6)
@@ -109,9 +107,9 @@ def _pace(filename: str, pace: Pace, color: bool) -> Iterator[str]:
     for guard in pace.guards:
         test = f"`{visible(guard.test)}`" if guard.needed else f"not `{visible(guard.test)}`"
         effect = (
-            "only now and then true"
+            "seldom the case"
             if guard.throttles
-            else "may be true every time, so it does not count as rare"
+            else "may be so every time, so the line does not count as rare"
         )
         yield from _wrapped(f"only if {test} ({_line(guard.cell, guard.row)}): {effect}", 8)
     for role in pace.roles:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from torchlint.base.finding import NOT_ANALYSED, Finding, Note, NoteKind, Severity
+from torchlint.base.finding import (
+    FAILING,
+    NOT_ANALYSED,
+    UNANALYSED,
+    Finding,
+    Note,
+    Severity,
+)
 from torchlint.report.kit.words import location
-from torchlint.report.run_report import UNANALYSED, RunReport
+from torchlint.report.run_report import RunReport
 from torchlint.report.text import file_row, log_data, place, shown_code
 
 _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -38,7 +45,7 @@ def _finding(run: RunReport, finding: Finding) -> str:
 
 
 def _note(run: RunReport, note: Note) -> str:
-    command = "error" if note.kind is NoteKind.FAILED else "warning"
+    command = "error" if note.kind in FAILING else "warning"
     title = f"torchlint ({NOT_ANALYSED})"
     notebook = note.cell is not None  # whose rows are not those of the file
     line = 1 if notebook else max(note.line, 1)

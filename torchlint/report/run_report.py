@@ -8,6 +8,7 @@ from dataclasses import field
 
 from torchlint.base.finding import (
     NOT_ANALYSED,
+    UNANALYSED,
     FileReport,
     Finding,
     Note,
@@ -19,9 +20,6 @@ from torchlint.base.finding import (
 from torchlint.base.records import dataclass
 from torchlint.base.span import Position
 from torchlint.report.kit.tokens import DEFAULT
-
-UNANALYSED = frozenset({NoteKind.SKIPPED, NoteKind.FAILED})
-"""The kinds of note that say that a file was not analysed, or not in full."""
 
 ENGINE = "engine"
 """The family of the codes that belong to no rule."""
@@ -186,7 +184,7 @@ class RunReport:
 def _as_finding(note: Note) -> Finding:
     # Where a cell's rows lie in the file is not known of a note.
     file_row = None if note.cell is None else 1
-    severity = Severity.ERROR if note.kind is NoteKind.FAILED else Severity.WARNING
+    severity = Severity.WARNING if note.kind is NoteKind.SKIPPED else Severity.ERROR
     row = max(note.line, 1)
     start = Position(row, 1)
     return Finding(

@@ -27,6 +27,7 @@ MOST_RESULTS = 25_000
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _NOTE_LEVELS = {
     NoteKind.SKIPPED: "warning",
+    NoteKind.UNSUPPORTED: "error",
     NoteKind.FAILED: "error",
     NoteKind.UNWRITTEN: "error",
     NoteKind.WITHHELD: "note",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchlint.base.finding import UNREADABLE, Finding, Note, NoteKind, Severity
+from torchlint.base.finding import UNANALYSED, UNREADABLE, Finding, Note, NoteKind, Severity
 from torchlint.report.kit.terminal import BOLD, CYAN, paint
 from torchlint.report.kit.words import pluralise, visible
-from torchlint.report.run_report import UNANALYSED, RunReport, fixable
+from torchlint.report.run_report import RunReport, fixable
 from torchlint.report.text import note_place
 
 _TITLES = {
     NoteKind.SKIPPED: "not analysed",
+    NoteKind.UNSUPPORTED: "not analysed",
     NoteKind.FAILED: "not analysed",
     NoteKind.UNWRITTEN: "not written",
     NoteKind.WITHHELD: "withheld",
@@ -89,16 +90,12 @@ def applied(run: RunReport) -> str:
 
 
 def _found(run: RunReport) -> str:
-    every = list(run.findings())
-    findings = [finding for finding in every if finding.code != UNREADABLE]
-    unread = len(every) - len(findings)
-    paths = f"{pluralise(unread, 'path')} could not be read" if unread else ""
+    findings = list(run.findings())
+    if {finding.code for finding in findings} == {UNREADABLE}:
+        return f"No findings, but {pluralise(len(findings), 'path')} could not be read."
     if findings:
         files = pluralise(len({finding.filename for finding in findings}), "file")
-        found = f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}"
-        return f"{found}; {paths}." if paths else f"{found}."
-    if paths:
-        return f"No findings, but {paths}."
+        return f"Found {pluralise(len(findings), 'finding')} ({_graded(findings)}) in {files}."
     if any(note.kind not in (NoteKind.WITHHELD, NoteKind.CHECKED_LESS) for note in run.notes()):
         return "No findings, but not everything was done."
     return "All checks passed." if run.files_checked else "No files were checked."
@@ -120,16 +117,20 @@ def _fixable(run: RunReport, unlisted: Sequence[Finding]) -> Iterator[str]:
     paths = f" {run.named}" if run.named else ""
     if run.unsafe_fixes or (unsafe and not safe):
         if safe + unsafe:
-            infos = _in_infos(hidden_safe + hidden_unsafe)
+            infos = _in_infos(hidden_safe + hidden_unsafe, safe + unsafe)
             yield f"{mark} {safe + unsafe} fixable with `{fix} --unsafe-fixes{paths}`{infos}."
     elif safe:
-        infos = _in_infos(hidden_unsafe)
+        infos = _in_infos(hidden_unsafe, unsafe)
         more = f" ({unsafe} more with `--unsafe-fixes`{infos})" if unsafe else ""
-        yield f"{mark} {safe} fixable with `{fix}{paths}`{_in_infos(hidden_safe)}{more}."
+        yield f"{mark} {safe} fixable with `{fix}{paths}`{_in_infos(hidden_safe, safe)}{more}."
 
 
-def _in_infos(count: int) -> str:
-    return f", {count} in infos not listed" if count else ""
+def _in_infos(hidden: int, count: int) -> str:
+    """Say how many of so many findings are not in the list above."""
+    if not hidden:
+        return ""
+    part = "" if count == 1 else "all " if hidden == count else f"{hidden} of them "
+    return f", {part}in infos not listed"
 
 
 def _undone(run: RunReport) -> Iterator[str]:

@@ -23,6 +23,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from importlib.machinery import PathFinder
 from itertools import chain
 from typing import Any
@@ -70,17 +71,19 @@ Fact = tuple[str, str]
 
 
 class Cache:
-    """What a run of `check` uses: folders, opened before its files are looked for, with a part for
-    each project.
+    """What a run of `check` or `fix` uses: folders, opened before its files are looked for, with a
+    part for each project.
 
     Args:
         catalog: the rules.
         named: whether the user named the folder in the command.
+        reading: whether reports are only looked up: then no folder is made.
     """
 
-    def __init__(self, catalog: Catalog, *, named: bool) -> None:
+    def __init__(self, catalog: Catalog, *, named: bool, reading: bool = False) -> None:
         self.catalog = catalog
         self.named = named
+        self.reading = reading
         self.exact = on_ci()
         self._folders: dict[str, CacheFolder | None] = {}
         self._projects: dict[Settings, ProjectCache] = {}
@@ -97,7 +100,8 @@ class Cache:
         """Return the folder of a project's cache, or None where it cannot be used."""
         path = settings.cache_dir
         if path not in self._folders:
-            found = open_folder(path, named=self.named) if path else ""
+            wanted = path and (not self.reading or os.path.isdir(path))
+            found = open_folder(path, named=self.named) if wanted else ""
             if isinstance(found, str):
                 self._warning = self._warning or found
             self._folders[path] = found if isinstance(found, CacheFolder) else None
@@ -121,7 +125,7 @@ class Cache:
 
     def save(self) -> None:
         """Write what is new."""
-        for project in self._projects.values():
+        for project in () if self.reading else self._projects.values():
             project.save()
 
 
@@ -179,6 +183,7 @@ class ProjectCache:
             if not self._all_hold(relative, entry[1]):
                 return None
             report = unpacked(entry[2:], filename, lambda name: self._shown(name, filename))
+            report = replace(report, rests_on=tuple(map(self._value.facts.__getitem__, entry[1])))
         except (NoReportError, TypeError, IndexError):
             return None
         self._hits.add(relative)
@@ -190,7 +195,8 @@ class ProjectCache:
         """Store the report of a file whose content has the digest `content`; not where torchlint
         itself failed."""
         failed = any(
-            note.kind is not NoteKind.SKIPPED or note.filename != report.filename
+            note.kind not in (NoteKind.SKIPPED, NoteKind.UNSUPPORTED)
+            or note.filename != report.filename
             for note in report.notes
         )
         if report.rests_on is None or failed:

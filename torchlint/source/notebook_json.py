@@ -253,7 +253,7 @@ def _foreign(scan: _Scan) -> str:
             "which torchlint reads"
         )
     if int(version[:9]) > _FORMAT:
-        return f"has nbformat {version[:9]}, which is newer than this torchlint"
+        return f"has nbformat {version[:9]}; torchlint reads {_FORMAT}"
     if not scan.cells:
         return "has no cells"
     metadata = scan.value(scan.fields.get("metadata"))

@@ -25,6 +25,7 @@ from torchlint.base.finding import (
     Severity,
     TextFix,
 )
+from torchlint.base.nearest import nearest_rule
 from torchlint.base.records import dataclass
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.comments import comments
@@ -87,11 +88,7 @@ class _Codes:
         self.guesses -= 1
         if self.guesses < 0:
             return ""
-        import difflib
-
-        close = difflib.get_close_matches(word.upper(), self.known, 1, 0.8)
-        close = close or difflib.get_close_matches(word.lower(), self.by_name, 1)
-        return close[0] if close else ""
+        return nearest_rule(word, self.known, self.by_name)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchlint.base.errors import CatalogError, UsageError
-from torchlint.base.finding import FileReport, Finding, NoteKind
+from torchlint.base.finding import UNANALYSED, FileReport, Finding
 from torchlint.catalog.rules import load_catalog
 from torchlint.engine.analyse import analyse
 from torchlint.engine.job import Job
@@ -84,9 +84,7 @@ def _codes(select: Iterable[str]) -> frozenset[str]:
 
 
 def _whole(report: FileReport) -> FileReport:
-    told = [
-        note.message for note in report.notes if note.kind in (NoteKind.FAILED, NoteKind.SKIPPED)
-    ]
+    told = [note.message for note in report.notes if note.kind in UNANALYSED]
     if told:
         raise AssertionError("; ".join(told))
     return report

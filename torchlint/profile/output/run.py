@@ -113,10 +113,13 @@ def _loads(of: Steps) -> bool:
 
 
 def _spread(pace: Pace) -> str:
-    """Return how far single steps lie apart; of one alone nothing is known."""
+    """Return how far single steps lie apart; of one alone nothing is known. Operators may use
+    several threads here, where verify gives them one."""
+    threads = f", {pluralise(pace.threads, 'thread')}" if pace.threads > 1 else ""
     if len(pace.each) == 1:
-        return "of one step alone"
-    return f"{span(min(pace.each))} to {span(max(pace.each))} in {len(pace.each)} steps"
+        return f"of one step alone{threads}"
+    between = f"{span(min(pace.each))} to {span(max(pace.each))}"
+    return f"{between} in {len(pace.each)} steps{threads}"
 
 
 def proof(cost: FindingCost, of: Steps | None) -> str | None:

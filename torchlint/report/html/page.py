@@ -8,7 +8,17 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from torchlint.base.finding import FileReport, Finding, NoteKind, Reason, Safety, Severity, TextFix
+from torchlint.base.finding import (
+    FAILING,
+    UNANALYSED,
+    FileReport,
+    Finding,
+    NoteKind,
+    Reason,
+    Safety,
+    Severity,
+    TextFix,
+)
 from torchlint.report.excerpt import Rows, around, by_cell, marked, source_rows
 from torchlint.report.kit.markdown import blocks
 from torchlint.report.kit.terminal import clip
@@ -16,7 +26,6 @@ from torchlint.report.kit.words import location, pluralise
 from torchlint.report.patch import MOST_ROWS, changes
 from torchlint.report.run_report import (
     ENGINE,
-    UNANALYSED,
     RuleMeta,
     RunReport,
     applicable,
@@ -33,6 +42,7 @@ GRADES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 _FIXES = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe"}
 _NOTES = {
     NoteKind.SKIPPED: "left out",
+    NoteKind.UNSUPPORTED: "not analysed",
     NoteKind.FAILED: "failed",
     NoteKind.UNWRITTEN: "fix not written",
     NoteKind.WITHHELD: "fix withheld",
@@ -69,7 +79,7 @@ def page(run: RunReport) -> dict[str, Any]:
         "notes": [
             {
                 "kind": _NOTES[note.kind],
-                "grade": "error" if note.kind in (NoteKind.FAILED, NoteKind.UNWRITTEN) else "info",
+                "grade": "error" if note.kind in FAILING else "info",
                 "where": location(note.filename, note.cell, note.line),
                 "message": note.message,
             }

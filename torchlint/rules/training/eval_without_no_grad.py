@@ -159,12 +159,12 @@ from torchlint.semantic.values.inferred import inferred, is_model_call
 _WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
 _DETACHED = (
-    "only the detached result is used, so the graph is recorded in vain; run it under "
+    "only the detached result is used, so recording the graph is wasted; run it under "
     "torch.no_grad()."
 )
 
 _UNUSED = (
-    "no use of the result reaches a gradient, so the graph is recorded in vain; run it under "
+    "no gradient is computed from the result, so recording its graph is wasted; run it under "
     "torch.no_grad()."
 )
 _SPOKEN = regex(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")

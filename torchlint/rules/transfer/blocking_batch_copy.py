@@ -107,10 +107,10 @@ whole or not at all.
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. Each step leaves a
 GPU work for another millisecond (`torch.cuda._sleep`, 2 million cycles), as a larger model does:
 what is saved is that the next copy waits for it, and the host queues nothing meanwhile. On a CPU no
-gain is expected. Predicted for a GPU, and not seen on one yet: 1.3 to 1.9 times as fast, as a step
-of a millisecond on each side takes both in turn where the host waits, and the longer of both where
-it does not. Without that work the copy had nothing to wait for, and an NVIDIA H100 (torch 2.11.0,
-2026-11-26) read 0.85x [0.76, 0.96], inconclusive.
+gain is expected. Predicted for a GPU: 1.3 to 1.9 times as fast, as a step of a millisecond on each
+side takes both in turn where the host waits, and the longer of both where it does not. With that
+work no GPU has been measured yet; without it the copy had nothing to wait for, and an NVIDIA H100
+(torch 2.11.0, 2026-11-26) read 0.85x [0.76, 0.96], inconclusive.
 ```python
 torch.manual_seed(0)
 model = nn.Linear(1024, 2).to(device)

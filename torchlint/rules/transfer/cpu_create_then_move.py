@@ -280,8 +280,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, message=_HOIST)
     elif heat.hot:
         device = _where_moved(module, transfer, made[0]) or device
-        words["dev"] = _named(module, made[0], device)
-        yield Hit(node, words, severity=Severity.INFO, message=_COPIES)
         for factory in hot:
             message = _OLD if is_sized_type(module, factory) else None
             here = module.function(factory) is module.function(node)

@@ -110,10 +110,10 @@ which none on the device can be added.
 An epoch of 16 small steps, on batches that are on the device beforehand. Each step leaves a GPU work
 for another millisecond (`torch.cuda._sleep`, 2 million cycles), as a larger model does: what is
 saved is that the host waits for it at each copy, and queues nothing meanwhile. On a CPU no gain is
-expected. Predicted for a GPU, and not seen on one yet: 1.3 to 1.9 times as fast, as a step of a
-millisecond on each side takes both in turn where the host waits, and the longer of both where it
-does not. Without that work the GPU was done before the host asked, and an NVIDIA H100 (torch 2.11.0,
-2026-11-26) read 0.88x [0.80, 0.95], beside null controls of 0.65x to 1.33x in the same run.
+expected. Predicted for a GPU: 1.3 to 1.9 times as fast, as a step of a millisecond on each side
+takes both in turn where the host waits, and the longer of both where it does not. With that work no
+GPU has been measured yet; without it an NVIDIA H100 (torch 2.11.0, 2026-11-26) was done before the
+host asked, and read 0.88x [0.80, 0.95], beside null controls of 0.65x to 1.33x in the same run.
 ```python
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(device)

@@ -181,7 +181,7 @@ rule = Rule(
     code="TL112",
     message=(
         "`{expr}` copies a number from the host in every step; fill it on the device with "
-        "torch.full((), ...)."
+        "torch.{maker}((), ...)."
     ),
     severity="info",
     default=True,
@@ -219,7 +219,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(place, {"expr": module.shown(outer)}, fix, message=_MATH)
         return
     fix = None if listed else _fix(module, node, place, target)
-    yield Hit(place, {"expr": module.shown(place)}, fix, message=_LIST if listed else None)
+    words = {"expr": module.shown(place), "maker": _filled(module, node)}
+    yield Hit(place, words, fix, message=_LIST if listed else None)
 
 
 def _function_of(module: Module, place: cst.Call) -> cst.Call | None:

@@ -117,6 +117,7 @@ from torchlint.rule import (
     shown_if_in_vain,
     wait_for,
 )
+from torchlint.semantic.code.guards import interval_of_one
 from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
@@ -138,6 +139,10 @@ from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
+_ONE = (
+    "`{expr}` reads a GPU value for {sink} every step, as the interval `{interval}` is 1; log "
+    "every N steps."
+)
 _METER = (
     "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {seldom} "
     "every N steps."
@@ -214,8 +219,8 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
             spared = sink.kind == "debug" or waited_before(module, tensor) is not None
             severity = Severity.INFO if spared else None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
-            words = {"sink": module.shown(node.func)}
-            yield Hit(tensor, words, fix, severity)
+            words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
+            yield Hit(tensor, words, fix, severity, message=_by_interval(module, node, words))
 
 
 def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
@@ -235,7 +240,8 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         words["seldom"] = "show the number" if shows else "read the average"
         fix = _kept(module, read) if given == _PASS else None
     else:
-        message = None if read.how in ("format", "print") else _READ
+        message = _by_interval(module, sink.call, words)
+        message = message or (None if read.how in ("format", "print") else _READ)
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
@@ -250,6 +256,15 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         why_hot=read.inside,
         cause=wait_for(module, read.tensor),
     )
+
+
+def _by_interval(module: Module, call: cst.Call, words: dict[str, str]) -> str | None:
+    """Return what to say of a call whose interval is 1, and name the interval in the words."""
+    interval = interval_of_one(module, call)
+    if interval is None:
+        return None
+    words["interval"] = module.shown(interval)
+    return _ONE
 
 
 def _meter(module: Module, update: cst.Call) -> tuple[str, str]:

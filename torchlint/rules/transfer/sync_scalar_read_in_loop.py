@@ -141,10 +141,10 @@ alone. A `while` that asks the device in each turn whether to go on gets no copi
 An epoch of 16 small steps, on batches that are on the device beforehand. Each step leaves a GPU work
 for another millisecond (`torch.cuda._sleep`, 2 million cycles), as a larger model does: what is
 saved is that the host waits for it at each read, and queues nothing meanwhile. On a CPU no gain is
-expected. Predicted for a GPU, and not seen on one yet: 1.3 to 1.9 times as fast, as a step of a
-millisecond on each side takes both in turn where the host waits, and the longer of both where it
-does not. Without that work the GPU was done before the host asked, and an NVIDIA H100 (torch 2.11.0,
-2026-11-26) read 0.97x [0.89, 1.003], inconclusive.
+expected. Predicted for a GPU: 1.3 to 1.9 times as fast, as a step of a millisecond on each side
+takes both in turn where the host waits, and the longer of both where it does not. With that work no
+GPU has been measured yet; without it an NVIDIA H100 (torch 2.11.0, 2026-11-26) was done before the
+host asked, and read 0.97x [0.89, 1.003], inconclusive.
 ```python
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)).to(device)

@@ -18,7 +18,7 @@ from torchlint.source.globs import matches
 
 @question(
     yes="it stands in code that must not wait, or its line lists a wait",
-    no="it stands in no code that must not wait",
+    no="no contract of no waits covers it",
     ground=True,
     remember=False,
 )

@@ -1266,6 +1266,13 @@ def throttled(module: Module, node: cst.CSTNode, until: cst.CSTNode | None = Non
     return guards(module).throttled(node, until)
 
 
+@question(yes="its interval is 1", no="no interval of 1 is around it", ground=True)
+def interval_of_one(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the name of an interval of 1, by which a condition around `node` holds every time."""
+    found = guards(module).always_due(node, None)
+    return next((each for each in found if not isinstance(each, cst.Integer)), None)
+
+
 @question(ground=True)
 def throttle(
     module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None

@@ -290,7 +290,7 @@ def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) 
 
 @question(
     yes="only the detached result is used",
-    no="its result is used with the graph, or the model is not trained in this file",
+    no="a gradient may flow through its result, or the model is not trained in this file",
 )
 def detached_for_nothing(module: Module, call: cst.Call) -> bool:
     """Say whether a model that is trained elsewhere in the file runs here for nothing but a

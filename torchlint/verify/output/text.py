@@ -89,12 +89,20 @@ def _stacked(found: Table, color: bool) -> Iterator[str]:
                 yield f"{_GAP}{names[column.name]:<{indent}}{value}"
 
 
+def _threads(report: Report) -> str:
+    """Say with how many threads, which are others under profile."""
+    if report.machine.device != "cpu":
+        return ""
+    count = words.pluralise(report.machine.threads, "thread")
+    return f" with {count} (--threads; profile leaves a program its own number)"
+
+
 def _below(report: Report, found: Table, color: bool) -> Iterator[str]:
     before = phrases.before_ms(report)
     facts = [
         (
             f"Original: {phrases.milliseconds(before)} a {phrases.unit(report)} on the "
-            f"{phrases.clock(report)}."
+            f"{phrases.clock(report)}{_threads(report)}."
         )
         if before is not None
         else "",

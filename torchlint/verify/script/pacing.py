@@ -20,6 +20,8 @@ SHORT_SETTLE_SECONDS = 0.1
 SHORT_WARMUP_SECONDS = 1.0
 """What is spent on steps that are not measured where time is short, before a block and at first."""
 LEAST_WARMUP = 3
+SHORT_BLOCK = 5
+"""Steps of a block below which steps that are not measured are given up for measured ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,26 @@ class Pace:
     def rounds(self, count: float, steps: int = 0) -> float:
         """Return the seconds of so many rounds; with as many steps to a block as usual, or given
         ones."""
-        options = self.options
-        steps = steps or options.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / self.step))
-        return count * self.lanes * (TURN_SECONDS + (options.settle + steps) * self.step)
+        steps = steps or self.block
+        return count * self.lanes * (TURN_SECONDS + (self.options.settle + steps) * self.step)
+
+    @property
+    def block(self) -> int:
+        """Steps of a block, where there is time enough."""
+        return self.options.block or max(BLOCK_STEPS, math.ceil(BLOCK_SECONDS / self.step))
+
+    def within(self, length: int, rounds: int) -> Options:
+        """Return the options of a launch whose rounds, and a block before them, fit into a program
+        of `length` steps: shorter blocks, and fewer steps that are not measured where blocks would
+        be shorter than `SHORT_BLOCK`."""
+        usual = self.options
+        for warmup, settle in ((usual.warmup, usual.settle), (LEAST_WARMUP, 1), (1, 0)):
+            warmup, settle = min(warmup, usual.warmup), min(settle, usual.settle)
+            block = (length - 1 - warmup) // (rounds + 1) - settle
+            if block >= SHORT_BLOCK:
+                break
+        block = usual.block or max(1, min(block, self.block))
+        return replace(usual, warmup=warmup, settle=settle, block=block)
 
     @property
     def expected(self) -> float:

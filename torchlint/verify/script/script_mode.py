@@ -573,9 +573,7 @@ class _Verification:
             timing.found.level |= dict.fromkeys((variant.name for variant in going), level)
             near = looks[number] == planned.pairs and self.request.device == "cpu"
             near = near and not self.request.proving  # where a proof needs more pairs to be one
-            still = undecided(
-                timing.found, going, planned, level=level, last=near, planned=looks[number]
-            )
+            still = undecided(timing.found, going, planned, level=level, last=near)
             going = [*wanted[:2], *still]
             if len(going) == 2:
                 break

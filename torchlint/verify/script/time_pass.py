@@ -81,6 +81,8 @@ class TimePass:
 
     def _wave(self, variants: Sequence[Variant], rounds: int, seconds: float, pace: Pace) -> None:
         options = pace.options
+        if self.found.length:
+            options = pace.within(self.found.length, rounds)
         started: dict[str, tuple[Child, Path]] = {}
         residents = [self._resident(variant.name, started, options.warmup) for variant in variants]
         settings = LaunchSettings(
@@ -120,6 +122,7 @@ class TimePass:
             return failure
         record = self.runner.finished(child, folder)
         if record.status is Status.OK:
+            self.found.length = record.steps
             return ProgramError(str(failure), "done")
         return ProgramError(
             self.runner.failure(record),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from torchlint.api import Document
+from torchlint.report.kit.words import pluralise
 from torchlint.verify import statistics
 from torchlint.verify.fixes import FixUnit, diff
 from torchlint.verify.model import (
@@ -87,14 +88,21 @@ def _speed(
         options,
         null,
         cpu_time=timed.basis == "vmhwm",
-        remedy="give the program more steps (--epochs), or verify more time (--budget)",
+        remedy=_remedy(timed),
         exercised=_exercised(variant, base),
         adjusted_p=adjusted,
     )
     lost = timed.why_lost(name)
-    if lost is None or (speed.ratio is not None and lost.kind == "done"):
+    if lost is None or (lost.kind == "done" and (speed.ratio is not None or timed.length)):
         return speed
     return replace(speed, why="; ".join(filter(None, (speed.why, f"it {lost}"))))
+
+
+def _remedy(timed: Times) -> str:
+    """Say what gives more rounds."""
+    if timed.length:
+        return f"the program ends after {pluralise(timed.length, 'step')}: have it take more"
+    return "give verify more time (--budget)"
 
 
 def _together(timed: Times) -> str:
@@ -196,7 +204,6 @@ def undecided(
     *,
     level: float = statistics.ALPHA,
     last: bool = False,
-    planned: int = statistics.MIN_PAIRS,
 ) -> list[Variant]:
     """Return the variants for which more rounds could bring a verdict that there is none of yet.
 
@@ -207,15 +214,13 @@ def undecided(
         level: the error that this look may spend.
         last: whether the next look is the last: only what lies half way to the least effect is
             worth that.
-        planned: how many pairs there should be by now; of a program that ended before, more will
-            not come.
     """
     null = timed.null_control()
     half = math.log1p(options.min_effect) / 2
     found = []
     for variant in variants:
         ratio = timed.ratio(variant.name) if variant.unit is not None else None
-        if ratio is None or ratio.n < min(statistics.MIN_PAIRS, planned):
+        if ratio is None:
             continue
         verdict, _ = statistics.verdict(
             ratio,
@@ -224,7 +229,8 @@ def undecided(
             samples=timed.samples(variant.name),
             level=level,
         )
-        if verdict is Verdict.INCONCLUSIVE and not (last and abs(math.log(ratio.estimate)) < half):
+        settled = last and abs(math.log(ratio.estimate)) < half
+        if verdict is Verdict.INCONCLUSIVE and (ratio.n < statistics.MIN_PAIRS or not settled):
             found.append(variant)
     return found
 

@@ -32,6 +32,7 @@ class Times:
             its end.
         peaks: the peaks of memory in bytes, one a launch, with what they were read from.
         block_steps: steps of a block in the last launch.
+        length: steps of the program, where it came to its end; 0 where that is not known.
         level: the error that the last look may spend.
         left_out: why a version was not timed, in words.
         cut: whether there was no time for all that was planned.
@@ -46,6 +47,7 @@ class Times:
     basis: str = "vmhwm"
     retries: dict[str, int] = field(default_factory=dict)
     block_steps: int = 0
+    length: int = 0
     level: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     cut: bool = False
@@ -80,6 +82,7 @@ class Times:
         self.left_out.update(other.left_out)
         self.cut |= other.cut
         self.block_steps = other.block_steps or self.block_steps
+        self.length = other.length or self.length
 
     def failed(self) -> dict[str, ProgramError]:
         """Return the versions that crashed or hung."""
