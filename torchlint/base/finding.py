@@ -30,6 +30,7 @@ _RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 class Frequency(enum.IntEnum):
     """How often a line runs, as far as that is known; more often is higher."""
 
+    UNUSED = -1
     NOT_HOT = 0
     EPOCH = 1
     SAMPLE = 2
