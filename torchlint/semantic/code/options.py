@@ -1,4 +1,4 @@
-"""Options that are off by default, and that nothing in the project turns on."""
+"""Options that are off by default or in each call, and that nothing in the project turns on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.guards import guards
-from torchlint.semantic.code.left_out import TESTED
+from torchlint.semantic.code.left_out import TESTED, last_name
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import parsed, walk
+from torchlint.source.python import parents, parsed, walk
 
 _WHOLE = regex(
     r"(^|_)(cuda|gpus?|device|distributed|ddp|dp|parallel|world_size|rank|amp|fp16|bf16|half"
@@ -32,16 +32,16 @@ _TEXT = regex(r"([\"'])([^\"'\\]*)\1$")
 
 
 @question(
-    yes="it runs only where `{answer}` asks for an option that is off by default",
-    no="no option that is off by default stands around it",
+    yes="it runs only where `{answer}` asks for an option that nothing turns on",
+    no="no option that nothing turns on stands around it",
     ground=True,
 )
 def option_left_off(
     module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None
 ) -> cst.BaseExpression | None:
     """Return the condition between a node and `until` (default: its function) that holds only where
-    somebody turns on an option that is off by default, which nothing in the project does; None
-    where there is none.
+    somebody turns on an option that is off by default, or wherever the project makes the object,
+    which nothing in the project does; None where there is none.
 
     An option is an attribute: of a constructor's parameter, of what ``add_argument`` adds, or a
     field of a class. Which program runs, and on which devices, is no option of a step.
@@ -89,6 +89,8 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
     options = {each.attr.value for each in values if isinstance(each, cst.Attribute)}
     own = [each for each in values if not isinstance(each, cst.Attribute)]
     handed = {each.value for each in own if isinstance(each, cst.Name)} - {"None", "False"}
+    if len(values) == len(handed) == 1 and _made_without(module, cls, name, values[0], wanted):
+        return True
     return (
         bool(values)
         and all(_is_off(_default(module, each), wanted) for each in own)
@@ -96,6 +98,92 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
         and all(_stays_off(module, each, wanted, declared=True) for each in {name, *handed})
         and all(_stays_off(module, each, wanted, declared=False) for each in options)
     )
+
+
+def _made_without(
+    module: Module, cls: cst.ClassDef, name: str, kept: cst.BaseExpression, wanted: str
+) -> bool:
+    """Say whether the project makes objects of a class, in view of all its files, and each without
+    what is wanted for a parameter that they keep under a name, which nothing assigns again."""
+    param = module.source_of(kept)
+    place = _place(module, cls, param) if len(module.names.bindings(param, kept)[1]) == 1 else None
+    if place is None or cls.decorators or module.function(cls) is not None:
+        return False
+    if module.outside.of_library() or len(list(_assigned(name, module.text))) > 1:
+        return False
+    words = (cls.name.value, str(place[0]), param, place[1], wanted)
+    others = functools.partial(module.outside.others_say, near=False)
+    made = [functools.partial(_makes, *words, said) for said in ("on", "off")]
+    return (
+        not made[0](module.text)
+        and others(made[0]) is False
+        and others(functools.partial(_assigns, name)) is False
+        and (made[1](module.text) or others(made[1]) is True)
+    )
+
+
+def _place(module: Module, cls: cst.ClassDef, name: str) -> tuple[int, str] | None:
+    """Return the place of a constructor's parameter in a call, and its default as it is written."""
+    init = own_method(module, cls, "__init__")
+    if init is None:
+        return None
+    listed = (*init.params.posonly_params, *init.params.params, *init.params.kwonly_params)
+    for place, param in enumerate(listed):
+        if param.name.value == name:
+            by_name = param in init.params.kwonly_params
+            default = module.source_of(param.default) if param.default is not None else ""
+            return len(listed) if by_name else place - 1, default
+    return None
+
+
+def _assigned(name: str, text: str) -> Iterator[re.Match[str]]:
+    return re.finditer(rf"\.{name}\s*=(?!=)|attr\([^)\n]*['\"]{name}['\"]", text)
+
+
+def _assigns(name: str, text: str) -> bool:
+    return name in text and next(_assigned(name, text), None) is not None
+
+
+def _makes(
+    cls: str, place: str, name: str, default: str, wanted: str, said: str, text: str
+) -> bool:
+    """Say whether a file that is no test makes an object of a class with a parameter on, or may do
+    so where the class goes elsewhere; or whether it makes one, with it off."""
+    if cls not in text or TESTED.search(text) is not None:
+        return False
+    tree = parsed(text)
+    if tree is None:
+        return said == "on" and re.search(rf"\b{cls}\b", text) is not None
+    above = parents(tree)
+    found = {
+        _value(above[node], node, int(place), name, default)
+        for node in walk(tree)
+        if last_name(node) == cls or (isinstance(node, ast.Constant) and node.value == cls)
+    } | {
+        None
+        for node in walk(tree)
+        if isinstance(node, ast.alias) and node.asname and node.name.rpartition(".")[2] == cls
+    }
+    off = {each for each in found if each == "" or (each and _is_off(each, wanted))}
+    return found != off if said == "on" else any(off)
+
+
+def _value(up: ast.AST, node: ast.AST, place: int, name: str, default: str) -> str | None:
+    """Return what a call of a class gives for a parameter, as it is written; nothing for what only
+    names the class, None for what is not known."""
+    match up:
+        case ast.Call(func=func, args=args, keywords=keywords) if func is node:
+            if any(isinstance(each, ast.Starred) for each in args):
+                return None
+            if any(each.arg is None for each in keywords):
+                return None
+            given = [each.value for each in keywords if each.arg == name] + args[place : place + 1]
+            return (ast.unparse(given[0]) if given else default) or None
+        case ast.Call(func=func) if last_name(func) in ("isinstance", "issubclass", "super"):
+            return ""
+        case ast.arg() | ast.AnnAssign(value=None) | ast.FunctionDef():
+            return ""
+    return None
 
 
 def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -> bool:
