@@ -123,3 +123,74 @@ def test_what_an_object_keeps_of_an_option(tmp_path: Path, kept: str, severity: 
     forget()
     found = analyse_job(job(text, name="trainer.py", root=str(tmp_path))).findings
     assert [each.severity.value for each in found if each.code == "TL105"] == [severity]
+
+
+BLOCKS = """
+import torch
+
+
+class Part:
+    def __init__(self, loud=True, wide=True):
+        self.loud = loud
+
+    def fit(self, model, loader, optimizer):
+        for x in loader:
+            loss = model(x.cuda(non_blocking=True)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if self.loud:
+                print(loss.item())
+
+
+class Other:
+    pass
+
+
+class Whole:
+    def __init__(self, loud=True, other=False):
+        {made}
+
+    def fit(self, *given):
+        self.part.fit(*given)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "run", "severity"),
+    [
+        ("self.part = Part(loud)", "Whole(False)", "info"),
+        ("self.part = Part(loud=loud)", "Whole(loud=False)", "info"),
+        ("self.part = Part(loud=loud)", "Whole()", "warning"),
+        ("self.part = Part(loud=loud)", "Whole(False)\nWhole(True)", "warning"),
+        ("self.part = Part(loud=not loud)", "Whole(False)", "warning"),
+        ("loud = loud or other; self.part = Part(loud)", "Whole(False)", "warning"),
+        ("kind = Part if not other else Other; self.part = kind(loud)", "Whole(False)", "info"),
+        ("kind = Part if not other else Other; self.part = kind()", "Whole(False)", "warning"),
+        ("kind = Part; self.part = kind(loud); kind.loud = 2", "Whole(False)", "warning"),
+        ("more = dict(loud=loud); self.part = Part(**more)", "Whole(False)", "info"),
+        (
+            "more = dict(loud=loud); more = dict(**more, wide=1); self.part = Part(**more)",
+            "Whole(False)",
+            "info",
+        ),
+        ("more = dict(wide=1); self.part = Part(**more)", "Whole(False)", "warning"),
+        (
+            "more = dict(loud=loud); more['loud'] = 1; self.part = Part(**more)",
+            "Whole(False)",
+            "warning",
+        ),
+        ("more = dict(loud=loud, **other); self.part = Part(**more)", "Whole(False)", "warning"),
+        ("self.part = Part(**other)", "Whole(False)", "warning"),
+    ],
+)
+def test_an_option_that_a_constructor_hands_on(
+    tmp_path: Path, made: str, run: str, severity: str
+) -> None:
+    text = BLOCKS.replace("{made}", made)
+    start = f"from trainer import Whole\nnet = 1\nprint(net.fit)\n{run}\n"
+    (tmp_path / "run.py").write_text(start, encoding="utf-8")
+    (tmp_path / "trainer.py").write_text(text, encoding="utf-8")
+    forget()
+    found = analyse_job(job(text, name="trainer.py", root=str(tmp_path))).findings
+    assert [each.severity.value for each in found if each.code == "TL105"] == [severity]

@@ -368,6 +368,7 @@ def test_a_finding_in_what_nothing_uses_says_so(run: str, dead: set[str], tmp_pa
     graded = {each.severity for each in found if each.frequency is Frequency.UNUSED}
     assert graded == ({Severity.INFO} if dead else set())
     assert all(len(each.why_hot) == 1 for each in found if each.frequency is Frequency.UNUSED)
+    assert all(("uses)" in one.said) is (one.frequency is Frequency.UNUSED) for one in found)
     others = {each.code for each in found if each.frequency is not Frequency.UNUSED}
     assert ("TL405" in others, "TL105" in others) == ("attend" not in dead, "train" not in dead)
 

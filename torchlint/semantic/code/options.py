@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import sys
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.constructions import Handed, Parameter, Value
 from torchlint.semantic.code.guards import guards
-from torchlint.semantic.code.left_out import TESTED, last_name
+from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import parents, parsed, walk
+from torchlint.source.python import parsed, walk
 
 _WHOLE = regex(
     r"(^|_)(cuda|gpus?|device|distributed|ddp|dp|parallel|world_size|rank|amp|fp16|bf16|half"
@@ -89,7 +91,7 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
     options = {each.attr.value for each in values if isinstance(each, cst.Attribute)}
     own = [each for each in values if not isinstance(each, cst.Attribute)]
     handed = {each.value for each in own if isinstance(each, cst.Name)} - {"None", "False"}
-    if len(values) == len(handed) == 1 and _made_without(module, cls, name, values[0], wanted):
+    if len(values) == len(handed) == 1 and _kept_off(module, cls, name, values[0], wanted):
         return True
     return (
         bool(values)
@@ -100,48 +102,64 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
     )
 
 
-def _made_without(
+def _kept_off(
     module: Module, cls: cst.ClassDef, name: str, kept: cst.BaseExpression, wanted: str
 ) -> bool:
-    """Say whether the project makes objects of a class, in view of all its files, and each without
-    what is wanted for a parameter that they keep under a name, which nothing assigns again."""
+    """Say whether objects of a class keep a parameter under a name, which nothing assigns again,
+    and each is made without what is wanted for it."""
     param = module.source_of(kept)
-    place = _place(module, cls, param) if len(module.names.bindings(param, kept)[1]) == 1 else None
-    if place is None or cls.decorators or module.function(cls) is not None:
-        return False
-    if module.outside.of_library() or len(list(_assigned(name, module.text))) > 1:
-        return False
-    words = (cls.name.value, str(place[0]), param, place[1], wanted)
-    others = functools.partial(module.outside.others_say, near=False)
-    made = [functools.partial(_makes, *words, said) for said in ("on", "off")]
     return (
-        not made[0](module.text)
-        and others(made[0]) is False
-        and others(functools.partial(_assigns, name)) is False
-        and (made[1](module.text) or others(made[1]) is True)
+        len(module.names.bindings(param, kept)[1]) == 1
+        and not _assigns(name, module.text)
+        and module.outside.others_say(functools.partial(_assigns, name), near=False) is False
+        and _made_without(module, cls, param, wanted)
     )
 
 
-def _place(module: Module, cls: cst.ClassDef, name: str) -> tuple[int, str] | None:
-    """Return the place of a constructor's parameter in a call, and its default as it is written."""
+@question()
+def _made_without(module: Module, cls: cst.ClassDef, param: str, wanted: str) -> bool:
+    """Say whether the project makes objects of a class, all in view, and each without what is
+    wanted for a parameter."""
+    found = _parameter(module, cls, param)
+    if found is None or cls.decorators or module.function(cls) is not None:
+        return False
+    others = functools.partial(module.outside.others_say, near=False)
+    words = (found.cls, str(found.place), *found[2:], wanted)
+    on, off = (functools.partial(_makes, *words, said) for said in ("on", "off"))
+    here = found.values(module.text)
+    return (
+        all(_is_without(module, each, wanted) for each in here)
+        and not module.outside.of_library()
+        and others(on) is False
+        and (bool(here) or others(off) is True)
+    )
+
+
+def _is_without(module: Module, value: Value, wanted: str) -> bool:
+    if isinstance(value, Handed):
+        classes = [each for each in module.nodes(cst.ClassDef) if each.name.value == value.cls]
+        return len(classes) == 1 and _made_without(module, classes[0], value.name, wanted)
+    return value is not None and _is_off(value, wanted)
+
+
+def _parameter(module: Module, cls: cst.ClassDef, name: str) -> Parameter | None:
+    """Return a parameter of a class's constructor."""
     init = own_method(module, cls, "__init__")
     if init is None:
         return None
-    listed = (*init.params.posonly_params, *init.params.params, *init.params.kwonly_params)
-    for place, param in enumerate(listed):
+    listed = (*init.params.posonly_params, *init.params.params)
+    for place, param in enumerate((*listed, *init.params.kwonly_params)):
         if param.name.value == name:
-            by_name = param in init.params.kwonly_params
             default = module.source_of(param.default) if param.default is not None else ""
-            return len(listed) if by_name else place - 1, default
+            at = place - 1 if place < len(listed) else sys.maxsize
+            return Parameter(cls.name.value, at, name, default)
     return None
 
 
-def _assigned(name: str, text: str) -> Iterator[re.Match[str]]:
-    return re.finditer(rf"\.{name}\s*=(?!=)|attr\([^)\n]*['\"]{name}['\"]", text)
-
-
 def _assigns(name: str, text: str) -> bool:
-    return name in text and next(_assigned(name, text), None) is not None
+    """Say whether a file assigns an attribute of an object that is not the one at hand."""
+    assigned = rf"(?<!\bself)\.{name}\s*=(?!=)|attr\([^)\n]*['\"]{name}['\"]"
+    return name in text and re.search(assigned, text) is not None
 
 
 def _makes(
@@ -151,39 +169,9 @@ def _makes(
     so where the class goes elsewhere; or whether it makes one, with it off."""
     if cls not in text or TESTED.search(text) is not None:
         return False
-    tree = parsed(text)
-    if tree is None:
-        return said == "on" and re.search(rf"\b{cls}\b", text) is not None
-    above = parents(tree)
-    found = {
-        _value(above[node], node, int(place), name, default)
-        for node in walk(tree)
-        if last_name(node) == cls or (isinstance(node, ast.Constant) and node.value == cls)
-    } | {
-        None
-        for node in walk(tree)
-        if isinstance(node, ast.alias) and node.asname and node.name.rpartition(".")[2] == cls
-    }
-    off = {each for each in found if each == "" or (each and _is_off(each, wanted))}
-    return found != off if said == "on" else any(off)
-
-
-def _value(up: ast.AST, node: ast.AST, place: int, name: str, default: str) -> str | None:
-    """Return what a call of a class gives for a parameter, as it is written; nothing for what only
-    names the class, None for what is not known."""
-    match up:
-        case ast.Call(func=func, args=args, keywords=keywords) if func is node:
-            if any(isinstance(each, ast.Starred) for each in args):
-                return None
-            if any(each.arg is None for each in keywords):
-                return None
-            given = [each.value for each in keywords if each.arg == name] + args[place : place + 1]
-            return (ast.unparse(given[0]) if given else default) or None
-        case ast.Call(func=func) if last_name(func) in ("isinstance", "issubclass", "super"):
-            return ""
-        case ast.arg() | ast.AnnAssign(value=None) | ast.FunctionDef():
-            return ""
-    return None
+    found = Parameter(cls, int(place), name, default).values(text)
+    off = {each for each in found if isinstance(each, str) and _is_off(each, wanted)}
+    return found != off if said == "on" else bool(off)
 
 
 def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -> bool:
