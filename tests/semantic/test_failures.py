@@ -161,6 +161,7 @@ def get_parser():
     return parser
 """
 WITH = f"{BUILDS}from lib.data import data\n"
+BESIDE = f"{BUILDS}from here import data\n"
 READS = "def data(options, n=1):\n    print(options.folder, n)\n    return options.height\n"
 MAYBE = """def data(options, n=1):
     if options.folder:
@@ -189,6 +190,8 @@ MAYBE = """def data(options, n=1):
         ("print(args.epochs)", "parser.add_argument('--x', action=_Both)", True),
         ("print(args.epochs)", "parser.set_defaults(**_more)", True),
         ("print(args.epochs)", "parser.add_subparsers()", True),
+        ("print(args.epochs)", "def more(self): self.epochs = 1", False),
+        ("print(args.epochs)", "def more(self): self.args.epochs = 1", True),
         ("print(args.epochs)", "print(vars(parser))", True),
         ("print(args.epochs)", "def more(options): setattr(options, *x)", True),
         ("print(args.__dict__, args._x)", "", True),
@@ -216,6 +219,8 @@ def test_options_that_no_parser_defines(
             True,
         ),
         (f"{WITH}args = _load()\ndata(args)", {}, True),
+        (f"{BESIDE}args = get_args()\ndata(args)", {"here.py": READS}, False),
+        (f"{BESIDE}args = get_args()\ndata(args)", {"lib/here.py": READS}, True),
         (
             f"{WITH}args = get_args()\ndata(args)",
             {"lib/data.py": MAYBE},

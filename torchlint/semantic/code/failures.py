@@ -256,7 +256,7 @@ def _no_option(option: str) -> str:
 def _lacking_there(module: Module, call: cst.Call) -> str | None:
     """Return which option a function reads in any case that the arguments lack which a call gives
     it."""
-    found = _definition(module, call.func) if "parse_args" in module.text else None
+    found = _definition(module, call.func, script=True) if "parse_args" in module.text else None
     if not isinstance(found, ast.FunctionDef) or found.decorator_list:
         return None
     for arg, param in zip(call.args, (*found.args.posonlyargs, *found.args.args), strict=False):
@@ -281,8 +281,15 @@ def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None
     return made[0] if len(made) == 1 and made[0].name == "__init__" else None
 
 
-def _definition(module: Module, func: cst.BaseExpression) -> _Defined | None:
-    """Return the one statement that defines what is called, where nothing binds its name anew."""
+def _beside(module: Module, path: str) -> bool:
+    return os.path.dirname(path) == os.path.dirname(module.path)
+
+
+def _definition(
+    module: Module, func: cst.BaseExpression, *, script: bool = False
+) -> _Defined | None:
+    """Return the one statement that defines what is called, where nothing binds its name anew; a
+    `script` finds the modules beside it first."""
     dotted = module.name(func)
     if isinstance(func, cst.Name):
         scope, bindings = module.names.bindings(func.value, func)
@@ -297,7 +304,7 @@ def _definition(module: Module, func: cst.BaseExpression) -> _Defined | None:
         return None
     home = dotted.rpartition(".")[0].lstrip(".").replace(".", os.sep)
     ends = tuple(f"{os.sep}{home}{end}" for end in (".py", f"{os.sep}__init__.py"))
-    placed = os.sep in home or dotted.startswith(".")
+    placed = os.sep in home or dotted.startswith(".") or (script and _beside(module, there.path))
     text = module.outside.text(there) if placed and there.path.endswith(ends) else None
     return _defined(text, there.name) if text is not None else None
 

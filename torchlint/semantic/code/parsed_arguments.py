@@ -35,10 +35,10 @@ _NESTED = (*DEFS, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictC
 def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
     """Say whether a name stands for arguments from a parser that the file shows whole, which has no
     option of a name, and nothing in the project adds one."""
-    if option.startswith("_") or re.search(rf"['\"]{option}['\"]", module.text):
-        return False
     options = _options_of(module, arguments)
-    if options is None or option in options:
+    if options is None or option in options or option.startswith("_"):
+        return False
+    if re.search(rf"['\"]{option}['\"]", module.text):
         return False
     adds = functools.partial(_adds, option)
     others = functools.partial(module.outside.others_say, near=False)
@@ -46,11 +46,13 @@ def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
 
 
 def _adds(option: str, text: str) -> bool:
-    """Say whether a text assigns an attribute of a name, or asks whether there is one."""
+    """Say whether a text assigns an attribute of a name, or asks whether there is one; that of
+    ``self`` is another object's."""
+    its = rf"(?<!\bself)\.{option}"
     return option in text and bool(
         re.search(
-            rf"^[^=\n(]*\.{option}\b[^=\n(]*=(?!=)|[:;]\s*[\w.]+\.{option}\s*=(?!=)"
-            rf"|\b(for|as)\s+[\w.]+\.{option}\b|attr\([^)\n]*['\"]{option}['\"]",
+            rf"^[^=\n(]*{its}\b[^=\n(]*=(?!=)|[:;]\s*[\w.]+{its}\s*=(?!=)"
+            rf"|\b(for|as)\s+[\w.]+{its}\b|attr\([^)\n]*['\"]{option}['\"]",
             text,
             re.MULTILINE,
         )
