@@ -110,10 +110,12 @@ class Why:
     elsewhere: tuple[Module, cst.CSTNode] | Link | None = None
 
 
-def in_use(module: Module, node: cst.CSTNode, why: tuple[Why, ...]) -> tuple[Why, ...]:
-    """Return the evidence for how often a node runs, or that nothing uses what it stands in."""
+@question(ground=True)
+def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
+    """Return, as evidence, that nothing in the program uses what a node stands in; nothing where
+    it may be used."""
     name = unused(module, node)
-    return why if name is None else (_no_use(name, node),)
+    return () if name is None else (_no_use(name, node),)
 
 
 def _no_use(name: str, node: cst.CSTNode) -> Why:
