@@ -47,7 +47,7 @@ from torchlint.semantic.device.host_reads import HostRead, number_kind
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
-from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot
+from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot, not_used
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
     NumberUses,
@@ -365,7 +365,7 @@ class Rule(Declaration):
                         continue
                     there = _counted(module, hit.node, often, benchmarks)
                     if there is not None:
-                        why = (*hit.why_hot, *there.why)
+                        why = not_used(module, hit.node) or (*hit.why_hot, *there.why)
                         graded = _graded(module, hit, hit.severity or Severity(self.severity))
                         yield replace(hit, why_hot=why, severity=graded)
 

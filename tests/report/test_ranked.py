@@ -137,6 +137,16 @@ def test_source_is_shown_for_few_findings_and_on_request(
     assert bool(next_steps(run)) is listed
 
 
+def test_infos_in_code_that_nothing_uses_are_counted_apart(
+    many: list[Finding], make_finding: Findings, make_run: Runs
+) -> None:
+    dead = make_finding(severity=Severity.INFO, fix=None, frequency=Frequency.UNUSED)
+    text = " ".join(render(make_run(*many, dead)).split())
+    assert "2 infos not listed (1 TL102, 1 TL409), 1 of them in code that nothing uses;" in text
+    shown = render(dataclasses.replace(make_run(*many, dead), show_infos=True))
+    assert shown.index("TL409") < shown.index("1 info in 1 file\n  Tensor is made")
+
+
 def test_infos_are_listed_on_request(many: list[Finding], make_run: Runs) -> None:
     report = render(make_run(*many, show_infos=True))
     assert report.index("TL201") < report.index("TL409") < report.index("not read as Python")

@@ -137,3 +137,127 @@ def test_a_call_of_the_same_file_that_does_not_fit(text: str, tmp_path: Path) ->
     assert not told(tmp_path, {}, above=text, before="f()")
     assert told(tmp_path, {}, above=text, before="f(1)")
     assert told(tmp_path, {}, above=f"@wrapped\n{text}\nwrapped = print", before="f()")
+
+
+PARSER = """import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("-e", "--max-epochs", type=int)
+parser.add_argument("--lr", dest="rate", default=0.1)
+parser.add_argument("--fast", action="store_true")
+parser.set_defaults(seed=1)
+{more}
+args = parser.parse_args()
+"""
+BUILDS = """import argparse
+def get_args():
+    parser = argparse.ArgumentParser()
+    group = parser.add_argument_group("files")
+    group.add_argument("folder")
+    return parser.parse_args()
+"""
+GETS = """import argparse
+def get_parser():
+    parser = argparse.ArgumentParser()
+    return parser
+"""
+WITH = f"{BUILDS}from lib.data import data\n"
+BESIDE = f"{BUILDS}from here import data\n"
+READS = "def data(options, n=1):\n    print(options.folder, n)\n    return options.height\n"
+MAYBE = """def data(options, n=1):
+    if options.folder:
+        return options.height
+    print(options.height)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "expected"),
+    [
+        ("print(args.epochs)", "", False),
+        ("print(args.lr)", "", False),
+        ("print(args.max_epochs, args.rate, args.fast, args.seed)", "", True),
+        ("x = len(f'{args.epochs}')", "", False),
+        ("print(model or args.epochs)", "", True),
+        ("if args.fast: print(args.epochs)", "", True),
+        ("print(getattr(args, 'epochs'))", "", True),
+        ("if hasattr(args, 'epochs'): print(args.epochs)", "", True),
+        ("args.epochs = 3; print(args.epochs)", "", True),
+        ("args.a, args.epochs = 3, 4; print(args.epochs)", "", True),
+        ("print(args.epochs)", "parser = _more(parser)", True),
+        ("print(args.epochs)", "_more(parser)", True),
+        ("print(args.epochs)", "parser.add_argument(*_names)", True),
+        ("print(args.epochs)", "parser.add_argument('--' + _name)", True),
+        ("print(args.epochs)", "parser.add_argument('--x', action=_Both)", True),
+        ("print(args.epochs)", "parser.set_defaults(**_more)", True),
+        ("print(args.epochs)", "parser.add_subparsers()", True),
+        ("print(args.epochs)", "def more(self): self.epochs = 1", False),
+        ("print(args.epochs)", "def more(self): self.args.epochs = 1", True),
+        ("print(args.epochs)", "print(vars(parser))", True),
+        ("print(args.epochs)", "def more(options): setattr(options, *x)", True),
+        ("print(args.__dict__, args._x)", "", True),
+        ("print(model.epochs)", "", True),
+    ],
+)
+def test_options_that_no_parser_defines(
+    before: str, more: str, expected: bool, tmp_path: Path
+) -> None:
+    parser = PARSER.format(more=more)
+    assert told(tmp_path, {}, above=parser, before=before) is expected
+
+
+@pytest.mark.parametrize(
+    ("above", "files", "expected"),
+    [
+        (f"{BUILDS}args = get_args()\nprint(args.folder)", {}, True),
+        (f"{BUILDS}args = get_args()\nprint(args.width)", {}, False),
+        (f"{GETS}args = get_parser().parse_args()\nprint(args.width)", {}, False),
+        (f"{GETS}args, more = get_parser().parse_known_args()\nprint(args.width)", {}, True),
+        (f"{WITH}args = get_args()\ndata(args)", {}, False),
+        (
+            f"{WITH}args = get_args()\ndata(n=3, options=args)",
+            {},
+            True,
+        ),
+        (f"{WITH}args = _load()\ndata(args)", {}, True),
+        (f"{BESIDE}args = get_args()\ndata(args)", {"here.py": READS}, False),
+        (f"{BESIDE}args = get_args()\ndata(args)", {"lib/here.py": READS}, True),
+        (
+            f"{WITH}args = get_args()\ndata(args)",
+            {"lib/data.py": MAYBE},
+            True,
+        ),
+        (
+            f"{WITH}args = get_args()\ndata(args)",
+            {"lib/more.py": "import run\ndef more(a):\n    a.height = 3\n"},
+            True,
+        ),
+        (f"{BUILDS}def main(args):\n    print(args.width)\nmain(get_args())", {}, False),
+        (f"{BUILDS}def main(args):\n    print(args.width)\nmain(_x)", {}, True),
+    ],
+)
+def test_options_that_a_function_reads(
+    above: str, files: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    assert told(tmp_path, {"lib/data.py": READS, **files}, above=above) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "below", "files", "expected"),
+    [
+        ("print(model.width)", "train(get_args(), 1, 2)", {}, False),
+        ("print(model.folder)", "train(get_args(), 1, 2)", {}, True),
+        ("print(model.width)", "train(get_args(), 1, 2)\ntrain(_x, 1, 2)", {}, True),
+        ("print(model.width)", "train(*get_args())", {}, True),
+        ("print(model.width)", "start = train\ntrain(get_args(), 1, 2)", {}, True),
+        (
+            "print(model.width)",
+            "train(get_args(), 1, 2)",
+            {"a.py": "import run\nrun.train(1, 2, 3)"},
+            True,
+        ),
+    ],
+)
+def test_options_that_all_calls_give(
+    before: str, below: str, files: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    assert told(tmp_path, files, above=BUILDS, before=before, below=below) is expected

@@ -73,3 +73,124 @@ def test_a_file_that_only_names_a_class_is_not_parsed_for_how_its_objects_are_ma
     monkeypatch.setattr(options, "parsed", lambda text: read.append(text) or parsed(text))
     assert options._turned_on_by_place("Trainer", "1", "loud", "True", text) is on
     assert len(read) == parses
+
+
+LOUD = TRAINER.replace("loud=False", "loud=True")
+MAKES = "from trainer import Trainer\nnet = batches = steps = 1\nprint(net.fit)\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "more", "severity"),
+    [
+        ("Trainer(net, loud=False).fit(batches, steps)", {}, "info"),
+        ("Trainer(net, False).fit(batches, steps)", {}, "info"),
+        ("made: Trainer\nmade = Trainer(net, False)\nprint(isinstance(made, Trainer))", {}, "info"),
+        ("Trainer(net).fit(batches, steps)", {}, "warning"),
+        ("Trainer(net, False)\nTrainer(net, True).fit(batches, steps)", {}, "warning"),
+        ("Trainer(net, loud=net).fit(batches, steps)", {}, "warning"),
+        ("Trainer(*net, loud=False).fit(batches, steps)", {}, "warning"),
+        ("Trainer(net, **net).fit(batches, steps)", {}, "warning"),
+        ("made = Trainer(net, loud=False)\nmade.loud = steps > 3", {}, "warning"),
+        ("made = Trainer(net, loud=False)\nsetattr(made, 'loud', steps)", {}, "warning"),
+        ("KINDS = [Trainer]\nTrainer(net, loud=False)", {}, "warning"),
+        ("class Mine(Trainer):\n    pass\nTrainer(net, loud=False)", {}, "warning"),
+        ("print('Trainer')\nTrainer(net, loud=False)", {}, "warning"),
+        ("from trainer import Trainer as T\nT(net)\nTrainer(net, loud=False)", {}, "warning"),
+        ("Trainer(net, loud=False)", {"other.py": f"{MAKES}Trainer(net)\n"}, "warning"),
+        ("Trainer(net, False)", {"test_a.py": f"import pytest\n{MAKES}Trainer(net)\n"}, "info"),
+        ("Trainer(net, False)", {"old.py": f"{MAKES}print 'x'\nTrainer(net)\n"}, "warning"),
+    ],
+)
+def test_an_option_that_every_call_leaves_off(
+    tmp_path: Path, run: str, more: dict[str, str], severity: str
+) -> None:
+    for each, text in {"run.py": f"{MAKES}{run}\n", "trainer.py": LOUD, **more}.items():
+        (tmp_path / each).write_text(text, encoding="utf-8")
+    forget()
+    found = analyse_job(job(LOUD, name="trainer.py", root=str(tmp_path))).findings
+    assert [each.severity.value for each in found if each.code == "TL105"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("kept", "severity"),
+    [("loud", "info"), ("not loud", "warning"), ("loud\n        self.loud = 2", "warning")],
+)
+def test_what_an_object_keeps_of_an_option(tmp_path: Path, kept: str, severity: str) -> None:
+    text = LOUD.replace("self.loud = loud", f"self.loud = {kept}")
+    run = f"{MAKES}Trainer(net, loud=False).fit(batches, steps)\n"
+    (tmp_path / "run.py").write_text(run, encoding="utf-8")
+    (tmp_path / "trainer.py").write_text(text, encoding="utf-8")
+    forget()
+    found = analyse_job(job(text, name="trainer.py", root=str(tmp_path))).findings
+    assert [each.severity.value for each in found if each.code == "TL105"] == [severity]
+
+
+BLOCKS = """
+import torch
+
+
+class Part:
+    def __init__(self, loud=True, wide=True):
+        self.loud = loud
+
+    def fit(self, model, loader, optimizer):
+        for x in loader:
+            loss = model(x.cuda(non_blocking=True)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if self.loud:
+                print(loss.item())
+
+
+class Other:
+    pass
+
+
+class Whole:
+    def __init__(self, loud=True, other=False):
+        {made}
+
+    def fit(self, *given):
+        self.part.fit(*given)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "run", "severity"),
+    [
+        ("self.part = Part(loud)", "Whole(False)", "info"),
+        ("self.part = Part(loud=loud)", "Whole(loud=False)", "info"),
+        ("self.part = Part(loud=loud)", "Whole()", "warning"),
+        ("self.part = Part(loud=loud)", "Whole(False)\nWhole(True)", "warning"),
+        ("self.part = Part(loud=not loud)", "Whole(False)", "warning"),
+        ("loud = loud or other; self.part = Part(loud)", "Whole(False)", "warning"),
+        ("kind = Part if not other else Other; self.part = kind(loud)", "Whole(False)", "info"),
+        ("kind = Part if not other else Other; self.part = kind()", "Whole(False)", "warning"),
+        ("kind = Part; self.part = kind(loud); kind.loud = 2", "Whole(False)", "warning"),
+        ("more = dict(loud=loud); self.part = Part(**more)", "Whole(False)", "info"),
+        (
+            "more = dict(loud=loud); more = dict(**more, wide=1); self.part = Part(**more)",
+            "Whole(False)",
+            "info",
+        ),
+        ("more = dict(wide=1); self.part = Part(**more)", "Whole(False)", "warning"),
+        (
+            "more = dict(loud=loud); more['loud'] = 1; self.part = Part(**more)",
+            "Whole(False)",
+            "warning",
+        ),
+        ("more = dict(loud=loud, **other); self.part = Part(**more)", "Whole(False)", "warning"),
+        ("self.part = Part(**other)", "Whole(False)", "warning"),
+    ],
+)
+def test_an_option_that_a_constructor_hands_on(
+    tmp_path: Path, made: str, run: str, severity: str
+) -> None:
+    text = BLOCKS.replace("{made}", made)
+    start = f"from trainer import Whole\nnet = 1\nprint(net.fit)\n{run}\n"
+    (tmp_path / "run.py").write_text(start, encoding="utf-8")
+    (tmp_path / "trainer.py").write_text(text, encoding="utf-8")
+    forget()
+    found = analyse_job(job(text, name="trainer.py", root=str(tmp_path))).findings
+    assert [each.severity.value for each in found if each.code == "TL105"] == [severity]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.checking import job
+from torchlint.base.finding import Frequency, Severity
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.project.project import Project
@@ -27,6 +28,8 @@ BY_PATH = "import sys\nspec = spec_from_file_location"
 NO_WORDS = "'Add your description here'"
 BUILT = "[build-system]\n[project]\ndescription = "
 INDEX = "[build-system]\n[project]\nname = 'lib'\n[[tool.uv.index]]\nurl = "
+TEXT = "def f():\n    'Makes a Net.'\n    return 2\n"
+REGISTRY = "from .nets import Net\nALL = {\n    'net': Net,\n}\n"
 MAKER = "def script(x):\n    return x()\n"
 SETUP = "from setuptools import setup\nsetup"
 
@@ -179,7 +182,13 @@ def test_no_use(run: str, tmp_path: Path) -> None:
         (NET, {"run.py": IMPORTING, "1) intro/__init__.py": ""}, False),
         ("from x import B\nclass Net(B):\n    pass\n", {"run.py": IMPORTING}, True),
         ("from torch import nn\nclass Net(nn.Module):\n    pass\n", {"run.py": IMPORTING}, False),
-        (NET, {"run.py": IMPORTING, "look.ipynb": '{"x": "lib.nets.Net()"}'}, True),
+        (NET, {"run.py": IMPORTING, "look.ipynb": "import lib.nets\nlib.nets.Net()\n"}, True),
+        (NET, {"run.py": IMPORTING, "look.ipynb": f"%matplotlib inline\n{TEXT}"}, False),
+        (NET, {"run.py": IMPORTING, "look.ipynb": f"%timeit go(2)\n{TEXT}"}, True),
+        (NET, {"run.py": IMPORTING, "look.ipynb": "%run lib/nets.py\nNet()\n"}, True),
+        (NET, {"run.py": IMPORTING, "lib/old.py": REGISTRY}, False),
+        (NET, {"run.py": IMPORTING, "lib/old.py": f"{REGISTRY}net = Net()\n"}, True),
+        (NET, {"run.py": "from lib import old\nprint(old)\n", "lib/old.py": REGISTRY}, True),
     ],
 )
 def test_packages(nets: str, files: dict[str, str], used: bool, tmp_path: Path) -> None:
@@ -193,14 +202,14 @@ TWO = "from lib.nets import Net\ndef old():\n    return Net()\ndef new():\n    p
 @pytest.mark.parametrize(
     ("run", "used"),
     [
-        (f"{TWO}# old()\nnew()\n", True),
-        (f"{TWO}if __name__ == '__main__':\n    # x = old(2)\n    new()\n", True),
-        (f"{TWO}# def old():\nnew()\n", False),
-        (f"{TWO}# old is older\nnew()\n", False),
+        (f"{TWO}# old()\nnew()\n", False),
+        (f"{TWO}if __name__ == '__main__':\n    # x = old(2)\n    new()\n", False),
+        (f"{TWO}if __name__ == '__main__':\n    x = old(2)\n", True),
+        (f"{TWO}# old()\nstart = new if TWO else old\nprint(start())\n", True),
         ("from lib.nets import Net\n# Net()\nprint()\n", False),
     ],
 )
-def test_what_a_comment_chooses(run: str, used: bool, tmp_path: Path) -> None:
+def test_what_stands_in_comments(run: str, used: bool, tmp_path: Path) -> None:
     files = {"lib/__init__.py": "", "lib/nets.py": NET, "run.py": run}
     assert uses(tmp_path, files, "lib/nets.py") is used
 
@@ -288,13 +297,10 @@ def test_what_calls_a_method(nets: str, files: dict[str, str], used: bool, tmp_p
 @pytest.mark.parametrize(
     ("files", "path", "used"),
     [
-        ({"run.py": "import nets\n# nets.start()\nprint()\n"}, "nets.py", True),
-        ({"run.py": "import nets\n# other.start()\nprint()\n"}, "nets.py", False),
-        (
-            {"run.py": RUN, "lib.py": "import nets\ndef f():\n    # nets.start()\n    pass\n"},
-            "nets.py",
-            False,
-        ),
+        ({"run.py": "import nets\n# nets.start()\nprint()\n"}, "nets.py", False),
+        ({"run.py": "import nets\nprint(nets.start)\n"}, "nets.py", True),
+        ({"run.py": "import lib\nprint(lib)\n", "lib/__init__.py": ""}, "lib/a/nets.py", False),
+        ({"run.py": "from lib.a.nets import start\nstart()\n"}, "lib/a/nets.py", True),
         ({"run.py": "from lib.tools.kit import x\nprint(x)\n"}, "lib/nets.py", False),
         ({"run.py": "from other import x\nprint(x)\n"}, "lib/nets.py", True),
     ],
@@ -325,6 +331,46 @@ for x in [torch.ones(4, 8)]:
         found = analyse_job(job(text, name="run.py", root=str(tmp_path), assume_hot=assumed))
         graded = {each.severity.value for each in found.findings if each.code == "TL101"}
         assert graded == ({wanted} if wanted else set())
+
+
+STEPS = """
+import torch
+from torch import nn
+
+def train(net, loader, opt):
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        opt.step()
+        print(loss.item())
+
+def attend(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1) / q.size(-1) ** 0.5, dim=-1) @ v
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "dead"),
+    [
+        ("import steps\n# steps.train()\n# steps.attend()\nprint(steps)\n", {"train", "attend"}),
+        ("from steps import attend\nprint(attend)\n", {"train"}),
+        ("import steps\ndef old():\n    steps.train()\nprint(steps.attend)\n", {"train"}),
+        ("import steps\nprint(steps.train, steps.attend)\n", set()),
+    ],
+)
+def test_a_finding_in_what_nothing_uses_says_so(run: str, dead: set[str], tmp_path: Path) -> None:
+    for each, text in {"run.py": run, "steps.py": STEPS}.items():
+        (tmp_path / each).write_text(text, encoding="utf-8")
+    forget()
+    found = analyse_job(job(STEPS, name="steps.py", root=str(tmp_path))).findings
+    said = {each.why_hot[0].text for each in found if each.frequency is Frequency.UNUSED}
+    assert said == {f"nothing in this program uses `{name}`" for name in dead}
+    graded = {each.severity for each in found if each.frequency is Frequency.UNUSED}
+    assert graded == ({Severity.INFO} if dead else set())
+    assert all(len(each.why_hot) == 1 for each in found if each.frequency is Frequency.UNUSED)
+    assert all(("uses)" in one.said) is (one.frequency is Frequency.UNUSED) for one in found)
+    others = {each.code for each in found if each.frequency is not Frequency.UNUSED}
+    assert ("TL405" in others, "TL105" in others) == ("attend" not in dead, "train" not in dead)
 
 
 def test_what_uses_a_definition_is_looked_for_once(

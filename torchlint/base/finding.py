@@ -30,6 +30,7 @@ _RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 class Frequency(enum.IntEnum):
     """How often a line runs, as far as that is known; more often is higher."""
 
+    UNUSED = -1
     NOT_HOT = 0
     EPOCH = 1
     SAMPLE = 2
@@ -187,10 +188,10 @@ class Finding:
 
     @property
     def said(self) -> str:
-        """The message, with what was measured."""
-        if self.measured is None:
-            return self.message
-        return f"{self.message} (mending saves {self.measured.words})"
+        """The message, with what was measured, and whether nothing uses the code."""
+        unused = " (in code that nothing uses)" if self.frequency is Frequency.UNUSED else ""
+        measured = f" (mending saves {self.measured.words})" if self.measured is not None else ""
+        return f"{self.message}{unused}{measured}"
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

@@ -60,6 +60,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.time.entry_points import unused
 from torchlint.semantic.time.heat import Link, heat_of
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
@@ -436,9 +437,14 @@ class Placing:
             statement_end=last,
             fix=fix,
             why_hot=tuple(map(self.reason, hit.why_hot)),
-            frequency=_FREQUENCIES[heat_of(self.module, hit.node).grade],
+            frequency=self._frequency(hit.node),
         )
         return finding, crash
+
+    def _frequency(self, node: cst.CSTNode) -> Frequency:
+        if unused(self.module, node) is not None:
+            return Frequency.UNUSED
+        return _FREQUENCIES[heat_of(self.module, node).grade]
 
     def note(self, crash: Crash) -> Note:
         """Return what to say of a rule that crashed."""

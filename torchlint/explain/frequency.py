@@ -24,7 +24,7 @@ from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import uncalled
-from torchlint.semantic.time.heat import Heat, function_heat, heat_of, may_be_hot
+from torchlint.semantic.time.heat import Heat, function_heat, heat_of, may_be_hot, not_used
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _GRADES = {
@@ -65,7 +65,7 @@ class Paces:
             else heat_of(self.module, self._inner(at))
         )
         words = f"its body {self._words(at, heat)}" if body else self._words(at, heat)
-        why = tuple(self.reason(why) for why in heat.why)
+        why = tuple(self.reason(why) for why in not_used(self.module, at) or heat.why)
         return Pace(
             heat.grade.name.lower(), words, why, tuple(self._guards(node)), tuple(self._roles(at))
         )

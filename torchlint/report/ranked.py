@@ -235,8 +235,11 @@ class _Listing:
             f"{number} {code}"
             for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         )
+        dead = sum(finding.frequency is Frequency.UNUSED for finding in self.folded)
+        more = f", {dead} of them in code that nothing uses" if dead else ""
         words = (
-            f"{pluralise(len(self.folded), 'info')} not listed ({rules}); --show-infos lists them."
+            f"{pluralise(len(self.folded), 'info')} not listed ({rules}){more}; "
+            "--show-infos lists them."
         )
         lines = self.wrapped(words, 0)
         yield from (

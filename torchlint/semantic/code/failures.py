@@ -1,5 +1,5 @@
 """Which statements end in an error whenever they run: a name that nothing binds, a call that does
-not fit the function that it calls."""
+not fit the function that it calls, an option that no parser defines."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.parsed_arguments import lacks, reads
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -50,7 +51,8 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
     error; None where none is known to.
 
     A name is an error that nothing in the file binds, where it imports nothing with a star, and so
-    is a call of a function or class of the project whose parameters do not take the arguments.
+    is a call of a function or class of the project whose parameters do not take the arguments, and
+    an attribute of parsed arguments that the parser does not define, here or in such a function.
     """
     if _binds_unseen(module):
         return None
@@ -82,7 +84,7 @@ def _first_failure(module: Module, evaluated: Iterable[cst.CSTNode]) -> str | No
     for each in evaluated:
         why = _fails(module, each)
         if why is not None:
-            return f"`{module.shown(each)}` raises a {why}"
+            return f"`{module.shown(each)}` raises {why}"
     return None
 
 
@@ -125,9 +127,13 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
     if isinstance(evaluated, _IMPORTS):
         return None
     for call in module.within(evaluated, cst.Call):
-        why = _misfit(module, call)
+        why = _misfit(module, call) or _lacking_there(module, call)
         if why is not None and _is_evaluated(module, call, evaluated):
             return why
+    for read in module.within(evaluated, cst.Attribute) if "parse_args" in module.text else ():
+        option = read.attr.value
+        if lacks(module, read.value, option) and _is_evaluated(module, read, evaluated):
+            return _no_option(option)
     for name in module.within(evaluated, cst.Name) if _shows_all_names(module) else ():
         why = _unbound(module, name)
         if why is not None and _is_evaluated(module, name, evaluated):
@@ -178,7 +184,7 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
         return None
     if _is_replaced(module, name) or _given_by_others(module, name):
         return None
-    return f"NameError, as nothing defines `{name}`"
+    return f"a NameError, as nothing defines `{name}`"
 
 
 def _is_replaced(module: Module, name: str) -> bool:
@@ -240,7 +246,26 @@ def _misfit(module: Module, call: cst.Call) -> str | None:
     problem = _problem(function.args, skipped, call)
     if problem is None or _is_patched(module, found.name):
         return None
-    return f"TypeError, as the call of `{found.name}` {problem}"
+    return f"a TypeError, as the call of `{found.name}` {problem}"
+
+
+def _no_option(option: str) -> str:
+    return f"an AttributeError, as the parser defines no `{option}`"
+
+
+def _lacking_there(module: Module, call: cst.Call) -> str | None:
+    """Return which option a function reads in any case that the arguments lack which a call gives
+    it."""
+    found = _definition(module, call.func, script=True) if "parse_args" in module.text else None
+    if not isinstance(found, ast.FunctionDef) or found.decorator_list:
+        return None
+    for arg, param in zip(call.args, (*found.args.posonlyargs, *found.args.args), strict=False):
+        if arg.star or arg.keyword is not None:
+            return None
+        for option in reads(found, param.arg):
+            if lacks(module, arg.value, option) and not _is_patched(module, found.name):
+                return f"{_no_option(option)}, which `{found.name}` reads"
+    return None
 
 
 def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -256,8 +281,15 @@ def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None
     return made[0] if len(made) == 1 and made[0].name == "__init__" else None
 
 
-def _definition(module: Module, func: cst.BaseExpression) -> _Defined | None:
-    """Return the one statement that defines what is called, where nothing binds its name anew."""
+def _beside(module: Module, path: str) -> bool:
+    return os.path.dirname(path) == os.path.dirname(module.path)
+
+
+def _definition(
+    module: Module, func: cst.BaseExpression, *, script: bool = False
+) -> _Defined | None:
+    """Return the one statement that defines what is called, where nothing binds its name anew; a
+    `script` finds the modules beside it first."""
     dotted = module.name(func)
     if isinstance(func, cst.Name):
         scope, bindings = module.names.bindings(func.value, func)
@@ -272,7 +304,7 @@ def _definition(module: Module, func: cst.BaseExpression) -> _Defined | None:
         return None
     home = dotted.rpartition(".")[0].lstrip(".").replace(".", os.sep)
     ends = tuple(f"{os.sep}{home}{end}" for end in (".py", f"{os.sep}__init__.py"))
-    placed = os.sep in home or dotted.startswith(".")
+    placed = os.sep in home or dotted.startswith(".") or (script and _beside(module, there.path))
     text = module.outside.text(there) if placed and there.path.endswith(ends) else None
     return _defined(text, there.name) if text is not None else None
 

@@ -1,15 +1,17 @@
-"""Options that are off by default, and that nothing in the project turns on."""
+"""Options that are off by default or in each call, and that nothing in the project turns on."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import re
+import sys
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.constructions import Handed, Parameter, Value
 from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.names import dotted_text
@@ -32,16 +34,16 @@ _TEXT = regex(r"([\"'])([^\"'\\]*)\1$")
 
 
 @question(
-    yes="it runs only where `{answer}` asks for an option that is off by default",
-    no="no option that is off by default stands around it",
+    yes="it runs only where `{answer}` asks for an option that nothing turns on",
+    no="no option that nothing turns on stands around it",
     ground=True,
 )
 def option_left_off(
     module: Module, node: cst.CSTNode, until: cst.CSTNode | None = None
 ) -> cst.BaseExpression | None:
     """Return the condition between a node and `until` (default: its function) that holds only where
-    somebody turns on an option that is off by default, which nothing in the project does; None
-    where there is none.
+    somebody turns on an option that is off by default, or wherever the project makes the object,
+    which nothing in the project does; None where there is none.
 
     An option is an attribute: of a constructor's parameter, of what ``add_argument`` adds, or a
     field of a class. Which program runs, and on which devices, is no option of a step.
@@ -89,6 +91,8 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
     options = {each.attr.value for each in values if isinstance(each, cst.Attribute)}
     own = [each for each in values if not isinstance(each, cst.Attribute)]
     handed = {each.value for each in own if isinstance(each, cst.Name)} - {"None", "False"}
+    if len(values) == len(handed) == 1 and _kept_off(module, cls, name, values[0], wanted):
+        return True
     return (
         bool(values)
         and all(_is_off(_default(module, each), wanted) for each in own)
@@ -96,6 +100,78 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
         and all(_stays_off(module, each, wanted, declared=True) for each in {name, *handed})
         and all(_stays_off(module, each, wanted, declared=False) for each in options)
     )
+
+
+def _kept_off(
+    module: Module, cls: cst.ClassDef, name: str, kept: cst.BaseExpression, wanted: str
+) -> bool:
+    """Say whether objects of a class keep a parameter under a name, which nothing assigns again,
+    and each is made without what is wanted for it."""
+    param = module.source_of(kept)
+    return (
+        len(module.names.bindings(param, kept)[1]) == 1
+        and not _assigns(name, module.text)
+        and module.outside.others_say(functools.partial(_assigns, name), near=False) is False
+        and _made_without(module, cls, param, wanted)
+    )
+
+
+@question()
+def _made_without(module: Module, cls: cst.ClassDef, param: str, wanted: str) -> bool:
+    """Say whether the project makes objects of a class, all in view, and each without what is
+    wanted for a parameter."""
+    found = _parameter(module, cls, param)
+    if found is None or cls.decorators or module.function(cls) is not None:
+        return False
+    others = functools.partial(module.outside.others_say, near=False)
+    words = (found.cls, str(found.place), *found[2:], wanted)
+    on, off = (functools.partial(_makes, *words, said) for said in ("on", "off"))
+    here = found.values(module.text)
+    return (
+        all(_is_without(module, each, wanted) for each in here)
+        and not module.outside.of_library()
+        and others(on) is False
+        and (bool(here) or others(off) is True)
+    )
+
+
+def _is_without(module: Module, value: Value, wanted: str) -> bool:
+    if isinstance(value, Handed):
+        classes = [each for each in module.nodes(cst.ClassDef) if each.name.value == value.cls]
+        return len(classes) == 1 and _made_without(module, classes[0], value.name, wanted)
+    return value is not None and _is_off(value, wanted)
+
+
+def _parameter(module: Module, cls: cst.ClassDef, name: str) -> Parameter | None:
+    """Return a parameter of a class's constructor."""
+    init = own_method(module, cls, "__init__")
+    if init is None:
+        return None
+    listed = (*init.params.posonly_params, *init.params.params)
+    for place, param in enumerate((*listed, *init.params.kwonly_params)):
+        if param.name.value == name:
+            default = module.source_of(param.default) if param.default is not None else ""
+            at = place - 1 if place < len(listed) else sys.maxsize
+            return Parameter(cls.name.value, at, name, default)
+    return None
+
+
+def _assigns(name: str, text: str) -> bool:
+    """Say whether a file assigns an attribute of an object that is not the one at hand."""
+    assigned = rf"(?<!\bself)\.{name}\s*=(?!=)|attr\([^)\n]*['\"]{name}['\"]"
+    return name in text and re.search(assigned, text) is not None
+
+
+def _makes(
+    cls: str, place: str, name: str, default: str, wanted: str, said: str, text: str
+) -> bool:
+    """Say whether a file that is no test makes an object of a class with a parameter on, or may do
+    so where the class goes elsewhere; or whether it makes one, with it off."""
+    if cls not in text or TESTED.search(text) is not None:
+        return False
+    found = Parameter(cls, int(place), name, default).values(text)
+    off = {each for each in found if isinstance(each, str) and _is_off(each, wanted)}
+    return found != off if said == "on" else bool(off)
 
 
 def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -> bool:

@@ -76,6 +76,12 @@ _PROGRAM = regex(
     r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
 )
 """What does something where the file itself is run."""
+_ACTS = regex(
+    rf"{_PROGRAM.pattern}|^(?!(async )?def |class |from |import |@)\w[^#\n]*\(", re.MULTILINE
+)
+"""What does something, or calls something, where the file is run or imported."""
+_MAGIC = regex(r"^([ \t]*)[%!](?!run\b|load\b)[^(\n]*$", re.MULTILINE)
+"""A line of a notebook that is no Python and uses no name."""
 _TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
 """Names of files that are programs where a package holds them."""
 _SCRIPTS = ("", "scripts", "tools", "experiments", "bin")
@@ -496,27 +502,23 @@ class Used:
         self, path: str, name: str, taken: frozenset[str]
     ) -> tuple[tuple[str, str], ...] | None:
         """Return what uses a definition, which is looked for once; None where code at the level of
-        a file does."""
+        a file does, which is run or loaded."""
         key = (path, name, taken)
         if key not in self._known:
             self._known[key] = None
             users: list[tuple[str, str]] = []
             for user in self._users(*key):
-                if not user[1]:
+                if user[1]:
+                    users.append(user)
+                elif self._is_loaded(user[0]):
                     return None
-                users.append(user)
             self._known[key] = tuple(dict.fromkeys(users))
         return self._known[key]
 
     def _is_kept(self, path: str, name: str) -> bool:
         """Say whether a definition may be used though no code of the program says its name."""
         said = self._says(path)
-        if (
-            said is None
-            or self._is_handed_on(path, said, name)
-            or not self._runs(path)
-            or self._chosen(path, name)
-        ):
+        if said is None or self._is_handed_on(path, said, name) or not self._runs(path):
             return True
         lineage = self._find.lineage(Definition(path, name, CLASS))
         heirs = self._program(path) in self._finding
@@ -534,18 +536,17 @@ class Used:
             not isinstance(self._find.find(path, maker), str) for maker in said.makers.get(name, ())
         )
 
-    def _chosen(self, path: str, name: str) -> bool:
-        """Say whether a function is one of those among which the author of a script chooses by a
-        comment: a line of its script calls it behind a hash, or one of another script, by the name
-        of its module."""
-        for other in self._holding(name):
-            of = "" if other == path else rf"\b{re.escape(stem_of(path))}\."
-            called = rf"^[ \t]*#.*(?<!def )\b{of}{re.escape(name)}\("
-            if re.search(called, self._read(other) or "", re.MULTILINE) and self._does_something(
-                other
-            ):
-                return True
-        return False
+    def _is_loaded(self, path: str) -> bool:
+        """Say whether what a file says at its own level counts: the level calls something, or
+        another file holds the name of the module."""
+        stem = stem_of(path)
+        return (
+            not path.endswith(".py")
+            or stem in _OF_TOOLS
+            or _ACTS.search(self._read(path) or "") is not None
+            or not _WORDS.search(stem)
+            or bool(self._holding(stem) - {path})
+        )
 
     def _runs(self, path: str) -> bool:
         """Say whether a file is part of a program, and no library: the project holds a file that
@@ -558,8 +559,13 @@ class Used:
 
     def _top(self, path: str) -> str:
         """Return the folder that holds the outermost package of a file, the project's root at
-        most."""
+        most; a folder in a package belongs to it without an ``__init__.py``, too."""
         top = self._search.top(path)
+        while self._search.in_package(top):
+            above = self._search.top(top)
+            if not above.startswith(self._search.root):
+                break
+            top = above
         return top if top.startswith(self._search.root) else self._search.root
 
     def _holds_program(self, top: str) -> bool:
@@ -790,7 +796,9 @@ class Used:
 
     def _says(self, path: str) -> Said | None:
         if path not in self._said:
-            tree = parsed(self._read(path) or "") if path.endswith(".py") else None
+            text = self._read(path) or ""
+            cells = path.endswith(".ipynb")
+            tree = parsed(_MAGIC.sub(r"\1pass", text) if cells else text)
             self._said[path] = Said(tree) if tree is not None else None
         return self._said[path]
 

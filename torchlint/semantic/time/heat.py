@@ -110,6 +110,18 @@ class Why:
     elsewhere: tuple[Module, cst.CSTNode] | Link | None = None
 
 
+@question(ground=True)
+def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
+    """Return, as evidence, that nothing in the program uses what a node stands in; nothing where
+    it may be used."""
+    name = unused(module, node)
+    return () if name is None else (_no_use(name, node),)
+
+
+def _no_use(name: str, node: cst.CSTNode) -> Why:
+    return Why(f"nothing in this program uses `{name}`", node)
+
+
 @dataclass(frozen=True, slots=True)
 class Heat:
     """How often a line runs.
@@ -271,11 +283,10 @@ class HeatMap:
         if found.hot and not found.optional:
             option = self.option_left_off(node, found.loop)
             if option is not None:
-                why = Why("only where an option that is off by default is on", option)
+                why = Why("only where an option is on that nothing turns on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
         if found.hot and not found.optional and (name := self.unused(node)) is not None:
-            why = Why(f"only where somebody uses `{name}`, which nothing does here", node)
-            found = replace(found, why=(why, *found.why), optional=True)
+            found = replace(found, why=(_no_use(name, node), *found.why), optional=True)
         return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:

@@ -1,0 +1,244 @@
+"""Which options the arguments of a program lack that a parser of its file gives."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.semantic.code.flow import call_sites, escapes
+from torchlint.semantic.code.named_tests import names
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.source.python import DEFS
+
+_SHOWN = frozenset(
+    "add_argument add_argument_group add_mutually_exclusive_group parse_args set_defaults "
+    "print_help print_usage format_help error".split()
+)
+"""Methods of a parser that add no option which their call does not name."""
+_MORE = regex(
+    r"\bsetattr\(\s*[\w.]*(arg|opt|conf|cfg|hparam|flag|param|namespace)|=\s*vars\("
+    r"|(\bvars\([^)\n]*\)|\.__dict__)\s*(\[|\.update|\|=|=(?!=))|\bNamespace\(",
+    re.IGNORECASE,
+)
+"""What may give arguments more than their parser does."""
+_ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_NESTED = (*DEFS, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp)
+
+
+@question()
+def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
+    """Say whether a name stands for arguments from a parser that the file shows whole, which has no
+    option of a name, and nothing in the project adds one."""
+    options = _options_of(module, arguments)
+    if options is None or option in options or option.startswith("_"):
+        return False
+    if re.search(rf"['\"]{option}['\"]", module.text):
+        return False
+    adds = functools.partial(_adds, option)
+    others = functools.partial(module.outside.others_say, near=False)
+    return not adds(module.text) and others(adds) is False and others(_gives_more) is False
+
+
+def _adds(option: str, text: str) -> bool:
+    """Say whether a text assigns an attribute of a name, or asks whether there is one; that of
+    ``self`` is another object's."""
+    its = rf"(?<!\bself)\.{option}"
+    return option in text and bool(
+        re.search(
+            rf"^[^=\n(]*{its}\b[^=\n(]*=(?!=)|[:;]\s*[\w.]+{its}\s*=(?!=)"
+            rf"|\b(for|as)\s+[\w.]+{its}\b|attr\([^)\n]*['\"]{option}['\"]",
+            text,
+            re.MULTILINE,
+        )
+    )
+
+
+def _gives_more(text: str) -> bool:
+    return _MORE.search(text) is not None
+
+
+@question()
+def _options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str] | None:
+    """Return the options of the arguments that an expression stands for; None where it may be
+    anything else, or have more."""
+    match arguments:
+        case cst.Call(func=cst.Attribute(value=parser, attr=cst.Name("parse_args"))):
+            lone = len(arguments.args) < 2 and not any(a.keyword or a.star for a in arguments.args)
+            return _options(module) if lone and _is_parser(module, parser) else None
+        case cst.Call(func=cst.Name() as maker):
+            return _by_function(module, maker)
+        case cst.Name(name) if not any(name in each for each in module.names.outer.values()):
+            _, bindings = module.names.bindings(name, arguments)
+            match bindings:
+                case [binding] if binding.kind == "assign" and binding.value is not None:
+                    return _options_of(module, binding.value)
+                case [binding] if isinstance(binding.node, cst.Param):
+                    return _by_calls(module, binding.node)
+    return None
+
+
+def _is_parser(module: Module, expression: cst.BaseExpression) -> bool:
+    """Say whether an expression is a parser of this file: by its name, or what a function of the
+    file returns."""
+    if isinstance(expression, cst.Name):
+        return expression.value in _parsers(module)
+    returned = list(_returned(module, getattr(expression, "func", None)))
+    return bool(returned) and all(_is_parser(module, each) for each in returned)
+
+
+def _returned(module: Module, maker: cst.CSTNode | None) -> Iterator[cst.BaseExpression]:
+    """Yield what the one function of this file returns that a name stands for."""
+    if isinstance(maker, cst.Name):
+        _, bindings = module.names.bindings(maker.value, maker)
+        made = bindings[0].node if len(bindings) == 1 else None
+        if isinstance(made, cst.FunctionDef) and not made.decorators:
+            for each in module.within(made.body, cst.Return):
+                yield each.value or cst.Name("None")
+
+
+def _by_function(module: Module, maker: cst.Name) -> frozenset[str] | None:
+    return _agreed(_options_of(module, each) for each in _returned(module, maker))
+
+
+def _by_calls(module: Module, param: cst.Param) -> frozenset[str] | None:
+    """Return the options of a parameter for which all calls of its function, each in this file,
+    give parsed arguments."""
+    function = module.tree.owners[param]
+    if not isinstance(function, cst.FunctionDef) or function.decorators or param.default:
+        return None
+    said = functools.partial(names, function.name.value)
+    if module.class_of(function) is not None or escapes(module, function):
+        return None
+    if module.outside.others_say(said, near=True) is not False:
+        return None
+    listed = list(function.params.params)
+    at = listed.index(param) if param in listed else len(listed)
+    given = [_given(call, at, param.name.value) for call in call_sites(module, function)]
+    return _agreed(_options_of(module, each) if each is not None else None for each in given)
+
+
+def _given(call: cst.Call, at: int, name: str) -> cst.BaseExpression | None:
+    for place, arg in enumerate(call.args):
+        if arg.star:
+            return None
+        if arg.keyword.value == name if arg.keyword is not None else place == at:
+            return arg.value
+    return None
+
+
+def _agreed(options: Iterator[frozenset[str] | None]) -> frozenset[str] | None:
+    found = list(options)
+    known = [each for each in found if each is not None]
+    return frozenset().union(*known) if known and len(known) == len(found) else None
+
+
+@question()
+def _parsers(module: Module) -> frozenset[str]:
+    """Return the names to which the file binds parsers."""
+    made = [each for each in module.nodes(cst.Call) if _makes_parser(module, each)]
+    above = [module.parent(each) for each in made]
+    return frozenset(
+        target.target.value
+        for each in above
+        if isinstance(each, cst.Assign)
+        for target in each.targets
+        if isinstance(target.target, cst.Name)
+    )
+
+
+def _makes_parser(module: Module, call: cst.Call) -> bool:
+    return module.name(call.func) == "argparse.ArgumentParser"
+
+
+@question()
+def _options(module: Module) -> frozenset[str] | None:
+    """Return the options that the parsers of a file define; None where one may have more."""
+    parsers, found = _parsers(module), set[str]()
+    if _gives_more(module.text) or not all(map(functools.partial(_is_whole, module), parsers)):
+        return None
+    for call in module.nodes(cst.Call):
+        words = [arg.keyword.value if arg.keyword else arg.star for arg in call.args]
+        if _makes_parser(module, call) and not {"parents", "**", "*"}.isdisjoint(words):
+            return None
+        match call.func:
+            case cst.Attribute(attr=cst.Name("set_defaults")):
+                found.update(words)
+            case cst.Attribute(attr=cst.Name("add_argument")):
+                found.add(_defined(call))
+    return frozenset(found) if found.isdisjoint(("", "**")) else None
+
+
+def _is_whole(module: Module, parser: str) -> bool:
+    """Say whether the file shows all that is done with a parser."""
+    for name in module.tree.named(parser):
+        above = module.parent(name)
+        match above:
+            case cst.Attribute(attr=cst.Name(method)) if name is not above.attr:
+                called = isinstance(module.parent(above), cst.Call)
+                if method not in _SHOWN or not called:
+                    return False
+            case cst.Return() | cst.AssignTarget() | cst.Attribute():
+                pass
+            case _:
+                return False
+    return True
+
+
+def _defined(call: cst.Call) -> str:
+    """Return the attribute that a call of `add_argument` defines; nothing where it is not written
+    out, or an action may define others."""
+    flags: list[str] = []
+    for arg in call.args:
+        word = arg.keyword.value if arg.keyword is not None else ""
+        if word not in ("", "dest", "action"):
+            continue
+        text = arg.value.raw_value if isinstance(arg.value, cst.SimpleString) else ""
+        if arg.star or not text:
+            return ""
+        if word == "dest":
+            return text
+        flags += [text] if not word else []
+    long = [each for each in flags if each.startswith("--")]
+    return (long or flags or [""])[0].lstrip("-").replace("-", "_")
+
+
+def reads(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Iterator[str]:
+    """Yield the attributes of a parameter that a function reads whenever it is called."""
+    for line in function.body:
+        if not isinstance(line, (ast.Try, *_NESTED)):
+            yield from _read(line, name)
+        if any(isinstance(each, (*_ENDS, ast.Yield)) or _stops(each) for each in ast.walk(line)):
+            return
+
+
+def _stops(node: ast.AST) -> bool:
+    called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    return called.rpartition(".")[2] in ("exit", "_exit", "quit")
+
+
+def _read(node: ast.AST, name: str) -> Iterator[str]:
+    """Yield the attributes of a name that are read whenever a node is evaluated."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=of), attr=attribute, ctx=ast.Load()) if of == name:
+            yield attribute
+            return
+        case ast.IfExp(test=first) | ast.If(test=first) | ast.While(test=first):
+            parts = [first]
+        case ast.Assert(test=first) | ast.For(iter=first) | ast.BoolOp(values=[first, *_]):
+            parts = [first]
+        case ast.Compare(left=left, comparators=[first, *_]):
+            parts = [left, first]
+        case ast.With(items=items):
+            parts = [items[0].context_expr]
+        case _ if isinstance(node, (*_NESTED, ast.GeneratorExp)):
+            return
+        case _:
+            parts = list(ast.iter_child_nodes(node))  # type: ignore[arg-type]
+    for each in parts:
+        yield from _read(each, name)
