@@ -118,6 +118,8 @@ def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: b
             operands = [operand]
         case cst.Name() if filled or not _by_elements(module, node):
             yield from _bound(module, node)
+        case cst.Attribute(value=cst.Name("self")):
+            operands = _assigned_above(module, node)
     for each in operands:
         yield module, each, None
 
@@ -161,6 +163,21 @@ def _bound(module: Module, name: cst.Name) -> _Inner:
             for index, element in enumerate(target.elements):
                 if isinstance(element.value, cst.Name) and element.value.value == name.value:
                     yield module, definition.value, index
+
+
+def _assigned_above(module: Module, node: cst.Attribute) -> list[cst.BaseExpression]:
+    """Return what the last statement that stands above and binds an attribute gives it, where it
+    runs whenever the attribute is read here: ``self.h = torch.zeros(n)``, ``self.h.to(device)``."""
+    line: cst.CSTNode = module.statement(node)
+    while isinstance(block := module.parent(line), cst.IndentedBlock):
+        for above in reversed(block.body[: block.body.index(line)]):  # type: ignore[arg-type]
+            for small in above.body if isinstance(above, cst.SimpleStatementLine) else ():
+                if isinstance(small, cst.Assign) and small.targets[0].target.deep_equals(node):
+                    return [small.value]
+        line = module.parent(block) or block
+        if isinstance(line, (cst.FunctionDef, cst.For, cst.While)):
+            break
+    return []
 
 
 def _returned(module: Module, call: cst.Call, part: int | None) -> _Inner:
