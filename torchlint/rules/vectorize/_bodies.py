@@ -444,10 +444,7 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     ]
     bound = {name.value for name in module.within(loop.target, cst.Name)}
     for part in module.within(node, cst.Subscript):
-        indices = list(_indices(part))
-        if _one(module, _innermost(part).value, len(indices)) and any(
-            module.names_in(item) & bound for item in indices
-        ):
+        if _taken_by(module, part, bound):
             return True
     for name in module.within(node, cst.Name):
         if name.value in rows:
@@ -455,6 +452,19 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
         made = sole_definition(module, name) if name.value not in bound else None
         inside = made is not None and module.is_within(made, loop.body)
         if made is not None and inside and _element_in(module, loop, made):
+            return True
+    return False
+
+
+def _taken_by(module: Module, node: cst.BaseExpression, bound: set[str]) -> bool:
+    """Say whether a subscript, or several in a row, take one element of a tensor by a name:
+    ``x[i]``, ``x[i, 0]``, ``x[i][0]``."""
+    indices: list[cst.SubscriptElement] = []
+    while isinstance(node, cst.Subscript):
+        indices += node.slice
+        node = node.value
+        by_name = any(module.names_in(item) & bound for item in indices)
+        if by_name and _one(module, node, len(indices)):
             return True
     return False
 

@@ -254,7 +254,7 @@ short                     method cast dtype=int16 gives-int
 bool                      method cast dtype=bool gives-bool
 byte                      method cast dtype=uint8 gives-int
 char                      method cast dtype=int8 gives-int
-type                      method cast fact
+type                      method cast fact to-host
 type_as                   method cast move own
 to                        method aten cast move to-host mixes
 cpu                       method move waits host-memory to-host
@@ -383,7 +383,7 @@ kthvalue                  torch method pick several second-whole
 mode                      torch method pick several second-whole
 nonzero torch method aten pick hint gives-int several-on-request values-decide waits cost=4
 argwhere                  torch method pick values-decide waits numpy=argwhere
-unique                    torch method pick several-with-more values-decide waits
+unique                    torch method pick array several-with-more values-decide waits
 unique_consecutive torch method aten pick several-with-more values-decide waits cost=any-element
 where torch method aten pick mask several-on-request numpy=where cost=host-numbers
 bincount                  torch method aten pick gives-int waits cost=extremes
