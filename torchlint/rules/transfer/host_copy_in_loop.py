@@ -182,7 +182,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="copy",
-    triggers=(b".cpu", b".to", b".tolist", b".type"),
+    triggers=(b".cpu", b".to", b".tolist"),
     yields_to=("TL101", "TL104", "TL105", "TL109", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )

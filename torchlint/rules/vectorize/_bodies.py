@@ -374,6 +374,47 @@ def writes_elements(module: Module, loop: cst.For) -> bool:
     return any(_is_element(module, target) and _computed(module, loop, target) for target in stores)
 
 
+@question(
+    yes="each turn of the loop fills a part of a row with a number, as far as its own bound says",
+    no="the loop fills no parts of rows that it has bounds for",
+)
+def fills_rows(module: Module, loop: cst.For) -> bool:
+    """Say whether each turn of a loop fills a part of one row of a tensor on the device with a
+    number, and a bound of its own says which: ``mask[i, : lengths[i]] = 1``."""
+    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    for node in module.within(loop.body, cst.Assign):
+        target = node.targets[0].target
+        if not isinstance(target, cst.Subscript) or not on_device(module, _innermost(target).value):
+            continue
+        parts = [part.slice for part in target.slice]
+        ends = [end for part in parts if isinstance(part, cst.Slice) for end in _bounds(part)]
+        rows = [target.value, *(part for part in parts if isinstance(part, cst.Index))]
+        if (
+            any(_depends(module, loop, end, bound) for end in ends)
+            and inferred(module, node.value).kind in ("number", "bool")
+            and any(bound & module.names_in(row) for row in rows)
+        ):
+            return True
+    return False
+
+
+def _bounds(part: cst.Slice) -> Iterator[cst.BaseExpression]:
+    yield from (each for each in (part.lower, part.upper) if each is not None)
+
+
+def _depends(module: Module, loop: cst.For, node: cst.BaseExpression, bound: set[str]) -> bool:
+    """Say whether an expression is computed of what a loop binds, also through names of its
+    body."""
+    for name in module.within(node, cst.Name):
+        made = sole_definition(module, name) if name.value not in bound else None
+        inside = made is not None and module.is_within(made, loop.body)
+        if name.value in bound or (
+            made is not None and inside and _depends(module, loop, made, bound)
+        ):
+            return True
+    return False
+
+
 def _is_element(module: Module, node: cst.Subscript) -> bool:
     """Say whether a subscript has at least two numbers, and is one of a tensor for sure."""
     value = inferred(module, _innermost(node).value)
@@ -544,6 +585,7 @@ def _function_plain(module: Module, function: Function) -> bool:
 
 __all__ = [
     "counts_elements",
+    "fills_rows",
     "independent_rounds",
     "is_size",
     "only_tensor_work",

@@ -99,6 +99,7 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.vectorize._bodies import (
     counts_elements,
+    fills_rows,
     independent_rounds,
     is_size,
     only_tensor_work,
@@ -151,6 +152,10 @@ _ELEMENTS = (
     "A Python loop computes and writes single elements of a tensor, while the GPU waits: several "
     "small operations for each; compute all of them at once, and write them by tensors of indices "
     "(x[rows, columns] = values)."
+)
+_PARTS = (
+    "A Python loop fills a part of each row of a tensor, one kernel launch per row; compare all "
+    "positions with all bounds at once (torch.arange(n) < lengths[:, None]) and fill by that mask."
 )
 _HEADS = (
     "Modules of one kind run one after another on the same input; stack their weights and run all "
@@ -322,7 +327,9 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
         return ""
     if counts_elements(module, node):
         return _COUNTS
-    return _ELEMENTS if writes_elements(module, node) else ""
+    if writes_elements(module, node):
+        return _ELEMENTS
+    return _PARTS if fills_rows(module, node) else ""
 
 
 def _bound(module: Module, node: _Loop) -> list[cst.Name]:

@@ -468,8 +468,7 @@ def host_copy(module: Module, call: cst.Call) -> HostRead | None:
 
 
 def _to_host(module: Module, call: cst.Call, method: str) -> bool:
-    moves = method in ("to", "type") and inferred(module, call).device == CPU
-    return moves or method in ("cpu", "tolist")
+    return method in ("cpu", "tolist") or (method == "to" and inferred(module, call).device == CPU)
 
 
 @question()
