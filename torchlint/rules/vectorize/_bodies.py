@@ -388,7 +388,7 @@ def fills_rows(module: Module, loop: cst.For) -> bool:
             continue
         parts = [part.slice for part in target.slice]
         ends = [end for part in parts if isinstance(part, cst.Slice) for end in _bounds(part)]
-        rows = [target.value, *(part for part in parts if isinstance(part, cst.Index))]
+        rows = [target.value, parts[0]] if isinstance(parts[0], cst.Index) else [target.value]
         if (
             any(_depends(module, loop, end, bound) for end in ends)
             and inferred(module, node.value).kind in ("number", "bool")
