@@ -237,11 +237,13 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
     """Say whether no iteration of a loop needs what an earlier one has made, and none ends the
     loop.
 
-    Running sums and lists that only grow do not count as needing.
+    Running sums and lists that only grow do not count as needing; nor does a break at the first row
+    that only fills up: ``if boxes[t, 1] == 0: break``.
     """
     body = loop.body
+    padding = _ends_at_padding(module, loop)
     if (
-        any(True for _ in module.within(body, *_LEAVES))
+        any(leaves is not padding for leaves in module.within(body, *_LEAVES))
         or loop.orelse is not None
         or not all(_reduces(module, read) for read in carried_reads(module, loop))
     ):
@@ -252,6 +254,23 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
         if isinstance(target, cst.Subscript) and not _own(module, loop, target):
             return False
     return not any(_grown_and_read(module, body, call) for call in _calls(module, body))
+
+
+def _ends_at_padding(module: Module, loop: cst.For) -> cst.CSTNode | None:
+    """Return the ``break`` with which a loop begins where an element that it comes by is zero."""
+    match loop.body.body[0]:
+        case cst.If(
+            test=cst.Comparison(
+                left=asked,
+                comparisons=[
+                    cst.ComparisonTarget(cst.Equal(), cst.Integer("0") | cst.Float("0.0"))
+                ],
+            ),
+            body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Break() as leaves])]),
+            orelse=None,
+        ) if _element_in(module, loop, asked):
+            return leaves
+    return None
 
 
 def _reduces(module: Module, read: cst.Name) -> bool:
