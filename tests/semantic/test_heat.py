@@ -492,3 +492,23 @@ def test_a_few_steps_in_each_epoch_are_many(head: str, expected: Grade) -> None:
 def test_a_name_that_is_an_interval_is_one_behind_or() -> None:
     body = "due = step % 50 == 0\n            if low or due: probe()"
     assert grade(TRAIN.format(body, "pass", "pass")) is Grade.COLD
+
+
+@pytest.mark.parametrize(
+    ("iterated", "expected"),
+    [
+        ("loader", Grade.TRAIN),
+        ("enumerate(train_loader)", Grade.TRAIN),
+        ("range(epochs)", Grade.EPOCH),
+        ("loaders", Grade.EPOCH),
+    ],
+)
+def test_a_batch_that_gets_several_steps_is_no_epoch(iterated: str, expected: Grade) -> None:
+    source = (
+        "def train(model, loader, train_loader, loaders, optimizer, epochs):\n"
+        f"    for x in {iterated}:\n"
+        "        for part in x:\n"
+        "            model(part).sum().backward()\n            optimizer.step()\n"
+        "        probe()\n"
+    )
+    assert grade(source) is expected

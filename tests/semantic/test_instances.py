@@ -67,6 +67,12 @@ def reached(source: str) -> list[str]:
             "class Trainer:\n    def fit(self, net):\n        net.probe(x)\nt = Trainer()\n"
             "t.fit(Net())"
         ),
+        "net, other = Net().to(device), Other()\nnet.probe(x)",
+        "(first, net), n = (Other(), Net()), 3\nnet.probe(x)",
+        (
+            "class Trainer:\n    def __init__(self): self.net, self.n = Net(), 3\n"
+            "    def fit(self):\n        self.net.probe(x)"
+        ),
         "nets = {k: Net().cuda() for k in 'ab'}\nnets['a'].probe(x)",
         "nets = [Net(), Net().eval()]\nnets[0].probe(x)",
     ],
@@ -107,6 +113,9 @@ def test_the_class_of_an_object(source: str) -> None:
             "class Trainer:\n    def fit(self, net):\n        net.probe(x)\nclass Tester:\n"
             "    def fit(self, net): pass\nTrainer().fit(Net())"
         ),
+        "net, other = Net(), Other()\nnet, other = other, net\nnet.probe(x)",
+        "net, *rest = Net(), Other(), Net()\nnet.probe(x)",
+        "net, other = make(Net(), Other())\nnet.probe(x)",
         "nets = [Net(), Other()]\nnets[0].probe(x)",
         "def a(net): return b(net)\ndef b(net):\n    net.probe(x)\n    return a(net)",
     ],

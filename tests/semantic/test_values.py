@@ -331,3 +331,22 @@ def test_a_count_stays_a_number_beside_a_sum_of_tensors() -> None:
     assert (found.kind, found.dtype) == ("number", None)
     untouched = "class B:\n    def __init__(self):\n        self.sum = 0\nprobe(B().sum)"
     assert value_of(SUMS.format(read="1", value="loss") + untouched).kind == "number"
+
+
+@pytest.mark.parametrize(
+    ("made", "rank"),
+    [
+        ("torch.zeros(n, 13, 5 + n)", 3),
+        ("torch.ones((n, 2), device='cuda')", 2),
+        ("torch.full([n, 2, 3], 0.5)", 3),
+        ("torch.rand(())", 0),
+        ("torch.zeros(n)", None),
+        ("torch.empty(*n)", None),
+        ("torch.randn((*n, 3))", None),
+        ("torch.eye(n, 3)", None),
+    ],
+)
+def test_factories_have_as_many_dimensions_as_they_are_given_sizes(
+    made: str, rank: int | None
+) -> None:
+    assert value_of(f"def f(n):\n    probe({made})\n").rank == rank

@@ -8,7 +8,8 @@ reads the value, `update()` does the first alone. The difference is greatest for
 `compute` is heavy, such as AUROC over stored predictions.
 
 Flagged: a call of a torchmetrics metric or collection as a statement of its own, or bound to a name
-that is never read.
+that is never read. Further `compute()` in each batch of what the same batch adds to and nothing
+resets: it goes over all batches so far, and with several processes gathers their states each time.
 
 The examples need torchmetrics and are not executed by the tests.
 
@@ -95,6 +96,11 @@ _NOTE = (
     "logging reads."
 )
 
+_EACH_BATCH = (
+    "`{metric}.compute()` goes over all batches so far in each batch; call it once behind the last "
+    "one (in Lightning, log the metric itself)."
+)
+
 rule = Rule(
     __name__,
     __doc__,
@@ -122,6 +128,32 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     fix = Fix((Append(node.func, ".update"),), Safety.UNSAFE, "Call update()", _NOTE)
     yield Hit(node, {"metric": module.shown(node.func)}, fix)
+
+
+@rule.method("compute", runs="hot")
+def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a result over all batches so far that is computed in each batch."""
+    metric = node.func.value if isinstance(node.func, cst.Attribute) else None
+    if metric is None or metric_of(module, metric) is None:
+        return
+    uses = _uses_in_turn(module, node, metric)
+    if "reset" not in uses and uses & {"update", "forward", ""}:
+        yield Hit(node, {"metric": module.shown(metric)}, message=_EACH_BATCH)
+
+
+def _uses_in_turn(module: Module, node: cst.Call, metric: cst.BaseExpression) -> set[str]:
+    """Return the methods of a metric that are called in the turn of `node`, an empty name where it
+    is called itself."""
+    loop = next(iter(module.loops(node)), None)
+    function = module.function(node)
+    turn = loop.body if loop is not None else function.body if function is not None else node
+    names = set()
+    for call in module.within(turn, cst.Call):
+        if call.func.deep_equals(metric):
+            names.add("")
+        elif isinstance(call.func, cst.Attribute) and call.func.value.deep_equals(metric):
+            names.add(call.func.attr.value)
+    return names
 
 
 def _unused(module: Module, node: cst.Call) -> bool:

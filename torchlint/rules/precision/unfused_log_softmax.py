@@ -88,6 +88,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.names import one_by_one
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
@@ -220,7 +221,7 @@ def _step(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None
     """Return the expression one step behind; None where there is none."""
     match node:
         case cst.Name():
-            return _ranked(module, node)
+            return _ranked(module, node) or _part(module, node)
         case cst.Subscript(value=inner):
             taken = _first_of(module, node)
             return taken if taken is not None else inner
@@ -266,6 +267,20 @@ def _ranked(module: Module, node: cst.Name) -> cst.BaseExpression | None:
     return None
 
 
+def _part(module: Module, node: cst.Name) -> cst.BaseExpression | None:
+    """Return what a function of this file gives for `p` in ``value, p = heads(x)``, where this is
+    its only read."""
+    match definitions_of(module, node):
+        case [
+            cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Tuple() as target)], value=cst.Call() as call
+            ) as statement
+        ] if readers_of(module, statement, node.value) == [node]:
+            pairs = zip(target.elements, one_by_one(target, _returned(module, call)), strict=True)
+            return next((given for each, given in pairs if each.value.deep_equals(node)), None)
+    return None
+
+
 def _returned(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """Return the expression that a function of this file, or the ``forward`` of a class, always
     returns."""
@@ -287,8 +302,7 @@ def _probabilities(module: Module, node: cst.BaseExpression) -> tuple[str, cst.C
     """Return whether an expression is a softmax or a sigmoid, and its call."""
     found = operation_of(module, node)
     kind = _LAYERS.get(found.name, found.name) if found is not None and found.operands else ""
-    kind = kind if kind in _FUSED else ""
-    return (kind, node) if isinstance(node, cst.Call) else ("", None)
+    return (kind, node) if kind in _FUSED and isinstance(node, cst.Call) else ("", None)
 
 
 def _last_layer(module: Module, node: cst.BaseExpression) -> str:

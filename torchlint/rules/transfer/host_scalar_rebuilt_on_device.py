@@ -7,8 +7,9 @@ memory and a blocking `.to(device)`). `torch.full((), 0.5, device=...)` hands th
 as an argument, so nothing is copied and nobody waits. A list of constants is best kept: make it
 once in the constructor and register it as a buffer, which moves with the module.
 
-Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, a bool, or a list of such
-literals that ends up on the device, in a training step, an evaluation batch or a forward pass.
+Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, also of one that Python
+computes, of a bool, or of a list of such literals that ends up on the device, in a training step,
+an evaluation batch or a forward pass.
 Silent beside a statement that copies a list of the host's to the device, as the host waits there
 anyway.
 
@@ -50,11 +51,11 @@ y = margin(torch.arange(8.0, device=device))
 ```
 
 ## Leave alone
-Data that differ from step to step have to be copied.
+Several numbers that differ from step to step have to be copied.
 ```python
 class Lengths(nn.Module):
     def forward(self, x, lengths):
-        return x / torch.tensor([len(x), len(lengths)], device=x.device).max() + torch.tensor(len(x), device=x.device)
+        return x / torch.tensor([len(x), len(lengths)], device=x.device).max()
 ```
 
 A constructor runs once.
@@ -90,7 +91,7 @@ x = torch.rand(4, 8, device=device)
 for _ in range(100):
     y = margin(x)
 ```
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -128,6 +129,7 @@ from torchlint.semantic.values.place import named_device, of_host_argument, on_d
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
+_CASTS = ("builtins.float", "builtins.int")
 _CONSTANTS = {
     **{f"{library}.pi": math.pi for library in ("math", "torch", "numpy")},
     **{f"{library}.e": math.e for library in ("math", "torch", "numpy")},
@@ -199,7 +201,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     data = node.args[0].value
     values = list(_numbers(module, data))
-    if not values or None in values:
+    written = bool(values) and None not in values
+    if not written and not _is_number(module, data):
         return
     place, target = _place(module, node)
     if place is None:
@@ -218,9 +221,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         fix = _with_math(module, outer, data)
         yield Hit(place, {"expr": module.shown(outer)}, fix, message=_MATH)
         return
-    fix = None if listed else _fix(module, node, place, target)
+    fix = _fix(module, node, place, target) if written and not listed else None
     words = {"expr": module.shown(place), "maker": _filled(module, node)}
     yield Hit(place, words, fix, message=_LIST if listed else None)
+
+
+def _is_number(module: Module, data: cst.BaseExpression) -> bool:
+    """Say whether an expression is a number of Python's that is not written out; not where it is
+    made one in case it is none, ``float(aux)``."""
+    cast = isinstance(data, cst.Call) and (module.name(data.func) or "") in _CASTS
+    unknown = (inferred(module, arg.value).kind == "?" for arg in getattr(data, "args", ()))
+    return inferred(module, data).kind == "number" and not (cast and any(unknown))
 
 
 def _function_of(module: Module, place: cst.Call) -> cst.Call | None:

@@ -201,7 +201,7 @@ from torchlint.semantic.time.loops import endless
 from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
-from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, sizes
+from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, only_looks, sizes
 from torchlint.semantic.uses.unavoidable_syncs import waited_before
 
 rule = Rule(
@@ -231,6 +231,10 @@ SIZED = (
 ELEMENT = (
     "`{expr}` waits for the GPU in every iteration, though the tensor was made before the loop; "
     "copy all of it to the host before the loop, with one .tolist()."
+)
+LOOKED = (
+    "`{expr}` waits for the GPU once per turn of a loop that only looks for one element; test all "
+    "of them on the device (torch.stack, torch._foreach_norm) and read that once."
 )
 ENDLESS = (
     "`{expr}` reads a GPU value on the host every step; keep it on the device and read it every N "
@@ -360,6 +364,8 @@ def _needed(module: Module, read: HostRead) -> str | None:
     """Return what to say of a number that Python needs in this very step, None for another."""
     decided = decides(module, read.node)
     if decided or read.how in ("slice", "size", "range") or sizes(module, read.node):
+        if any(only_looks(module, loop) for loop in module.loops(read.node)[:1]):
+            return LOOKED
         return ELEMENT if one_of_older(module, read.tensor) else DECIDED if decided else SIZED
     return None
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
+from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import Function
@@ -17,6 +17,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, goes_over, spelled_alike
 from torchlint.semantic.torch import ops
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
@@ -27,6 +28,8 @@ _PLAIN_BUILTINS = frozenset(
         "range len enumerate zip int float bool abs min max sum tuple list slice isinstance"
     ).split()
 )
+_LOOKUPS = ("index", "count", "get")
+"""Methods of lists and dicts that look something up, which no tensor has."""
 _GROWERS = ("append", "extend", "insert", "add", "appendleft", "update")
 _LEAVES = (
     cst.Break,
@@ -234,11 +237,13 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
     """Say whether no iteration of a loop needs what an earlier one has made, and none ends the
     loop.
 
-    Running sums and lists that only grow do not count as needing.
+    Running sums and lists that only grow do not count as needing; nor does a break at the first row
+    that only fills up: ``if boxes[t, 1] == 0: break``.
     """
     body = loop.body
+    padding = _ends_at_padding(module, loop)
     if (
-        any(True for _ in module.within(body, *_LEAVES))
+        any(leaves is not padding for leaves in module.within(body, *_LEAVES))
         or loop.orelse is not None
         or not all(_reduces(module, read) for read in carried_reads(module, loop))
     ):
@@ -249,6 +254,23 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
         if isinstance(target, cst.Subscript) and not _own(module, loop, target):
             return False
     return not any(_grown_and_read(module, body, call) for call in _calls(module, body))
+
+
+def _ends_at_padding(module: Module, loop: cst.For) -> cst.CSTNode | None:
+    """Return the ``break`` with which a loop begins where an element that it comes by is zero."""
+    match loop.body.body[0]:
+        case cst.If(
+            test=cst.Comparison(
+                left=asked,
+                comparisons=[
+                    cst.ComparisonTarget(cst.Equal(), cst.Integer("0") | cst.Float("0.0"))
+                ],
+            ),
+            body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Break() as leaves])]),
+            orelse=None,
+        ) if _element_in(module, loop, asked):
+            return leaves
+    return None
 
 
 def _reduces(module: Module, read: cst.Name) -> bool:
@@ -355,6 +377,89 @@ def counts_elements(module: Module, loop: cst.For) -> bool:
     return any(_by_element(module, loop, node) for node in sums)
 
 
+@question(
+    yes="the loop writes single elements of a tensor that it computes from those of another one",
+    no="the loop writes no single elements that it computes from those of a tensor",
+)
+def writes_elements(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop, and no loop inside of it, writes single elements of a tensor that was
+    made before it, where a single element of another tensor says what is written, or where:
+    ``wanted[b, j, int(boxes[b, t, 0])] = boxes[b, t, 2]``."""
+    stores = [
+        target
+        for target in _targets(module, loop.body)
+        if isinstance(target, cst.Subscript) and module.loops(target)[0] is loop
+    ]
+    return any(_is_element(module, target) and _computed(module, loop, target) for target in stores)
+
+
+@question(
+    yes="each turn of the loop fills a part of a row with a number, as far as its own bound says",
+    no="the loop fills no parts of rows that it has bounds for",
+)
+def fills_rows(module: Module, loop: cst.For) -> bool:
+    """Say whether each turn of a loop fills a part of one row of a tensor on the device with a
+    number, and a bound of its own says which: ``mask[i, : lengths[i]] = 1``."""
+    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    for node in module.within(loop.body, cst.Assign):
+        target = node.targets[0].target
+        if not isinstance(target, cst.Subscript) or not on_device(module, _innermost(target).value):
+            continue
+        parts = [part.slice for part in target.slice]
+        ends = [end for part in parts if isinstance(part, cst.Slice) for end in _bounds(part)]
+        rows = [target.value, parts[0]] if isinstance(parts[0], cst.Index) else [target.value]
+        if (
+            any(_depends(module, loop, end, bound) for end in ends)
+            and inferred(module, node.value).kind in ("number", "bool")
+            and any(bound & module.names_in(row) for row in rows)
+        ):
+            return True
+    return False
+
+
+def _bounds(part: cst.Slice) -> Iterator[cst.BaseExpression]:
+    yield from (each for each in (part.lower, part.upper) if each is not None)
+
+
+def _depends(module: Module, loop: cst.For, node: cst.BaseExpression, bound: set[str]) -> bool:
+    """Say whether an expression is computed of what a loop binds, also through names of its
+    body."""
+    for name in module.within(node, cst.Name):
+        made = sole_definition(module, name) if name.value not in bound else None
+        inside = made is not None and module.is_within(made, loop.body)
+        if name.value in bound or (
+            made is not None and inside and _depends(module, loop, made, bound)
+        ):
+            return True
+    return False
+
+
+def _is_element(module: Module, node: cst.Subscript) -> bool:
+    """Say whether a subscript has at least two numbers, and is one of a tensor for sure."""
+    value = inferred(module, _innermost(node).value)
+    indices = [part.slice for part in _indices(node) if isinstance(part, cst.SubscriptElement)]
+    return (
+        value.tensor
+        and value.rank == len(indices) > 1
+        and all(isinstance(i, cst.Index) and _is_number(module, i.value) for i in indices)
+    )
+
+
+def _is_number(module: Module, index: cst.BaseExpression) -> bool:
+    """Say whether an index may be one number: no mask, list or tensor with dimensions."""
+    if isinstance(index, (cst.Comparison, cst.List, cst.Ellipsis, cst.BooleanOperation)):
+        return False
+    value = inferred(module, index)
+    return not value.rank and value.dtype != "bool" and value.kind not in ("list", "none", "str")
+
+
+def _computed(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
+    """Say whether a single element of a tensor says what is written, or where."""
+    line = module.small_statement(target)
+    parts = [*_indices(target)] + ([line.value] if isinstance(line, cst.Assign) else [])
+    return any(_element_in(module, loop, part) for part in parts)
+
+
 def _adds(node: cst.AugAssign) -> bool:
     return isinstance(node.operator, cst.AddAssign)
 
@@ -399,7 +504,7 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     ]
     bound = {name.value for name in module.within(loop.target, cst.Name)}
     for part in module.within(node, cst.Subscript):
-        if _one(module, part.value) and any(module.names_in(item) & bound for item in part.slice):
+        if _taken_by(module, part, bound):
             return True
     for name in module.within(node, cst.Name):
         if name.value in rows:
@@ -411,9 +516,23 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     return False
 
 
-def _one(module: Module, node: cst.BaseExpression) -> bool:
+def _taken_by(module: Module, node: cst.BaseExpression, bound: set[str]) -> bool:
+    """Say whether a subscript, or several in a row, take one element of a tensor by a name:
+    ``x[i]``, ``x[i, 0]``, ``x[i][0]``."""
+    indices: list[cst.SubscriptElement] = []
+    while isinstance(node, cst.Subscript):
+        indices += node.slice
+        node = node.value
+        by_name = any(module.names_in(item) & bound for item in indices)
+        if by_name and _one(module, node, len(indices)):
+            return True
+    return False
+
+
+def _one(module: Module, node: cst.BaseExpression, indices: int = 1) -> bool:
+    """Say whether so many indices may take a single element of a tensor."""
     value = inferred(module, node)
-    return value.tensor and value.rank in (None, 1)
+    return value.tensor and value.rank in (None, indices)
 
 
 def _calls(module: Module, body: cst.CSTNode) -> list[cst.Call]:
@@ -454,18 +573,18 @@ def _plain(module: Module, call: cst.Call) -> bool:
             return not value.loose or method in ops.METHODS
         if method in _GROWERS and dotted_text(func.value) is not None:
             return value.kind in ("list", "?")
-        if method in ops.TENSOR_ONLY_METHODS | _FACTS | _COMPUTES:
+        if method in ops.TENSOR_ONLY_METHODS | _FACTS | _COMPUTES or method in _LOOKUPS:
             return True
-    callees = callees_of(module, call)
-    return bool(callees) and all(_function_plain(module, f) for f in callees)
+    callees = functions(module, call)
+    return bool(callees) and all(_function_plain(where, callee) for where, callee in callees)
 
 
 def _host_maths(module: Module, call: cst.Call, name: str | None) -> bool:
     """Say whether a call computes with the host's numbers, or draws some."""
     if name is None or not name.startswith(_HOST_MATHS) or _FILES.search(name):
         return False
-    draws = ".choice" in name  # of one row, by its index
-    return draws or not any(on_device(module, arg.value) for arg in call.args)
+    apart = name.startswith("math.") or ".choice" in name  # of one element, or one row
+    return apart or not any(on_device(module, arg.value) for arg in call.args)
 
 
 def _layer(module: Module, call: cst.Call) -> bool:
@@ -483,4 +602,11 @@ def _function_plain(module: Module, function: Function) -> bool:
     return only_tensor_work(module, body)
 
 
-__all__ = ["counts_elements", "independent_rounds", "is_size", "only_tensor_work"]
+__all__ = [
+    "counts_elements",
+    "fills_rows",
+    "independent_rounds",
+    "is_size",
+    "only_tensor_work",
+    "writes_elements",
+]

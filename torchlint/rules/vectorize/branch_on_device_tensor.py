@@ -6,9 +6,10 @@ so far (the tuning guide of the PyTorch documentation lists it among the synchro
 Python's `if`, `while`, `assert`, `and`, `or` and `not` all call it. Under `torch.compile` the
 branch also breaks the graph.
 
-Flagged, in a `forward`, a loss, a training step or for each evaluation batch: a test of `if`, `while`, `assert`, `and`, `or`,
-`not` or a comprehension that asks a tensor on the device for its truth. As info: a test that
-raises, or that stops the run at NaN or infinity.
+Flagged, in a `forward`, a loss, a training step or for each evaluation batch: a test of `if`,
+`while`, `assert`, `and`, `or`, `not` or a comprehension that asks a tensor on the device for its
+truth, and Python's `max(a, b)` and `min(a, b)`, which compare. As info: a test that raises, or that
+stops the run at NaN or infinity.
 
 ## Setup
 ```python
@@ -123,7 +124,7 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device, perhaps_on_device
 
 _FINITE = tuple(ops.having("finite"))
-_COMPARES = ("torch.equal", "torch.allclose")
+_COMPARES = ("torch.equal", "torch.allclose", "torch.is_nonzero")
 _ELEMENTS = ("number", "bool", "tensor")
 _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
 _Asking = _Tested | cst.BooleanOperation | cst.UnaryOperation
@@ -136,6 +137,11 @@ _GUARD = (
     "gradient scaler skip the step."
 )
 
+_LARGER = {"builtins.max": ("max", "maximum"), "builtins.min": ("min", "minimum")}
+_COMPARED = (
+    "Python's {word}() compares `{other}` with another value, and waits for the GPU; "
+    "torch.{method}, or clamp for a number, compares on the device."
+)
 _TURNS = (
     "This loop waits for the GPU in each turn to know whether it goes on; ask every few turns, or "
     "run a fixed number of them."
@@ -165,6 +171,21 @@ rule = Rule(
 @rule.on(*ASKING)
 def check(node: _Asking, module: Module) -> Iterator[Hit]:
     yield from _judge(module, asked_for_truth(module, node), _word(node))
+
+
+@rule.call(*_LARGER)
+def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find ``max(a, b)`` of which one is a tensor: Python asks for the truth of ``b > a``."""
+    values = [arg.value for arg in node.args]
+    if len(values) < 2 or any(arg.star or arg.keyword is not None for arg in node.args):
+        return
+    tensors = [each for each in values if inferred(module, each).tensor and on_device(module, each)]
+    if tensors:
+        name, method = _LARGER[module.name(node.func) or ""]
+        words = {"word": name, "other": module.shown(tensors[0]), "method": method}
+        severity = Severity.INFO if _waits_as_well(module, node) is not None else None
+        cause = wait_for(module, tensors[0])
+        yield Hit(node, words, severity=severity, message=_COMPARED, cause=cause)
 
 
 def _word(node: _Asking) -> str:

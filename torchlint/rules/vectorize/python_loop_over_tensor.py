@@ -10,8 +10,8 @@ Flagged, in a `forward`, a loss, a step or an evaluation batch: a loop over the 
 over `range()` of one of its sizes or of the batch's with an index into it, or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no turn needs another one; sums, lists that grow and branches are no needs. Further a
-loop that counts elements one by one, greedy suppression of boxes, and, as info, modules of one kind
-that get the same input one after another.
+loop that counts elements or writes them into a tensor one by one, greedy suppression of boxes, and,
+as info, modules of one kind that get the same input one after another.
 
 ## Setup
 ```python
@@ -99,16 +99,17 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.vectorize._bodies import (
     counts_elements,
+    fills_rows,
     independent_rounds,
     is_size,
     only_tensor_work,
     rows_differ,
     sizes_differ,
+    writes_elements,
 )
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
 from torchlint.rules.vectorize._vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.time.iterations import (
@@ -121,6 +122,8 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import BATCH_SIZE, called
 from torchlint.semantic.uses.elements import asked_for_type, one_tensor
 from torchlint.semantic.uses.host_loops import host_loop
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
@@ -144,6 +147,15 @@ _ROWS = (
 _COUNTS = (
     "A Python loop counts elements one by one; compare and sum all at once, or count with "
     "torch.bincount or scatter_add_."
+)
+_ELEMENTS = (
+    "A Python loop computes and writes single elements of a tensor, while the GPU waits: several "
+    "small operations for each; compute all of them at once, and write them by tensors of indices "
+    "(x[rows, columns] = values)."
+)
+_PARTS = (
+    "A Python loop fills a part of each row of a tensor, one kernel launch per row; compare all "
+    "positions with all bounds at once (torch.arange(n) < lengths[:, None]) and fill by that mask."
 )
 _HEADS = (
     "Modules of one kind run one after another on the same input; stack their weights and run all "
@@ -311,7 +323,13 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
             and _works(module, body, goes.target)
         ):
             return _ROWS
-    return _COUNTS if isinstance(node, cst.For) and counts_elements(module, node) else ""
+    if not isinstance(node, cst.For) or not on_accelerator(module):
+        return ""
+    if counts_elements(module, node):
+        return _COUNTS
+    if writes_elements(module, node):
+        return _ELEMENTS
+    return _PARTS if fills_rows(module, node) else ""
 
 
 def _bound(module: Module, node: _Loop) -> list[cst.Name]:
@@ -356,13 +374,12 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
     read = [s for s in taken if _picks(module, s, index) and on_device(module, s.value)]
     if not any(_works(module, body, s) for s in read):
         return ""
-    inner = {
-        name.value
-        for loop in module.within(body, cst.For)
-        for name in module.within(loop.target, cst.Name)
-    }
-    pairs = any(_picks(module, s, index) and inner & module.names_in(s) for s in taken)
-    return _NESTED if pairs else rule.message
+    loops = list(module.within(body, cst.For))
+    inner = {name.value for loop in loops for name in module.within(loop.target, cst.Name)}
+    both = [s for s in taken if _picks(module, s, index) and inner & module.names_in(s)]
+    if any(s in both for s in read) and any(writes_elements(module, loop) for loop in loops):
+        return _ELEMENTS
+    return _NESTED if both else rule.message
 
 
 def _is_batch(module: Module, count: cst.BaseExpression) -> bool:
@@ -434,4 +451,4 @@ def _computes(module: Module, call: cst.Call) -> bool:
     if name.startswith("torch."):
         return True
     found = operation_of(module, call)
-    return (found is not None and found.made is not None) or bool(callees_of(module, call))
+    return (found is not None and found.made is not None) or bool(functions(module, call))

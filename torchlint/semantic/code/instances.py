@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.semantic.code.calls import given_for
-from torchlint.semantic.code.names import Binding, Names
+from torchlint.semantic.code.names import Binding, Names, one_by_one
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import Tree, targets_of
 from torchlint.semantic.torch import ops
@@ -127,7 +127,7 @@ class Instances:
         return self._once(made, [parts]) if values else _UNKNOWN
 
     def _bound(self, binding: Binding) -> Iterator[Classes]:
-        if binding.kind == "assign" and binding.value is not None:
+        if binding.kind in ("assign", "unpack") and binding.value is not None:
             yield self._classes(binding.value)
         elif binding.kind == "param" and isinstance(binding.node, cst.Param):
             yield from self._given(binding.node)
@@ -238,5 +238,6 @@ def _parts(
     if isinstance(target, cst.Attribute):
         yield target, value
     elif isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _parts(element.value, None)
+        values = one_by_one(target, value)
+        for element, each in zip(target.elements, values, strict=True):
+            yield from _parts(element.value, each)

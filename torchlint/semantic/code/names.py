@@ -9,7 +9,7 @@ imports start with a dot, so that they never equal a name of torch; unbound name
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,18 @@ class Binding:
 _MOST_PARTS = 50
 """No name of a program has more; each part of a generated one would be read along the whole
 chain."""
+
+
+def one_by_one(
+    target: cst.Tuple | cst.List, value: cst.BaseExpression | None
+) -> Sequence[cst.BaseExpression | None]:
+    """Return what each part of a target is given by a tuple that is written out: ``a, b = 1, 2``;
+    None for what is not known."""
+    if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):
+        every = (*target.elements, *value.elements)
+        if not any(isinstance(each, cst.StarredElement) for each in every):
+            return [each.value for each in value.elements]
+    return [None] * len(target.elements)
 
 
 def dotted_text(node: cst.CSTNode | None) -> str | None:
@@ -157,9 +169,11 @@ class Names:
             )
             self._add(target.value, binding, scope)
         elif isinstance(target, (cst.Tuple, cst.List)):
-            inner = Binding("unpack", binding.node) if binding.kind == "assign" else binding
-            for element in target.elements:
-                self._target(element.value, inner)
+            values = one_by_one(target, binding.value)
+            for element, value in zip(target.elements, values, strict=True):
+                inner = Binding("unpack", binding.node, value)
+                parts = binding.kind in ("assign", "unpack")
+                self._target(element.value, inner if parts else binding)
         elif isinstance(target, cst.StarredElement):
             self._target(target.value, Binding("unpack", binding.node))
 

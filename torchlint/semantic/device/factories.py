@@ -118,6 +118,8 @@ def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: b
             operands = [operand]
         case cst.Name() if filled or not _by_elements(module, node):
             yield from _bound(module, node)
+        case cst.Attribute(value=cst.Name("self")) if filled or not _by_elements(module, node):
+            operands = _assigned_above(module, node)
     for each in operands:
         yield module, each, None
 
@@ -163,6 +165,21 @@ def _bound(module: Module, name: cst.Name) -> _Inner:
                     yield module, definition.value, index
 
 
+def _assigned_above(module: Module, node: cst.Attribute) -> list[cst.BaseExpression]:
+    """Return what the last statement that stands above and binds an attribute gives it, where it
+    runs whenever the attribute is read here: ``self.h = torch.zeros(n)``, ``self.h.to(device)``."""
+    line: cst.CSTNode = module.statement(node)
+    while isinstance(block := module.parent(line), cst.IndentedBlock):
+        for above in reversed(block.body[: block.body.index(line)]):
+            for small in above.body if isinstance(above, cst.SimpleStatementLine) else ():
+                if isinstance(small, cst.Assign) and small.targets[0].target.deep_equals(node):
+                    return [small.value]
+        line = module.parent(block) or block
+        if isinstance(line, (cst.FunctionDef, cst.For, cst.While)):
+            break
+    return []
+
+
 def _returned(module: Module, call: cst.Call, part: int | None) -> _Inner:
     """Yield what the one function that a call reaches may return."""
     found = functions(module, call)
@@ -193,14 +210,16 @@ def is_sized_type(module: Module, call: cst.Call) -> bool:
     return only_sizes([inferred(module, arg.value) for arg in call.args])
 
 
-def _by_elements(module: Module, name: cst.Name) -> bool:
-    """Say whether the function reads or writes single elements of a named tensor, or uses the
-    host's copy elsewhere."""
+def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
+    """Say whether the function reads or writes single elements of a named tensor, or of one that
+    `self` holds, or uses the host's copy elsewhere."""
     scope: cst.CSTNode = module.function(name) or module.root
-    for read in reads_of(module, scope, name.value):
-        if read is name:
-            continue
+    alike = [*module.within(scope, cst.Attribute)] if isinstance(name, cst.Attribute) else []
+    reads = reads_of(module, scope, name.value) if isinstance(name, cst.Name) else alike
+    for read in reads:
         above = module.parent(read)
+        if read is name or not read.deep_equals(name) or isinstance(above, cst.AssignTarget):
+            continue
         if _used_elsewhere(module, read, above) or _decided_on_host(module, read):
             return True
         written = isinstance(above, cst.Subscript) and _writes(module, above)
@@ -225,7 +244,7 @@ def _writes(module: Module, part: cst.Subscript) -> bool:
     return False
 
 
-def _decided_on_host(module: Module, read: cst.Name) -> bool:
+def _decided_on_host(module: Module, read: cst.Name | cst.Attribute) -> bool:
     """Say whether Python reads, or tests, a number that is computed of a tensor on the host."""
     for place in destinations(module, read):
         match place:
@@ -243,7 +262,7 @@ def _decided_on_host(module: Module, read: cst.Name) -> bool:
     return False
 
 
-def _copies_data(module: Module, read: cst.Name, method: cst.Attribute) -> bool:
+def _copies_data(module: Module, read: cst.Name | cst.Attribute, method: cst.Attribute) -> bool:
     """Say whether ``x.copy_(data)`` fills a tensor, while it is on the host, with what may be the
     host's own data."""
     call = module.parent(method)
@@ -253,7 +272,9 @@ def _copies_data(module: Module, read: cst.Name, method: cst.Attribute) -> bool:
     return inferred(module, read).device == CPU and not there
 
 
-def _used_elsewhere(module: Module, read: cst.Name, above: cst.CSTNode | None) -> bool:
+def _used_elsewhere(
+    module: Module, read: cst.Name | cst.Attribute, above: cst.CSTNode | None
+) -> bool:
     """Say whether a tensor goes, while it is on the host, to code of others, to the caller, or to
     an object."""
     if inferred(module, read).device != CPU:

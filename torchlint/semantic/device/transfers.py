@@ -12,7 +12,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.scopes import method_of, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import spelled_alike
@@ -29,6 +29,9 @@ _OF_OTHER = ("other", "non_blocking", "copy")
 
 _CASTS = ops.having("cast") - ops.having("move")
 """Methods that change the dtype, and not the device."""
+
+
+_CACHES = ("functools.lru_cache", "functools.cache", "functools.cached_property")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,14 @@ def is_cached(module: Module, node: cst.CSTNode) -> bool:
     """Say whether what a statement stores is kept, and a condition spares later calls the work.
 
     So it is where the branch also sets the attribute that its test compares: what it makes is as
-    good as the shape that it was made for.
+    good as the shape that it was made for. What a function makes is kept where `lru_cache` or the
+    like decorates it.
     """
+    function = module.function(node)
+    if function is not None and any(
+        name in _CACHES for _, name in scopes(module).decorators(function)
+    ):
+        return True
     statement = module.small_statement(node)
     if not isinstance(statement, cst.Assign):
         return False

@@ -8,8 +8,8 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.calls import given_for, keyword_argument
+from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -23,6 +23,7 @@ from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
 _SAME = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") | ops.having("move")
+_TAKEN = ops.having("method", "part") | ops.having("pick", "own", "keeps-whole")
 _DATA = ("list", "tuple", "ndarray", "iterator")
 _HELD = ("ndarray", "list", "tuple", "tensor", "batch", "dict")
 _SIZES = ops.having("attribute", "fact") | ops.having("method", "fact")
@@ -30,6 +31,8 @@ _NUMBERS = frozenset(f"builtins.{name}" for name in "int float max min abs round
 _LISTS = frozenset(f"builtins.{name}" for name in "list tuple sorted reversed zip".split())
 _WHOLE_ARRAYS = frozenset(("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate"))
 
+_ENTRIES = ("forward", "__init__", "__call__")
+_MAX_SITES = 12
 _PACKAGES = ("numpy.", "torch.", "math.")
 
 MADE, SIZE, RANDOM = "made", "size", "random"
@@ -91,7 +94,7 @@ def _maker(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     a copy."""
     match node:
         case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(method))) if (
-            method in _SAME and module.name(node.func) is None
+            method in _SAME | _TAKEN and module.name(node.func) is None
         ):
             return _maker(module, receiver)
         case cst.Call(func=func, args=[first, *rest]):
@@ -202,13 +205,41 @@ def _of_name(module: Module, name: cst.Name) -> _Words | None:
         return None
     if definition is not None:
         return _words(module, definition)
+    comprehended = _of_element(module, name)
+    if comprehended is not None:
+        return comprehended
     found: _Words = _NOTHING
     for each in definitions_of(module, name):
         words = _words(module, each.value) if isinstance(each, cst.Assign) else None
+        if isinstance(each, cst.FunctionDef):
+            words = _of_parameter(module, each, name.value)
         if words is None:
             return None
         found |= words
     return found
+
+
+def _of_element(module: Module, name: cst.Name) -> _Words | None:
+    """Return what the elements are computed of that a comprehension binds to a name."""
+    for above in module.ancestors(name):
+        if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+            return None
+        each = above.for_in if isinstance(above, cst.ListComp) else None
+        if each is not None and name.value in module.names_in(each.target):
+            return _words(module, each.iter)
+    return None
+
+
+def _of_parameter(module: Module, function: cst.FunctionDef, name: str) -> _Words | None:
+    """Return what the calls of a function in this file pass for a parameter, where it is a helper
+    of theirs: a network's own input is data."""
+    names = [param.name.value for param in function.params.params]
+    sites = call_sites(module, function)
+    if function.name.value in _ENTRIES or name not in names or not 0 < len(sites) <= _MAX_SITES:
+        return None
+    at = names.index(name) - (names[0] == "self")
+    given = [passed for site in sites for passed in given_for(site, at, name)]
+    return _together(module, given) if len(given) == len(sites) else None
 
 
 def _is_filled(module: Module, name: cst.Name) -> bool:
@@ -247,10 +278,12 @@ def _of_comprehension(
     each: cst.BaseExpression,
     iterated: cst.BaseExpression,
 ) -> _Words | None:
-    """Return what a list is computed of, whose element does not depend on what it goes over."""
-    if module.names_in(node.for_in.target) & module.names_in(each):
-        return None
-    return _together(module, [each, iterated])
+    """Return what a list is computed of: one whose element does not depend on what it goes over, or
+    a new one of the elements of another list, as torch could compute it of a tensor."""
+    words = _together(module, [each, iterated])
+    if words and module.names_in(node.for_in.target) & module.names_in(each):
+        return words | {MADE}
+    return words
 
 
 def _of_call(module: Module, call: cst.Call) -> _Words | None:

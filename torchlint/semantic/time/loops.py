@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -27,6 +28,9 @@ _RUNS = regex(
     r"|^_*(sample|denoise|decode|encode|predict|infer(ence)?|translate|reconstruct)(_batch)?$"
 )
 """Methods by which a module is run on a batch, beside calling it."""
+
+
+_SEVERAL = regex(r"(loaders|dls)$", re.IGNORECASE)
 
 
 class LoopKind(enum.Enum):
@@ -108,7 +112,9 @@ class Loops:
         if not nested and any(self.is_step_function(callee) for callee in callees):
             return LoopKind.TRAIN
         if nested or any(self.trains(callee) for callee in callees):
-            return LoopKind.EPOCH
+            # Each batch of a loader may get several steps, one for each of its parts.
+            one = self._over_batches(loop) and not self._over_loaders(loop)
+            return LoopKind.TRAIN if one else LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
             self._feeds_model(loop)
             or (self._over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
@@ -160,6 +166,11 @@ class Loops:
         return self.values.loader_of(loop.iter) and not any(
             self.values.value(n).kind == "loader" for n in targets
         )
+
+    def _over_loaders(self, loop: cst.For | cst.While) -> bool:
+        """Say whether what a loop goes over is called like several loaders."""
+        words = self.tree.within(loop.iter, cst.Name) if isinstance(loop, cst.For) else ()
+        return any(_SEVERAL.search(word.value) for word in words)
 
     def _feeds_model(self, loop: cst.For) -> bool:
         """Say whether a loop unpacks pairs and gives them to a model, as only a loop over batches

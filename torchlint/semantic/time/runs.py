@@ -230,7 +230,7 @@ class Runs:
             _, bindings = self.names.bindings(name.value, name)
             for binding in bindings if len(bindings) <= _FEW else ():
                 value = binding.value
-                if binding.kind == "unpack":
+                if binding.kind == "unpack" and value is None:
                     statement = self.tree.small_statement(binding.node)
                     value = statement.value if isinstance(statement, cst.Assign) else None
                 if value is not None and self._moved(value, depth - 1):

@@ -383,7 +383,7 @@ kthvalue                  torch method pick several second-whole
 mode                      torch method pick several second-whole
 nonzero torch method aten pick hint gives-int several-on-request values-decide waits cost=4
 argwhere                  torch method pick values-decide waits numpy=argwhere
-unique                    torch method pick several-with-more values-decide waits
+unique                    torch method pick array several-with-more values-decide waits
 unique_consecutive torch method aten pick several-with-more values-decide waits cost=any-element
 where torch method aten pick mask several-on-request numpy=where cost=host-numbers
 bincount                  torch method aten pick gives-int waits cost=extremes

@@ -46,6 +46,7 @@ _CONSUMERS = frozenset(
 _PURE_BUILTINS = frozenset(
     "builtins." + name for name in "float int bool round abs str repr max min len".split()
 )
+_OF_TENSORS = ops.TENSOR_ONLY_METHODS | ops.having("weak") | {"clone", "dim", "shape"}
 _PLAIN_KINDS = ("number", "bool", "str", "none")
 
 
@@ -463,8 +464,23 @@ def one_tensor(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is certainly one tensor: not a list, a batch, or what a model may
     return."""
     value = inferred(module, node)
-    certain = value.tensor and not value.loose and not asked_for_type(module, node)
-    return certain and not _by_a_name(module, node)
+    if not value.tensor or asked_for_type(module, node):
+        return False
+    return _asked_as_tensor(module, node) if value.loose else not _by_a_name(module, node)
+
+
+def _asked_as_tensor(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the function asks what a name is bound to for what no list, tuple or dict has:
+    ``labels.clone()``, ``labels.shape``."""
+    if not isinstance(node, cst.Name):
+        return False
+    made = definitions_of(module, node)
+    return any(
+        isinstance(above := module.parent(use), cst.Attribute)
+        and above.attr.value in _OF_TENSORS
+        and definitions_of(module, use) == made
+        for use in reads_of(module, module.function(node) or module.root, node.value)
+    )
 
 
 def _by_a_name(module: Module, node: cst.BaseExpression) -> bool:

@@ -75,13 +75,37 @@ def decides_to_go_on(module: Module, node: cst.CSTNode) -> bool:
 )
 def ends_a_loop(module: Module, holder: cst.CSTNode) -> bool:
     """Say whether a test only ends a loop that goes over no batches: a ``while`` that asks whether
-    to go on, an ``if`` that ends in ``break`` or ``return``."""
+    to go on, an ``if`` that ends in ``break`` or ``return``; not where the loop does nothing but
+    look for something, as all could be looked at at once."""
     if isinstance(holder, cst.While):
         return loop_kind(module, holder) is LoopKind.OTHER
     loop = next(iter(module.loops(holder)), None)
     if not isinstance(holder, cst.If) or loop is None:
         return False
-    return loop_kind(module, loop) is LoopKind.OTHER and _leaves_loop(holder.body)
+    return (
+        loop_kind(module, loop) is LoopKind.OTHER
+        and _leaves_loop(holder.body)
+        and not only_looks(module, loop)
+    )
+
+
+@question(
+    yes="the loop does nothing with each element but test it",
+    no="the loop does more with each element than test it",
+)
+def only_looks(module: Module, loop: cst.CSTNode) -> bool:
+    """Say whether a loop does nothing with each element but test it: ``for p in params: if
+    bad(p.grad): return True``."""
+    if not isinstance(loop, cst.For):
+        return False
+    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    return all(
+        isinstance(each, cst.If)
+        and each.orelse is None
+        and not bound.isdisjoint(module.names_in(each.test))
+        and not any(True for _ in module.within(each.body, cst.Call))
+        for each in loop.body.body
+    )
 
 
 def _leaves_loop(suite: cst.BaseSuite) -> bool:

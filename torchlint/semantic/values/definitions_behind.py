@@ -46,6 +46,7 @@ def method(module: Module, instance: Value, name: str) -> tuple[Module, cst.Func
     return None
 
 
+@question(ground=True, remember=False)
 def functions(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
     """Return the functions that a call may reach: of this file, else a function or inherited method
     of another."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -53,6 +53,7 @@ _PREDICATES = ("is_", "has_", "are_", "can_", "may_", "should_", "supports_")
 `torch.isnan` and its like are spelled in one word, and give a tensor."""
 _WHOLE = ops.having("factory", "whole")
 _ROWS = ops.having("factory", "flat")
+_SIZES = ops.having("factory", "only-sizes")
 _OF_ANYTHING = ops.dotted("from-data", "own-dtype", "lists")
 _SEVERAL_WITH_MORE = ops.having("several-with-more")
 _BUILTINS = {
@@ -303,9 +304,7 @@ class Functions:
         dtype = (
             dtypes.KINDS.get(given.name or "") if given is not None else "int" if whole else None
         )
-        size = node.args[0].value if node.args else None
-        scalar = isinstance(size, (cst.Tuple, cst.List)) and not size.elements
-        rank = 0 if scalar else 1 if last in _ROWS else None
+        rank = 1 if last in _ROWS else _number_of_sizes(node, last in _SIZES)
         grad = methods.wants_grad(node, len(node.args), otherwise=False)
         return Value(
             "tensor", device=where, dtype=dtype, rank=rank, origin="factory", grad=grad, node=node
@@ -420,6 +419,21 @@ def _keyword(node: cst.Call, args: list[Value], name: str) -> Value | None:
         if arg.keyword is not None and arg.keyword.value == name:
             return value
     return None
+
+
+def _number_of_sizes(node: cst.Call, sizes: bool) -> int | None:
+    """Return how many sizes a factory is given: ``torch.zeros(2, n)``, ``torch.full((2, n), 0.0)``;
+    `sizes` says whether all positional arguments are."""
+    given: Sequence[cst.Arg | cst.BaseElement] = [a for a in node.args if a.keyword is None]
+    if given and isinstance(given[0].value, (cst.Tuple, cst.List)):
+        given, sizes = given[0].value.elements, True
+    elif len(given) < 2:  # ``torch.zeros(n)``: a number, or a shape
+        return None
+    stars = any(
+        isinstance(each, cst.StarredElement) or (isinstance(each, cst.Arg) and each.star)
+        for each in given
+    )
+    return len(given) if sizes and not stars else None
 
 
 def _variable(node: cst.Call, args: list[Value]) -> Value:
