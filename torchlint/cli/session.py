@@ -27,7 +27,7 @@ from torchlint.base.finding import (
 )
 from torchlint.base.span import Position
 from torchlint.catalog.rules import Catalog
-from torchlint.cli.options import Given, variable, variable_is_true
+from torchlint.cli.options import Given, parameter, variable, variable_is_true
 from torchlint.cli.progress import Progress
 from torchlint.cli.rule_metas import rule_metas
 from torchlint.cli.scope import STDIN, Scope, Target, read_target
@@ -442,7 +442,7 @@ def cache_for(catalog: Catalog, given: Given, *, reading: bool) -> Cache | None:
         return None
     from torchlint.run.cache import Cache
 
-    named = (given.get("cache_dir") or variable(CACHE_DIR)) is not None
+    named = (given.get(parameter(CACHE_DIR)) or variable(CACHE_DIR)) is not None
     return Cache(catalog, named=named, reading=reading)
 
 
