@@ -1,4 +1,8 @@
-"""What GPUs can do at most, as their vendor says: dense rates, at boost clocks."""
+"""What GPUs can do at most, as their vendor says: dense rates, at boost clocks.
+
+Beside a row stands the vendor's document that gives its figures. They were taken down as others
+quote them, with no document open: hold a row against its document before you rest a claim on it.
+"""
 
 from __future__ import annotations
 
