@@ -141,3 +141,12 @@ def test_what_cannot_be_meant(cli: Cli, source: Source, arguments: list[str], wo
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
     assert path.read_text() == source("slow")
+
+
+def test_what_could_not_be_silenced_is_found(cli, source: Source) -> None:
+    cli.write("a.py", source("slow")).chmod(0o444)
+    cli.write("b.py", source("slow"))
+    done = cli("check", "--add-ignore", "--output-format", "concise", code=1)
+    assert "Found 1 finding (0 errors, 1 warning, 0 infos) in 1 file." in done.stdout
+    assert "a.py: is read-only" in done.stdout
+    assert done.stderr == "Silenced 1 finding in 1 file.\n"

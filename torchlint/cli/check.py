@@ -245,10 +245,11 @@ def _named(given: Given) -> str:
     chosen = [(f"--{key}", _typed(given[parameter(key)])) for key in keys]
     rules = [word for option in chosen if option[1] for word in option]
     rules += ["--ignore-noqa"] * given["ignore_noqa"]
-    words = shlex.join([*rules, *(() if paths == (".",) else paths)])
-    if len(words) > _NAMED:
-        words = words[:_NAMED].rpartition(" ")[0] + " …"
-    return visible(words)
+    words = [*map(shlex.quote, rules), *map(shlex.quote, () if paths == (".",) else paths)]
+    shown = words
+    while len(" ".join(shown)) > _NAMED:
+        shown = shown[:-1]
+    return visible(" ".join(shown if shown == words else (*shown, "…")))
 
 
 def _typed(value: Sequence[str] | Mapping[str, Sequence[str]] | None) -> str:

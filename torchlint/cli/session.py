@@ -390,7 +390,7 @@ class Session:
         settings = self.scope.settings
         options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
         targets = [self._changed[index] for index in self._unchanged]
-        jobs = [dataclasses.replace(self._job(*each), fix="") for each in targets]
+        jobs = [dataclasses.replace(self._job(*each), fix="", silence=None) for each in targets]
         with closing(self._run(jobs, len(jobs), options)) as reports:
             for index, (_, target), found in zip(self._unchanged, targets, reports, strict=True):
                 report = self._to_see(found, target)
