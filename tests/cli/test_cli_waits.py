@@ -80,6 +80,14 @@ def test_what_is_not_listed_and_what_is_gone_is_told(contract: Cli) -> None:
     assert contract("check", "--waits", "--exit-zero", code=0).stdout.splitlines() == shown
 
 
+def test_of_a_slice_the_number_that_is_read_is_named(contract: Cli) -> None:
+    loop = "def step(data, picks):\n    return [data[i : i + 8] for i in torch.tensor(picks)]\n"
+    contract.write("train.py", f"import torch\n\n\n{loop}")
+    said = contract("check", "--waits", code=1).stdout
+    assert "`data[i : i + 8]` may wait for the device in `step`" in said
+    assert "which must not wait: Python reads `i` on the host;" in said
+
+
 def test_other_findings_and_comments_are_no_part_of_it(contract: Cli) -> None:
     contract.write("train.py", f"{STEP}    x.dim()  # torchlint: ignore[TL101] no reason\n")
     assert contract("check", "--waits", code=0).stdout == TABLE

@@ -86,6 +86,14 @@ def test_a_program_that_fails_and_one_that_stays_on_the_cpu_prove_nothing(projec
     done = verified(project)
     assert done.returncode == 3
     assert re.search("exit code 3", done.stderr)
+    change(project, "raise SystemExit(3)", "print(undefined)")
+    done = verified(project)
+    assert done.returncode == 3
+    said = done.stderr.splitlines()
+    assert "  | Traceback (most recent call last):" in said
+    assert any(
+        re.fullmatch(r"  \|   File \".*train.py\", line \d+, in <module>", each) for each in said
+    )
 
 
 @pytest.mark.parametrize(

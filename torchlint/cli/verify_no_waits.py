@@ -91,6 +91,7 @@ def no_waits(typed: Sequence[str], found: Scope, chosen: Options, given: Given) 
     with Status(not given["quiet"]) as status:
         run = counted(root, cwd, command, wanted, doctor, status.show)
     if run.failed:
+        complain("\n".join(f"  | {visible(line)}" for line in run.log.splitlines()))
         raise ProgramFailedError(run.failed)
     counts = run.counts or {}
     reason = _why_not(counts)

@@ -20,10 +20,11 @@ from torchlint.program.traffic import SKIPPED_STEPS
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What such a run left: the ledger's summary, None where there is none; and how the program
-    failed under the ledger, empty where it did not."""
+    failed under the ledger, empty where it did not, and the last lines of its output then."""
 
     counts: Mapping[str, Any] | None
     failed: str
+    log: str = ""
 
 
 def counted(
@@ -59,7 +60,7 @@ def counted(
             )
             run.check(records)
         except ProgramFailedError as error:
-            return Counted(None, _failure(error))
+            return Counted(None, _failure(error), error.log)
     most = max(records, key=lambda record: int(record["steps"]), default=None)
     return Counted(None if most is None else most["counts"], "")
 

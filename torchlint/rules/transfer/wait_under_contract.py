@@ -166,11 +166,12 @@ def _waits(module: Module, node: cst.CSTNode) -> list[PossibleWait]:
 
 def _hit(module: Module, wait: PossibleWait) -> Hit:
     known = wait.tensor is None or on_device(module, wait.tensor) is True
+    sliced = wait.tensor if isinstance(wait.node, cst.Subscript) and wait.why == READ else None
     words = {
         "expr": module.shown(wait.node),
         "waits": "waits for the device" if known else "may wait for the device",
         "function": qualified_name(module, wait.node) or module.filename,
-        "why": wait.why,
+        "why": f"Python reads `{module.shown(sliced)}` on the host" if sliced else wait.why,
     }
     return Hit(wait.node, words)
 
