@@ -156,7 +156,7 @@ def _words(module: Module, node: cst.CSTNode) -> _Words | None:
             return _of_name(module, node)
         case cst.Attribute():
             return _of_attribute(module, node)
-        case cst.ListComp(elt=each, for_in=cst.CompFor(iter=iterated, inner_for_in=None)):
+        case cst.ListComp(elt=each, for_in=cst.CompFor(iter=iterated, ifs=[], inner_for_in=None)):
             return _of_comprehension(module, node, each, iterated)
     parts = _operands(node)
     return _together(module, parts) if parts is not None else None
