@@ -168,19 +168,23 @@ def moves_batches(module: Module, node: cst.CSTNode) -> str | None:
     own = _batch_names(module, node)
     for call in module.within(node, cst.Call, nested=True):
         transfer = transfer_of(module, call)
-        if transfer is not None and (
-            inferred(module, transfer.source).origin == "batch"
-            or inferred(module, transfer.source).kind in ("?", "batch")
-            or _root(transfer.source) in own
-        ):
+        if transfer is not None and _may_be_batch(module, transfer.source, own):
             return transfer.device
         if _fills_device(module, call, own):
             return ACCEL
+        if call.args and not any(_may_be_batch(module, arg.value, own) for arg in call.args):
+            continue
         for callee in callees_of(module, call):
             found = moves_batches(module, callee)
             if found is not None:
                 return found
     return None
+
+
+def _may_be_batch(module: Module, node: cst.BaseExpression, names: set[str]) -> bool:
+    """Say whether an expression is the batch or starts from it, or is nothing known."""
+    value = inferred(module, node)
+    return value.origin == "batch" or value.kind in ("?", "batch") or _root(node) in names
 
 
 def _batch_names(module: Module, node: cst.CSTNode) -> set[str]:
