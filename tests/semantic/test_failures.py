@@ -161,6 +161,8 @@ def get_parser():
     return parser
 """
 WITH = f"{BUILDS}from lib.data import data\n"
+ASKS = "def more(it):\n    return hasattr(it, 'height')\n"
+SETS = "def more(it):\n    setattr(it, 'height', 2)\n"
 BESIDE = f"{BUILDS}from here import data\n"
 READS = "def data(options, n=1):\n    print(options.folder, n)\n    return options.height\n"
 MAYBE = """def data(options, n=1):
@@ -192,6 +194,8 @@ MAYBE = """def data(options, n=1):
         ("print(args.epochs)", "parser.add_subparsers()", True),
         ("print(args.epochs)", "def more(self): self.epochs = 1", False),
         ("print(args.epochs)", "def more(self): self.args.epochs = 1", True),
+        ("print(args.epochs)", "def more(self): self.__dict__.update(a=1)", False),
+        ("print(args.epochs)", "def more(args): args.__dict__.update(a=1)", True),
         ("print(args.epochs)", "print(vars(parser))", True),
         ("print(args.epochs)", "def more(options): setattr(options, *x)", True),
         ("print(args.__dict__, args._x)", "", True),
@@ -221,6 +225,8 @@ def test_options_that_no_parser_defines(
         (f"{WITH}args = _load()\ndata(args)", {}, True),
         (f"{BESIDE}args = get_args()\ndata(args)", {"here.py": READS}, False),
         (f"{BESIDE}args = get_args()\ndata(args)", {"lib/here.py": READS}, True),
+        (f"{WITH}args = get_args()\ndata(args)", {"lib/data.py": f"{READS}{ASKS}"}, False),
+        (f"{WITH}args = get_args()\ndata(args)", {"lib/data.py": f"{READS}{SETS}"}, True),
         (
             f"{WITH}args = get_args()\ndata(args)",
             {"lib/data.py": MAYBE},

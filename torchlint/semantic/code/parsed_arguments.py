@@ -23,7 +23,7 @@ _SHOWN = frozenset(
 """Methods of a parser that add no option which their call does not name."""
 _MORE = regex(
     r"\bsetattr\(\s*[\w.]*(arg|opt|conf|cfg|hparam|flag|param|namespace)|=\s*vars\("
-    r"|(\bvars\([^)\n]*\)|\.__dict__)\s*(\[|\.update|\|=|=(?!=))|\bNamespace\(",
+    r"|(\bvars\((?!self\))[^)\n]*\)|(?<!\bself)\.__dict__)\s*(\[|\.update|\|=|=(?!=))|\bNamespace\(",
     re.IGNORECASE,
 )
 """What may give arguments more than their parser does."""
@@ -46,13 +46,12 @@ def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
 
 
 def _adds(option: str, text: str) -> bool:
-    """Say whether a text assigns an attribute of a name, or asks whether there is one; that of
-    ``self`` is another object's."""
+    """Say whether a text assigns an attribute of a name; that of ``self`` is another object's."""
     its = rf"(?<!\bself)\.{option}"
     return option in text and bool(
         re.search(
             rf"^[^=\n(]*{its}\b[^=\n(]*=(?!=)|[:;]\s*[\w.]+{its}\s*=(?!=)"
-            rf"|\b(for|as)\s+[\w.]+{its}\b|attr\([^)\n]*['\"]{option}['\"]",
+            rf"|\b(for|as)\s+[\w.]+{its}\b|setattr\([^)\n]*['\"]{option}['\"]",
             text,
             re.MULTILINE,
         )
