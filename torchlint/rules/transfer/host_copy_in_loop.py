@@ -165,7 +165,11 @@ from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.own_uploads import uploaded_by
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.uses.unavoidable_syncs import copied_as_well, stays_beside
+from torchlint.semantic.uses.unavoidable_syncs import (
+    copied_as_well,
+    stays_beside,
+    waits_for_the_same,
+)
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -282,6 +286,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or sized
         or _elements(module, copy)
         or twice is not None
+        or (number and waits_for_the_same(module, node) is not None)
     )
     other = SIZED if sized else TWICE if twice else None if loop_in_sight(module, node) else NO_LOOP
     yield Hit(
