@@ -720,27 +720,53 @@ class Guards:
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return the test of a branch around `node` that turns over its own flag, ``if first: first
         = False; ...``, sets back what it compares, also behind ``if step - last < 100: return``, or
-        has a method build what is missing."""
+        has a method build what is missing, or undo what the test finds."""
         for condition in self._conditions(node, until):
             flags = dict(self._flags(condition.test, condition.needed))
             turned = any(self._turns(line, flags) for line in condition.branch)
+            turned = turned or self._undone(condition, flags)
             if turned or self._sets_back(condition, until) or self._special(condition):
                 return condition.test
             if self._rebuilds(condition):
                 return condition.test
         return None
 
+    def _undone(self, condition: Condition, flags: dict[str, bool]) -> bool:
+        """Say whether a branch has a method of the same object end the state that the test finds,
+        and its function does not begin it again: ``if self.merged: self.unmerge()``."""
+        own = {flag: needed for flag, needed in flags.items() if flag.startswith("self.")}
+        home = self.tree.function(condition.test)
+        if not own or home is None:
+            return False
+        begun = {flag: not needed for flag, needed in own.items()}
+        return not any(self._turns(line, begun) for line in self._lines(home)) and any(
+            self._turns(line, own) or self._empties(line, own)
+            for call in _method_calls(condition.branch)
+            for callee in self.flow.callees(call)
+            for line in self._lines(callee)
+        )
+
+    def _lines(self, function: cst.CSTNode) -> Iterator[cst.SimpleStatementLine]:
+        for line in self.tree.within(function, cst.SimpleStatementLine):
+            if isinstance(line, cst.SimpleStatementLine):
+                yield line
+
+    def _empties(self, line: cst.CSTNode, flags: dict[str, bool]) -> bool:
+        """Say whether a line takes out of the list that is named after a flag which is true as long
+        as the list holds something: ``self.merged``, ``self.merged_adapters.pop()``."""
+        for call in self.tree.within(line, cst.Call):
+            match call:
+                case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name("pop" | "clear"))):
+                    name = dotted_text(holder) or ""
+                    if any(needed and name.startswith(flag) for flag, needed in flags.items()):
+                        return True
+        return False
+
     def _rebuilds(self, condition: Condition) -> bool:
         """Say whether a branch has a method of the same object build what the test finds missing or
         too small, and nothing drops it: ``if self.n is None or n > self.n: self.build(n)``."""
         kept = set(_kept_places(condition.test)) if condition.needed else {None}
-        calls = [
-            line.body[0].value
-            for line in condition.branch
-            if isinstance(line, cst.SimpleStatementLine)
-            and isinstance(line.body[0], cst.Expr)
-            and isinstance(line.body[0].value, cst.Call)
-        ]
+        calls = _method_calls(condition.branch)
         builders = [callee for call in calls for callee in self.flow.callees(call)]
         if None in kept or not builders:
             return False
@@ -1155,6 +1181,17 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
             said = str(text.evaluated_value)
             return said in _EVALUATIONS if needed else said in _TRAININGS
     return False
+
+
+def _method_calls(branch: Sequence[cst.CSTNode]) -> list[cst.Call]:
+    """Return the calls that are lines of a branch by themselves."""
+    return [
+        line.body[0].value
+        for line in branch
+        if isinstance(line, cst.SimpleStatementLine)
+        and isinstance(line.body[0], cst.Expr)
+        and isinstance(line.body[0].value, cst.Call)
+    ]
 
 
 def _written_one(node: cst.BaseExpression | None) -> bool:
