@@ -169,15 +169,17 @@ def called_by_framework(module: Module, node: cst.Call) -> bool:
 
 
 @question(
-    yes="it is a network's own method that nobody here calls: its callers decide about autograd",
+    yes="it is a network's own method that only others call: its callers decide about autograd",
     no="it is no method of a network that only others call",
 )
 def callers_decide(module: Module, node: cst.Call) -> bool:
-    """Say whether a place is in a network's own method that nobody here calls: those who do may
-    switch autograd off."""
+    """Say whether a place is in a network's own method that nobody here calls, or that only such
+    methods call: those who call them may switch autograd off."""
     home = module.function(node)
-    if home is None or call_sites(module, home) or callers_outside(module, home):
+    if home is None or callers_outside(module, home):
         return False
+    if sites := call_sites(module, home):
+        return all(callers_decide(module, site) for site in sites)
     cls = module.class_of(home)
     return cls is not None and is_network(module, cls)
 

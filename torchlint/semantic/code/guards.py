@@ -74,7 +74,9 @@ _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\
 """The device of a program, not of a tensor."""
 _APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NVIDIA = ("torch.cuda.is_available",)
-_EVALUATIONS = frozenset("eval evaluate val valid validation test predict inference infer".split())
+_EVALUATIONS = frozenset(
+    "dev eval evaluate val valid validation test predict inference infer".split()
+)
 _TRAININGS = frozenset(("train", "training", "loss"))
 """What a parameter named ``mode`` is, as of mmengine's ``forward(inputs, data_samples, mode)``."""
 _SIZES = frozenset(("numel", "nelement", "size"))
@@ -1173,13 +1175,16 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
         ):
             return _says_untrained(left, not needed)
         case cst.Comparison(
-            left=cst.Name("mode" | "phase" | "stage"),
-            comparisons=[
-                cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.SimpleString() as text)
-            ],
+            left=cst.Name("mode" | "phase" | "stage" | "split"),
+            comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=names)],
         ):
-            said = str(text.evaluated_value)
-            return said in _EVALUATIONS if needed else said in _TRAININGS
+            texts = [names]
+            if isinstance(names, (cst.List, cst.Tuple, cst.Set)):
+                texts = [each.value for each in names.elements]
+            said = [string(each) or "" for each in texts]
+            if needed:
+                return bool(said) and all(each.rpartition("_")[2] in _EVALUATIONS for each in said)
+            return any(each in _TRAININGS for each in said)
     return False
 
 
