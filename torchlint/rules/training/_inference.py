@@ -169,17 +169,17 @@ def called_by_framework(module: Module, node: cst.Call) -> bool:
 
 
 @question(
-    yes="it is a network's own method that only others call: its callers decide about autograd",
-    no="it is no method of a network that only others call",
+    yes="it is for callers in other files, which decide about autograd",
+    no="no caller in another file is known to decide about autograd here",
 )
 def callers_decide(module: Module, node: cst.Call) -> bool:
-    """Say whether a place is in a network's own method that nobody here calls, or that only such
-    methods call: those who call them may switch autograd off."""
+    """Say whether a place is in a network's own method that nobody here calls, or runs only in a
+    mode that is none of training: those who call it, or ask for that, may switch autograd off."""
+    if heat_of(module, node).untrained:
+        return True
     home = module.function(node)
-    if home is None or callers_outside(module, home):
+    if home is None or call_sites(module, home) or callers_outside(module, home):
         return False
-    if sites := call_sites(module, home):
-        return all(callers_decide(module, site) for site in sites)
     cls = module.class_of(home)
     return cls is not None and is_network(module, cls)
 

@@ -85,15 +85,16 @@ def _given_to_numpy(
     match call:
         case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("numpy")), args=[]):
             yield tensor
-        case cst.Call(func=func, args=[cst.Arg(value=cst.Name(value=rows)), *_]) if (
+        case cst.Call(func=func, args=[cst.Arg(value=cst.Name() as rows), *_]) if (
             module.name(func) or ""
         ) in _JOINS:
+            made = definitions_of(module, rows)
             for fill in module.within(scope, cst.Call):
                 match fill:
                     case cst.Call(
-                        func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("append")),
+                        func=cst.Attribute(value=cst.Name() as filled, attr=cst.Name("append")),
                         args=[cst.Arg(value=row)],
-                    ) if name == rows and module.before(fill, call):
+                    ) if filled.value == rows.value and definitions_of(module, filled) == made:
                         yield row
 
 
