@@ -132,7 +132,47 @@ def train(loader, mask):
             text += "k"
     return text
 """
+BOTH = "use that on the device too"
+COPY_FIRST = "the result goes to the host in any case"
 SAID = {
+    # Of two tensors that meet on the host, both have to be on the device.
+    "scattered by an index of the host": (
+        "TL102",
+        BOTH,
+        in_training(
+            "zeros = torch.zeros(out.size())  # here",
+            "kept.append(zeros.scatter_(1, out.argmax(1, True).cpu(), 1).cuda())",
+        ),
+    ),
+    "filled where the host says": (
+        "TL102",
+        BOTH,
+        in_training(
+            "ones = torch.ones(out.size()).masked_fill_((out > 0).cpu(), 0).cuda()  # here"
+        ),
+    ),
+    "scattered by an index of the device": (
+        "TL102",
+        "pass device=",
+        in_training("zeros = torch.zeros(out.size()).scatter_(1, kept[0], 1).cuda()  # here"),
+    ),
+    "chosen and read": (
+        "TL107",
+        COPY_FIRST,
+        in_training("for row in out:\n            kept += row[row > 0].tolist()  # here"),
+    ),
+    "chosen and copied": (
+        "TL107",
+        COPY_FIRST,
+        in_training(
+            "for row in out:\n            kept.append(row[row > 0].detach().cpu())  # here"
+        ),
+    ),
+    "chosen and added up": (
+        "TL107",
+        "torch.where or a product",
+        in_training("for row in out:\n            penalty(row[row > 0])  # here"),
+    ),
     # What the host draws, saves or sends in the same turn cannot be read later.
     "drawn on the frame": (
         "TL101",
@@ -300,7 +340,7 @@ def test_the_remedy_is_possible(name: str) -> None:
     code, phrase, program = SAID[name]
     source = HEAD + program
     row = next(at for at, line in enumerate(source.split("\n"), 1) if line.endswith("# here"))
-    found = check(source, codes=frozenset({"TL101", "TL105", "TL113"})).findings
+    found = check(source, codes=frozenset({"TL101", "TL102", "TL105", "TL107", "TL113"})).findings
     said = {each.code: each.message for each in found if each.start.row == row}
     assert phrase in said.get(code, ""), textwrap.indent(source, "    ")
 

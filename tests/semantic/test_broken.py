@@ -12,6 +12,9 @@ OLD = "def step(x):\n    print x\n"
 MERGED = f"<<<<<<< HEAD\nx = 1\n=======\nx = 2\n{'>' * 7} other\n"
 TUPLE = "def f[T](x: T) -> T:\n    return x\n"
 PACKAGE = {"lib/__init__.py": "", "lib/ops/__init__.py": "", "lib/ops/convs.py": "def conv(): 1"}
+LACKS = (
+    "from lib.nets.base import Base\nfrom lib.norms import norm\nfrom lib.hints import hint_once\n"
+)
 MOVED = "from lib.convs import conv\n"
 
 
@@ -48,6 +51,13 @@ def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
         ({"run.py": "from src.convs import conv", "src/ops/convs.py": ""}, "src.convs"),
         ({"run.py": "from lib.convs import conv", "lib/ops/convs.py": ""}, None),
         ({"run.py": "from datasets.a import b", "datasets/__init__.py": "", "x/a.py": ""}, None),
+        ({"run.py": LACKS, "lib/__init__.py": ""}, "lib.nets.base"),
+        ({"lib/run.py": LACKS, "lib/__init__.py": "", "run.py": "import lib.run"}, "lib.nets.base"),
+        ({"run.py": f"import lib\n{LACKS}", **PACKAGE}, "lib.nets.base"),
+        ({"run.py": LACKS, "lib/__init__.py": "", "lib/hints.py": "hint_once = 1"}, None),
+        ({"run.py": LACKS.replace("hints", "hints_pb2"), "lib/__init__.py": ""}, None),
+        ({"run.py": LACKS.replace("lib.hints", "hints"), "lib/__init__.py": ""}, None),
+        ({"run.py": LACKS, "lib/nets.pyx": ""}, None),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported(files: dict[str, str], answer: str | None, tmp_path: Path) -> None:

@@ -170,7 +170,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     wraps = name == "torch.nn.DataParallel" or _subclass(module, node)
     if not (wraps or name in _FUNCTIONS) or _in_tests(module):
         return
-    if _unwrapped(module, node) or _put_back(module, node) or _asked_for(module, node):
+    if (
+        _unwrapped(module, node)
+        or _only_loads(module, node)
+        or _put_back(module, node)
+        or _asked_for(module, node)
+    ):
         return
     if wraps and _one_device(module, node):
         yield Hit(node, severity=Severity.INFO, message=_ONE_DEVICE)
@@ -215,6 +220,24 @@ def _unwrapped(module: Module, node: cst.Call) -> bool:
                     and module.before(node, later)
                 ):
                     return not _trains(module, scope)
+    return False
+
+
+def _only_loads(module: Module, node: cst.Call) -> bool:
+    """Say whether a wrapper is there for a checkpoint whose keys begin with ``module.``: its
+    function loads into it, and takes the model out of it."""
+    match module.small_statement(node):
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
+        ):
+            if value is not node:
+                return False
+            uses = [(read, module.parent(read)) for read in readers_of(module, home, name)]
+            taken = {
+                use.attr.value if isinstance(use, cst.Attribute) and use.value is read else ""
+                for read, use in uses
+            }
+            return {"load_state_dict"} < taken <= {"load_state_dict", "module", "state_dict"}
     return False
 
 

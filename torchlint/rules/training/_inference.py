@@ -169,12 +169,14 @@ def called_by_framework(module: Module, node: cst.Call) -> bool:
 
 
 @question(
-    yes="it is a network's own method that nobody here calls: its callers decide about autograd",
-    no="it is no method of a network that only others call",
+    yes="it is for callers in other files, which decide about autograd",
+    no="no caller in another file is known to decide about autograd here",
 )
 def callers_decide(module: Module, node: cst.Call) -> bool:
-    """Say whether a place is in a network's own method that nobody here calls: those who do may
-    switch autograd off."""
+    """Say whether a place is in a network's own method that nobody here calls, or runs only in a
+    mode that is none of training: those who call it, or ask for that, may switch autograd off."""
+    if heat_of(module, node).untrained:
+        return True
     home = module.function(node)
     if home is None or call_sites(module, home) or callers_outside(module, home):
         return False

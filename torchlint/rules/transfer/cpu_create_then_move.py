@@ -129,6 +129,7 @@ from torchlint.rules.transfer._placement import Placement, placement_of, spare_m
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.device.factories import (
     any_dtype,
     device_effect,
@@ -137,6 +138,7 @@ from torchlint.semantic.device.factories import (
     is_sized_type,
     takes_device,
 )
+from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.device.uploads import tensor_data
 from torchlint.semantic.time.heat import heat_of
@@ -190,6 +192,10 @@ _MIXED = (
 _NUMBERS = (
     "`{expr}` makes a tensor on the CPU of numbers that Python has, and copying it into `{target}` "
     "waits for the GPU; assign the numbers themselves, one by one."
+)
+_BESIDE = (
+    "{factory} builds on the CPU and is then copied, and `{copy}` waits for the GPU to be used "
+    "with it; pass device={dev}, and use that on the device too."
 )
 _INDEX = (
     "the index `{index}` is on the host and is copied to the device, which synchronises; "
@@ -269,7 +275,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
                 or evaluates_and_waits(module, node)
             )
             severity = None if heat.hot and not little else Severity.INFO
-            message = _OLD if is_sized_type(module, made[0]) else None
+            message = _message(module, made[0], words)
             fix = _fix(module, transfer, made[0])
             if fix is None:
                 fix, words["dev"] = _placed(module, made[0]), _named(module, made[0], device)
@@ -281,14 +287,37 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     elif heat.hot:
         device = _where_moved(module, transfer, made[0]) or device
         for factory in hot:
-            message = _OLD if is_sized_type(module, factory) else None
             here = module.function(factory) is module.function(node)
             words = {
                 "factory": module.shown(factory.func),
                 "dev": _named(module, factory, device if here else "…"),
                 "maker": _maker(module, factory)[0],
             }
+            message = _message(module, factory, words)
             yield Hit(factory, words, _placed(module, factory), message=message)
+
+
+def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | None:
+    """Return what else to say of a factory: that its call is old, or that what a method of the
+    tensor is given is copied to the host for it, and has to stay on the device as well."""
+    if is_sized_type(module, factory):
+        return _OLD
+    tensors: list[cst.BaseExpression] = [factory]
+    home = module.small_statement(factory)
+    match home:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
+            value is factory
+        ):
+            tensors += readers_of(module, home, name)
+    for tensor in tensors:
+        method = module.parent(tensor)
+        call = module.parent(method) if isinstance(method, cst.Attribute) else None
+        for arg in call.args if isinstance(call, cst.Call) and method is call.func else ():
+            for copy in module.within(arg, cst.Call):
+                if host_copy(module, copy) is not None:
+                    words["copy"] = module.shown(copy)
+                    return _BESIDE
+    return None
 
 
 @rule.on(cst.Subscript, runs="hot")

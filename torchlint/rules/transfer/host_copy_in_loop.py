@@ -149,7 +149,7 @@ from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
@@ -165,7 +165,11 @@ from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.own_uploads import uploaded_by
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.uses.unavoidable_syncs import copied_as_well, stays_beside
+from torchlint.semantic.uses.unavoidable_syncs import (
+    copied_as_well,
+    stays_beside,
+    waits_for_the_same,
+)
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -250,7 +254,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     forced = worked_on_by_host(module, node)
     number = _is_number(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
-    batchwise = evaluates and inner_loop(module, node) is None
+    by_parts = parts_of(module, copy.tensor, node) is not None
+    inner = inner_loop(module, node)
+    results = isinstance(inner, COMPREHENSIONS) and not inferred(module, inner.for_in.iter).tensor
+    batchwise = evaluates and (inner is None or (results and not by_parts))
     leaves = not number and _leaves_torch(module, whole)
     if for_environment(module, whole) or once_per_episode(module, node):
         return
@@ -258,7 +265,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if leaves and _once_per_run(module, node, copy):
         return
-    by_parts = parts_of(module, copy.tensor, node) is not None
     if evaluates and not by_parts and (forced or (batchwise and apart)):
         return
     if batchwise and stays_beside(module, node) is not None:
@@ -282,6 +288,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or sized
         or _elements(module, copy)
         or twice is not None
+        or (number and waits_for_the_same(module, node) is not None)
     )
     other = SIZED if sized else TWICE if twice else None if loop_in_sight(module, node) else NO_LOOP
     yield Hit(

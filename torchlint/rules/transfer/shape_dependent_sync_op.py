@@ -105,6 +105,7 @@ from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers, unsized
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.host_loops import host_loop
@@ -112,6 +113,10 @@ from torchlint.semantic.uses.unavoidable_syncs import turn_waits, wait_that_stay
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
+_COPY_FIRST = (
+    "the result goes to the host in any case: copy the whole before the loop, or take what the "
+    "host already has"
+)
 _GATHER = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
     " loop; {alternative}."
@@ -268,6 +273,15 @@ def _masks(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             yield each.value
 
 
+def _read_at_once(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the result is copied to the host where it is made: ``x[mask].tolist()``."""
+    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
+        node = above
+        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
+            return True
+    return False
+
+
 def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     """Return what does without the number of elements."""
     if only_counted(module, node):
@@ -277,6 +291,8 @@ def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     if _positions(module, node):
         late = _by_order(module, node) or _changes_with_the_loop(module, node)
         return _MASKED if late else _SPLIT
+    if _read_at_once(module, node):
+        return _COPY_FIRST
     if isinstance(node, cst.Subscript):
         return "torch.where or a product with the mask keeps the shape"
     return "keep the mask and use torch.where, or take a fixed number with topk"

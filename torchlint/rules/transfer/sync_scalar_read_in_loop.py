@@ -16,7 +16,8 @@ a loop (`range(n)`), also in a function of the file that it is handed to, or wha
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it; so is the one number that a turn of the loop draws, saves or sends. Where each turn of the loop writes the number into a record or plots it, by itself or in the
 list that it is appended to, no read after the loop will do: an `info`, one for each line that is written. So is a read right
-beside another that the host needs in the same turn: it waits for next to nothing.
+beside another that the host needs in the same turn: it waits for next to nothing. Of several reads with no run of a model, backward
+pass or step between them, which wait for the same work, the first is a warning, the others are infos.
 
 ## Setup
 ```python
@@ -192,7 +193,7 @@ from torchlint.semantic.data.evaluated_batches import (
     waits_anyway,
     worked_on_beside,
 )
-from torchlint.semantic.data.per_step_use import LOG_EVERY, read_before
+from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
 from torchlint.semantic.data.taken_in_turn import host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
@@ -202,7 +203,7 @@ from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, only_looks, sizes
-from torchlint.semantic.uses.unavoidable_syncs import waited_before
+from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
 
 rule = Rule(
     __name__,
@@ -288,10 +289,13 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         cause = wait_for(module, read.tensor)
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
+        later = fix is not None
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or message is not None
         spared = spared or (taker is not None and taker.kept)
         spared = spared or waits_anyway(module, read.node, read.tensor) is not None
+        if not logged_in(module, read.node):
+            spared = spared or waits_for_the_same(module, read.node) is not None
         if taker is not None:
             message = TAKEN
         elif fix is None and by_host:
@@ -307,7 +311,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             words,
             fix=_unless_in_vain(module, read, fix),
             severity=Severity.INFO if spared or read_as_one(module, read) else None,
-            message=message or (_instead(module, read) if fix is None else None),
+            message=message or (None if later else _instead(module, read)),
             why_hot=read.inside,
             cause=cause,
         )

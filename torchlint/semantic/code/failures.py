@@ -14,6 +14,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.parsed_arguments import lacks, reads
+from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -36,7 +37,7 @@ _UNSEEN_WORDS = (
     "globals( locals() vars() exec sys.modules builtins get_ipython NameError TypeError %% In["
 ).split()
 """One of these stands in a text that the pattern matches."""
-_PLAIN_BASES = frozenset(("object", "nn.Module", "torch.nn.Module"))
+_PLAIN_BASES = frozenset(("object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module"))
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORTS = (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Del)
 
@@ -67,7 +68,35 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
         else:
             found = _first_failure(module, _around(module, above, child))
         child = above
-    return found
+    return found or _never_made(module, node)
+
+
+def _never_made(module: Module, node: cst.CSTNode) -> str | None:
+    """Return why no object is made of the class of a method: its constructor ends in an error."""
+    cls = module.class_of(node)
+    methods = cls.body.body if cls is not None else ()
+    made = next(
+        (m for m in methods if isinstance(m, cst.FunctionDef) and m.name.value == "__init__"), None
+    )
+    function = module.function(node)
+    if cls is None or made is None or function is made or not _only_itself(module, cls):
+        return None
+    ended = _ended(module, made.body) if isinstance(made.body, cst.IndentedBlock) else None
+    plain = isinstance(function, cst.FunctionDef) and not function.decorators
+    return ended[1] if ended is not None and plain else None
+
+
+@question()
+def _only_itself(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether no other class of the project is made of a class."""
+    base = functools.partial(_is_base, cls.name.value)
+    return not scopes(module).subclasses(cls) and (
+        module.outside.others_say(base, near=False) is False
+    )
+
+
+def _is_base(name: str, text: str) -> bool:
+    return name in text and bool(re.search(rf"\bclass\s+\w+\([^)]*\b{name}\b", text))
 
 
 @question()
@@ -233,7 +262,7 @@ def _executes(stem: str, text: str) -> bool:
 def _misfit(module: Module, call: cst.Call) -> str | None:
     """Return how a call does not fit the function or class of the project that it calls; None where
     it may fit."""
-    found = _definition(module, call.func)
+    found = _base(module, call) or _definition(module, call.func)
     if found is None:
         return None
     if isinstance(found, ast.ClassDef):
@@ -268,6 +297,19 @@ def _lacking_there(module: Module, call: cst.Call) -> str | None:
     return None
 
 
+def _base(module: Module, call: cst.Call) -> ast.ClassDef | None:
+    """Return the class whose constructor ``super().__init__`` calls, the only base of a class of
+    which no other is made."""
+    cls = module.class_of(call)
+    match call.func:
+        case cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")) if (
+            cls is not None and len(cls.bases) == 1 and _only_itself(module, cls)
+        ):
+            found = _definition(module, cls.bases[0].value, handed_on=True)
+            return found if isinstance(found, ast.ClassDef) else None
+    return None
+
+
 def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """Return the constructor of a class, where it is known for certain."""
     if cls.decorator_list or cls.keywords:
@@ -286,10 +328,11 @@ def _beside(module: Module, path: str) -> bool:
 
 
 def _definition(
-    module: Module, func: cst.BaseExpression, *, script: bool = False
+    module: Module, func: cst.BaseExpression, *, script: bool = False, handed_on: bool = False
 ) -> _Defined | None:
     """Return the one statement that defines what is called, where nothing binds its name anew; a
-    `script` finds the modules beside it first."""
+    `script` finds the modules beside it first, with `handed_on` also what a package hands on that a
+    module in it defines."""
     dotted = module.name(func)
     if isinstance(func, cst.Name):
         scope, bindings = module.names.bindings(func.value, func)
@@ -305,7 +348,8 @@ def _definition(
     home = dotted.rpartition(".")[0].lstrip(".").replace(".", os.sep)
     ends = tuple(f"{os.sep}{home}{end}" for end in (".py", f"{os.sep}__init__.py"))
     placed = os.sep in home or dotted.startswith(".") or (script and _beside(module, there.path))
-    text = module.outside.text(there) if placed and there.path.endswith(ends) else None
+    whole = there.path.endswith(ends) or (handed_on and f"{os.sep}{home}{os.sep}" in there.path)
+    text = module.outside.text(there) if placed and whole else None
     return _defined(text, there.name) if text is not None else None
 
 

@@ -74,7 +74,9 @@ _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\
 """The device of a program, not of a tensor."""
 _APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NVIDIA = ("torch.cuda.is_available",)
-_EVALUATIONS = frozenset("eval evaluate val valid validation test predict inference infer".split())
+_EVALUATIONS = frozenset(
+    "dev eval evaluate val valid validation test predict inference infer".split()
+)
 _TRAININGS = frozenset(("train", "training", "loss"))
 """What a parameter named ``mode`` is, as of mmengine's ``forward(inputs, data_samples, mode)``."""
 _SIZES = frozenset(("numel", "nelement", "size"))
@@ -720,27 +722,53 @@ class Guards:
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return the test of a branch around `node` that turns over its own flag, ``if first: first
         = False; ...``, sets back what it compares, also behind ``if step - last < 100: return``, or
-        has a method build what is missing."""
+        has a method build what is missing, or undo what the test finds."""
         for condition in self._conditions(node, until):
             flags = dict(self._flags(condition.test, condition.needed))
             turned = any(self._turns(line, flags) for line in condition.branch)
+            turned = turned or self._undone(condition, flags)
             if turned or self._sets_back(condition, until) or self._special(condition):
                 return condition.test
             if self._rebuilds(condition):
                 return condition.test
         return None
 
+    def _undone(self, condition: Condition, flags: dict[str, bool]) -> bool:
+        """Say whether a branch has a method of the same object end the state that the test finds,
+        and its function does not begin it again: ``if self.merged: self.unmerge()``."""
+        own = {flag: needed for flag, needed in flags.items() if flag.startswith("self.")}
+        home = self.tree.function(condition.test)
+        if not own or home is None:
+            return False
+        begun = {flag: not needed for flag, needed in own.items()}
+        return not any(self._turns(line, begun) for line in self._lines(home)) and any(
+            self._turns(line, own) or self._empties(line, own)
+            for call in _method_calls(condition.branch)
+            for callee in self.flow.callees(call)
+            for line in self._lines(callee)
+        )
+
+    def _lines(self, function: cst.CSTNode) -> Iterator[cst.SimpleStatementLine]:
+        for line in self.tree.within(function, cst.SimpleStatementLine):
+            if isinstance(line, cst.SimpleStatementLine):
+                yield line
+
+    def _empties(self, line: cst.CSTNode, flags: dict[str, bool]) -> bool:
+        """Say whether a line takes out of the list that is named after a flag which is true as long
+        as the list holds something: ``self.merged``, ``self.merged_adapters.pop()``."""
+        for call in self.tree.within(line, cst.Call):
+            match call:
+                case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name("pop" | "clear"))):
+                    name = dotted_text(holder) or ""
+                    if any(needed and name.startswith(flag) for flag, needed in flags.items()):
+                        return True
+        return False
+
     def _rebuilds(self, condition: Condition) -> bool:
         """Say whether a branch has a method of the same object build what the test finds missing or
         too small, and nothing drops it: ``if self.n is None or n > self.n: self.build(n)``."""
         kept = set(_kept_places(condition.test)) if condition.needed else {None}
-        calls = [
-            line.body[0].value
-            for line in condition.branch
-            if isinstance(line, cst.SimpleStatementLine)
-            and isinstance(line.body[0], cst.Expr)
-            and isinstance(line.body[0].value, cst.Call)
-        ]
+        calls = _method_calls(condition.branch)
         builders = [callee for call in calls for callee in self.flow.callees(call)]
         if None in kept or not builders:
             return False
@@ -1147,14 +1175,28 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
         ):
             return _says_untrained(left, not needed)
         case cst.Comparison(
-            left=cst.Name("mode" | "phase" | "stage"),
-            comparisons=[
-                cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.SimpleString() as text)
-            ],
+            left=cst.Name("mode" | "phase" | "stage" | "split"),
+            comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=names)],
         ):
-            said = str(text.evaluated_value)
-            return said in _EVALUATIONS if needed else said in _TRAININGS
+            texts = [names]
+            if isinstance(names, (cst.List, cst.Tuple, cst.Set)):
+                texts = [each.value for each in names.elements]
+            said = [string(each) or "" for each in texts]
+            if needed:
+                return bool(said) and all(each.rpartition("_")[2] in _EVALUATIONS for each in said)
+            return any(each in _TRAININGS for each in said)
     return False
+
+
+def _method_calls(branch: Sequence[cst.CSTNode]) -> list[cst.Call]:
+    """Return the calls that are lines of a branch by themselves."""
+    return [
+        line.body[0].value
+        for line in branch
+        if isinstance(line, cst.SimpleStatementLine)
+        and isinstance(line.body[0], cst.Expr)
+        and isinstance(line.body[0].value, cst.Call)
+    ]
 
 
 def _written_one(node: cst.BaseExpression | None) -> bool:

@@ -23,6 +23,17 @@ _GIVES_ANY = regex(
 """A module that may give names which its text does not hold."""
 
 
+_FINDS_OTHERS = regex(r"(?<![.\w])__path__|extend_path|meta_path|sys\.modules|_sys\b|LazyModule")
+"""A package that may have modules which do not stand in its folder."""
+_SEVERAL = 3
+"""So many modules that stand nowhere are not made when the project is installed: they were left out
+of it."""
+_MADE = regex(
+    r"_pb2(_grpc)?$|\._|(^|\.)(version|build|gen(erated)?|cuda|ext(ension)?s?)(\.|_|$)|_(cuda|ext|C)$"
+)
+"""Modules that protobuf, setuptools or a compiler writes."""
+
+
 class Broken:
     """Says why what an import statement of a project's file names cannot be imported.
 
@@ -123,15 +134,30 @@ class Broken:
 
     def _moved(self, importer: str, dotted: str, names: Sequence[str]) -> bool:
         """Say whether a module of a package of the project is there no longer, but elsewhere in the
-        project: what is nowhere may be made when the project is installed."""
-        first, *rest = parts = dotted.split(".")
+        project, or is one of several that a file lacks: what is nowhere may be made when the
+        project is installed."""
+        first, *rest = dotted.split(".")
         package = self._search.module(importer, first)
         ours = first == "src" or (package or "").endswith("__init__.py")
         text = self._read(package) if package is not None else ""
-        if not ours or first in LIBRARIES or text is None or _GIVES_ANY.search(text):
+        if not ours or first in LIBRARIES or text is None or _FINDS_OTHERS.search(text):
             return False
-        whole = [os.sep.join(parts), *(os.sep.join((*parts, name)) for name in names)]
-        return self._has(importer, rest[-1]) and not any(
+        if not self._nowhere(importer, dotted, names):
+            return False
+        lacking = [
+            name
+            for name, wanted in self._index(importer).needs
+            if name.startswith(f"{first}.") and not _MADE.search(name)
+            if self._nowhere(importer, name, wanted)
+        ]
+        return self._has(importer, rest[-1]) or len(lacking) >= _SEVERAL
+
+    def _nowhere(self, importer: str, dotted: str, names: Sequence[str]) -> bool:
+        """Say whether a module stands in no file or folder of the project, nor does what is taken
+        from it."""
+        path = dotted.replace(".", os.sep)
+        whole = (path, *(os.sep.join((path, name)) for name in names))
+        return self._search.module(importer, dotted) is None and not any(
             self._has(importer, each) for each in whole
         )
 

@@ -227,8 +227,19 @@ def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst
 def sizes(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
     a bound of a slice, how many turns a loop takes, or by its name the longest length; also in
-    another function of the file."""
-    return any(True for _ in needed_by(module, node, _is_size))
+    another function of the file, or as a part of a sum that is one."""
+    places = (node, *_sums_of(module, node))
+    return any(True for place in places for _ in needed_by(module, place, _is_size))
+
+
+def _sums_of(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
+    """Yield the reads, behind ``count += …`` and in the same turn, of a name to which a number is
+    added."""
+    match module.small_statement(node):
+        case cst.AugAssign(target=cst.Name(value=name)) as line:
+            for read in readers_of(module, line, name):
+                if module.before(line, read) and module.loops(read) == module.loops(line):
+                    yield read
 
 
 def _is_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:

@@ -4,13 +4,14 @@ one off saves next to nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import libcst as cst
 
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import FUNCTIONS
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
@@ -18,17 +19,18 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
-from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _STARTS_WORK = frozenset(("backward", "step"))
+_Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 
@@ -94,14 +96,17 @@ def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None
 
 
 def nearest(
-    module: Module, node: cst.CSTNode, others: Iterable[cst.BaseExpression]
-) -> cst.BaseExpression | None:
+    module: Module,
+    node: cst.CSTNode,
+    others: Iterable[_Place],
+    turn: cst.CSTNode | None = None,
+) -> _Place | None:
     """Return the first of some places of a turn with no run of a model, backward pass or step
-    between it and `node`."""
+    between it and `node`; the turn is one of the innermost loop, where it is not given."""
     calls: list[cst.Call] | None = None
     for other in others:
         if calls is None:
-            around = module.within(module.loops(node)[0], cst.Call)
+            around = module.within(turn or module.loops(node)[0], cst.Call)
             calls = [each for each in around if _starts_work(module, each)]
         first, last = (other, node) if module.before(other, node) else (node, other)
         behind = (each for each in calls if module.before(first, each))
@@ -111,7 +116,14 @@ def nearest(
 
 
 def _starts_work(module: Module, call: cst.Call) -> bool:
-    return _method(call) in _STARTS_WORK or is_model_call(module, call)
+    inside = (
+        each for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
+    )
+    return (
+        _method(call) in _STARTS_WORK
+        or has_model_call(module, call)
+        or any(_method(each) in _STARTS_WORK for each in inside)
+    )
 
 
 def _method(call: cst.CSTNode) -> str:
@@ -261,6 +273,74 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
     ]
     since = [call for call in calls if copies and module.before(copies[-1], call)]
     return copies[-1] if copies and not any(_gives_work(module, call) for call in since) else None
+
+
+@question(
+    yes="`{answer}` waits for the same work",
+    no="nothing else is known to wait for the same work",
+)
+def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return another read of a number of the same turn of a loop, or of the same run of a function,
+    with no run of a model, backward pass or step between the two: the one before `node`, or behind
+    it where `node` has a condition of its own. Of several that wait for the same work one is left,
+    for which there is none."""
+    turn = next(iter(module.loops(node)), None) or module.function(node)
+    if turn is None:
+        return None
+    places = (
+        place
+        for place in module.within(turn, cst.Call, cst.If)
+        if isinstance(place, (cst.Call, cst.If))
+        and not module.is_within(node, place)
+        and not module.is_within(place, node)
+        and _comes_to(module, place, node)
+        and (module.before(place, node) or not _comes_to(module, node, place))
+        and _reads(module, place)
+    )
+    return nearest(module, node, places, turn)
+
+
+def _reads(module: Module, place: cst.Call | cst.If) -> bool:
+    """Say whether a call reads a number of the device, or an ``if`` does whichever way it goes."""
+    if isinstance(place, cst.Call):
+        return _reads_number(module, place)
+    other = place.orelse
+    arms = (place.body, other.body if isinstance(other, cst.Else) else other)
+    return all(
+        arm is not None
+        and any(
+            _comes_to(module, each, arm) and _reads_number(module, each)
+            for each in module.within(arm, cst.Call)
+            if isinstance(each, cst.Call)
+        )
+        for arm in arms
+    )
+
+
+def _comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Say whether each run of code that comes to `node` comes to a place of the same turn too."""
+    child = place
+    for above in module.ancestors(place):
+        around = module.is_within(node, above)
+        asked = isinstance(above, (cst.If, cst.IfExp)) and child is above.test
+        if isinstance(above, (*_BRANCHES, *LOOPS, *FUNCTIONS)) and not asked:
+            same = around and module.is_within(node, child)
+            whole = around and isinstance(above, (*LOOPS, *FUNCTIONS))
+            if not (same or whole):
+                return False
+        if isinstance(above, cst.BooleanOperation) and child is above.right:
+            return False
+        if around:
+            return True
+        child = above
+    return False
+
+
+def _reads_number(module: Module, call: cst.Call) -> bool:
+    copy = host_copy(module, call)
+    return (copy is not None and inferred(module, copy.tensor).rank == 0) or any(
+        read.how not in ("format", "print") for read in scalar_reads(module, call)
+    )
 
 
 @question(

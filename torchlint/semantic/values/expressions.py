@@ -203,8 +203,8 @@ class Expressions(Parts):
         if any(isinstance(c.operator, words) for c in node.comparisons):
             return BOOL
         if any(v.kind in TENSORLIKE for v in operands) and len(operands) == 2:
-            if any(v.kind in ("none", "str") for v in operands):
-                return BOOL
+            if any(v.kind in ("none", "str", "shape") for v in operands):
+                return BOOL  # Torch compares a tensor with none of them: two objects differ.
             self.meet("eq", (node.left, node.comparisons[0].comparator))
             return mix(operands).but(dtype="bool", grad=False)
         if any(v.kind == "ndarray" for v in operands):

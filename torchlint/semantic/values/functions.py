@@ -112,7 +112,8 @@ class Functions:
         if name == "torch.nn.utils.rnn.pad_packed_sequence":
             # The lengths are on the CPU (docs of the function), wherever the sequences are.
             padded = Value("tensor", device=args[0].device if args else None)
-            return Value("tuple", items=(padded, Value("tensor", device=CPU, dtype="int")))
+            lengths = Value("tensor", device=CPU, dtype="int", rank=1)
+            return Value("tuple", items=(padded, lengths))
         if root == "torch":
             return self._torch(name, last, node, args)
         if root == "numpy":

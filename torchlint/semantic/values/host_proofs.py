@@ -1,7 +1,9 @@
-"""What a call of ``.numpy()`` proves: it raises on a tensor of a device, so its tensor lies on the
-host, and so does what the function computed that from."""
+"""What a tensor that is given to NumPy proves: NumPy raises on one of a device, so that this one
+lies on the host, and so does what the function computed it from."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -12,37 +14,49 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
 _MOVES = ops.having("move") | {"numpy", "type"}
+_JOINS = frozenset(f"numpy.{each}" for each in ("stack", "concatenate", "vstack", "hstack"))
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.BooleanOperation, cst.Match)
 _STEPS = 24
 """Expressions that are followed back from one call."""
 
 
-@question(yes="`.numpy()` would raise if `{0}` lay on a device", no="no `.numpy()` says so")
+@question(yes="NumPy would raise if `{0}` lay on a device", no="nothing is given to NumPy of it")
 def proven_on_host(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a tensor must lie on the host, as its function calls ``.numpy()`` of what it
-    computes of it, or of which it is computed."""
+    """Say whether a tensor must lie on the host, as its function gives NumPy what it computes of
+    it, or of which it is computed."""
     proofs = _proofs(module, module.function(node) or module.root)
     return any(
         (root in proven or _definition(module, root) in proven)
         and all(module.is_within(node, branch) for branch in branches)
-        for root in (_roots(node) if proofs else ())
+        for root in (_roots(module, node) if proofs else ())
         for branches, proven in proofs
     )
 
 
-def _roots(node: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return an expression, and what its methods and parts are asked of, as far as nothing moves
-    it."""
+def _roots(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return an expression, and what it, its methods and parts are computed of, as far as nothing
+    moves it and no other tensor has a say in it."""
     found = [node]
-    while True:
+    for _ in range(_STEPS):
         match node:
             case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(m))) if m not in _MOVES:
                 node = inner
             case cst.Attribute(value=inner) | cst.Subscript(value=inner):
                 node = inner
+            case cst.Name():
+                definition = _definition(module, node)
+                if definition is None or not isinstance(definition[0], cst.Assign):
+                    break
+                node = definition[0].value
+            case (
+                cst.BinaryOperation(left=inner, right=other)
+                | cst.Comparison(left=inner, comparisons=[cst.ComparisonTarget(comparator=other)])
+            ) if inferred(module, other).kind in ("number", "ndarray"):
+                node = inner
             case _:
-                return found
+                break
         found.append(node)
+    return found
 
 
 _Proof = tuple[tuple[cst.CSTNode, ...], frozenset[object]]
@@ -50,16 +64,38 @@ _Proof = tuple[tuple[cst.CSTNode, ...], frozenset[object]]
 
 @question(ground=True)
 def _proofs(module: Module, scope: cst.CSTNode) -> tuple[_Proof, ...]:
-    """Return what each ``.numpy()`` of a scope proves, with the branches in which it stands."""
+    """Return what each tensor proves that a scope gives NumPy, with the branches in which it
+    does."""
     proofs = []
     for call in module.within(scope, cst.Call):
-        match call:
-            case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("numpy")), args=[]):
-                if inferred(module, tensor).tensor:
-                    branches = [b for b in module.ancestors(call) if isinstance(b, _BRANCHES)]
-                    inside = tuple(b for b in branches if module.is_within(b, scope))
-                    proofs.append((inside, _computed_from(module, tensor)))
+        for tensor in _given_to_numpy(module, call, scope):
+            if inferred(module, tensor).tensor:
+                branches = [b for b in module.ancestors(tensor) if isinstance(b, _BRANCHES)]
+                branches += [b for b in module.ancestors(call) if isinstance(b, _BRANCHES)]
+                inside = tuple(b for b in branches if module.is_within(b, scope))
+                proofs.append((inside, _computed_from(module, tensor)))
     return tuple(proofs)
+
+
+def _given_to_numpy(
+    module: Module, call: cst.CSTNode, scope: cst.CSTNode
+) -> Iterator[cst.BaseExpression]:
+    """Yield what a call makes an array of: a tensor, or what a list is filled with that NumPy
+    joins."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("numpy")), args=[]):
+            yield tensor
+        case cst.Call(func=func, args=[cst.Arg(value=cst.Name() as rows), *_]) if (
+            module.name(func) or ""
+        ) in _JOINS:
+            made = definitions_of(module, rows)
+            for fill in module.within(scope, cst.Call):
+                match fill:
+                    case cst.Call(
+                        func=cst.Attribute(value=cst.Name() as filled, attr=cst.Name("append")),
+                        args=[cst.Arg(value=row)],
+                    ) if filled.value == rows.value and definitions_of(module, filled) == made:
+                        yield row
 
 
 def _computed_from(module: Module, tensor: cst.BaseExpression) -> frozenset[object]:
@@ -98,8 +134,14 @@ def _operands(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     match node:
         case cst.BinaryOperation(left=left, right=right):
             return [left, right]
-        case cst.Attribute(value=inner) | cst.Subscript(value=inner):
+        case cst.Comparison(left=left, comparisons=targets):
+            return [left, *(each.comparator for each in targets)]
+        case cst.Attribute(value=inner):
             return [inner]
+        case cst.Subscript(value=inner, slice=parts):
+            # What lies on the host takes no index on a device.
+            plain = (each.slice for each in parts)
+            return [inner, *(each.value for each in plain if isinstance(each, cst.Index))]
         case cst.Call(func=func, args=args):
             given = [arg.value for arg in args]
             torch = (module.name(func) or "").startswith("torch.")
