@@ -58,6 +58,9 @@ COPY_AFTER = "copy once after the loop"
 TAKES = "code outside torch uses the copy"
 CLONE = "keep a clone"
 DECIDES = "a Python branch depends on it"
+TORCH = "do all of that with torch"
+ON_DEVICE = "the step computes on the device with what becomes of the copy"
+OLDER = "the tensor was made before the loop"
 
 
 def in_training(before: str = "pass", behind: str = "pass") -> str:
@@ -134,6 +137,49 @@ def train(loader, mask):
 """
 BOTH = "use that on the device too"
 COPY_FIRST = "the result goes to the host in any case"
+WEIGHS = """\
+def weight_of(out, y):
+    return 5 / np.abs(np.array(out) - np.array(y)).mean()
+
+
+def train(loader):
+    weights = []
+    for x in loader:
+        out = net(x.cuda())
+        loss = criterion(out, x.cuda())
+        {}
+        loss.backward()
+        optimizer.step()
+    return weights
+"""
+SCALES = """\
+def scaled(value, rows):
+    return rows * value
+
+
+"""
+SEARCH = """\
+class Leaf:
+    def __init__(self):
+        self.worth, self.visits = 0.0, 1
+
+
+def value_of(state):
+    return net(state.cuda()){read}
+
+
+def choose(leaves):
+    return max(leaves, key=lambda leaf: leaf.worth / leaf.visits)
+
+
+def search(loader, leaves):
+    for x in loader:
+        leaf = choose(leaves)
+        value = value_of(x)
+        {kept}
+        criterion(net(x.cuda()), x.cuda()).backward()
+        optimizer.step()
+"""
 SAID = {
     # Of two tensors that meet on the host, both have to be on the device.
     "scattered by an index of the host": (
@@ -172,6 +218,135 @@ SAID = {
         "TL107",
         "torch.where or a product",
         in_training("for row in out:\n            penalty(row[row > 0])  # here"),
+    ),
+    # What the step itself computes with cannot be read later.
+    "a loss scaled by itself": (
+        "TL101",
+        TORCH,
+        in_training("loss = loss / (1 + loss.item())  # here"),
+    ),
+    "a loss scaled by a norm": (
+        "TL101",
+        TORCH,
+        in_training("scale = 1 / (1 + out.norm().item())  # here\n        loss = scale * loss"),
+    ),
+    "scaled by a function": (
+        "TL101",
+        TORCH,
+        SCALES + in_training("loss = scaled(out.std().item(), loss)  # here"),
+    ),
+    "added to the loss": ("TL101", TORCH, in_training("loss += loss * out.std().item()  # here")),
+    "what it is a key for": (
+        "TL101",
+        AFTER,
+        in_training("loss = loss * torch.tensor(STATE.rows[out.argmax().item()]).cuda()  # here"),
+    ),
+    "what it scales is a number": (
+        "TL101",
+        AFTER,
+        SCALES + in_training(behind="total = scaled(out.std().item(), total)  # here"),
+    ),
+    "what it scales is on the host": (
+        "TL101",
+        AFTER,
+        in_training(behind="kept.append(torch.ones(2) * out.std().item())  # here"),
+    ),
+    "NumPy weighs the loss": (
+        "TL113",
+        ON_DEVICE,
+        WEIGHS.format("loss = weight_of(out.detach().cpu(), x) * loss  # here"),
+    ),
+    "NumPy weighs the loss under a name": (
+        "TL113",
+        ON_DEVICE,
+        WEIGHS.format(
+            "weight = weight_of(out.detach().cpu(), x)  # here\n        loss = loss / (1 + weight)"
+        ),
+    ),
+    "NumPy weighs what is added to the loss": (
+        "TL113",
+        ON_DEVICE,
+        WEIGHS.format("loss += out.mean() * weight_of(out.detach().cpu(), x)  # here"),
+    ),
+    "weights that are kept": (
+        "TL113",
+        COPY_AFTER,
+        WEIGHS.format("weights.append(weight_of(out.detach().cpu(), x))  # here"),
+    ),
+    # A number with a name of its own inside of a test.
+    "a test names it": (
+        "TL101",
+        DECIDES,
+        in_training("if (value := loss.item()) > 3:  # here\n            kept.append(value)"),
+    ),
+    "a test that names it picks a number": (
+        "TL101",
+        DECIDES,
+        in_training("rows = 2 if 1 < (hits := int((out > 0).sum())) else 3  # here"),
+    ),
+    "a later test asks the name": (
+        "TL101",
+        DECIDES,
+        in_training(
+            "kept.append((value := loss.item()))  # here\n        if value > 3:\n"
+            "            optimizer.zero_grad()"
+        ),
+    ),
+    "named, and only kept": (
+        "TL101",
+        AFTER,
+        in_training("kept.append((value := loss.item()))  # here"),
+    ),
+    # Elements of what is older than a loop are copied before it.
+    "a table of elements": (
+        "TL101",
+        OLDER,
+        FORWARD.format(
+            "rows = []\n        for at in range(8):\n            rows.append(int(lengths[at]))"
+            "  # here\n        return x, rows"
+        ),
+    ),
+    "elements of two positions": (
+        "TL101",
+        OLDER,
+        FORWARD.format(
+            "rows = []\n        for at in range(8):\n            for other in range(3):\n"
+            "                rows.append((at, float(x[at, other])))  # here\n        return x, rows"
+        ),
+    ),
+    "elements under keys": (
+        "TL101",
+        OLDER,
+        FORWARD.format(
+            "rows = dict()\n        for at in range(8):\n            rows[at] = lengths[at].item()"
+            "  # here\n        return x, rows"
+        ),
+    ),
+    "an element of what a turn makes": (
+        "TL101",
+        AFTER,
+        FORWARD.format(
+            "rows = []\n        for at in range(8):\n            x = net(x)\n"
+            "            rows.append(float(x[at].sum()))  # here\n        return x, rows"
+        ),
+    ),
+    "elements that objects keep": (
+        "TL101",
+        OLDER,
+        SEARCH.replace("{read}", "").replace(
+            "{kept}",
+            "for at in range(4):\n            leaves[at].worth += value[at].item()  # here",
+        ),
+    ),
+    # An object that the next turn asks keeps the number.
+    "two values of a tree": (
+        "TL101",
+        HOST,
+        SEARCH.replace(
+            "return net(state.cuda()){read}",
+            "out = net(state.cuda())\n    STATE.row = out.tolist()\n"
+            "    return out.max().item()  # here",
+        ).replace("{kept}", "leaf.worth += value"),
     ),
     # What the host draws, saves or sends in the same turn cannot be read later.
     "drawn on the frame": (
@@ -343,6 +518,38 @@ def test_the_remedy_is_possible(name: str) -> None:
     found = check(source, codes=frozenset({"TL101", "TL102", "TL105", "TL107", "TL113"})).findings
     said = {each.code: each.message for each in found if each.start.row == row}
     assert phrase in said.get(code, ""), textwrap.indent(source, "    ")
+
+
+@pytest.mark.parametrize(
+    ("behind", "severity"),
+    [
+        ("total += loss.item()\n        {}", "info"),
+        ("{}\n        kept.append(loss.item())", "info"),
+        ("total += float(loss)\n        log.debug(step)\n        {}", "info"),
+        ("total += loss.item()\n        if step % 50 == 0:\n            {}", "warning"),
+        ("total += loss.item()\n        net(x.cuda())\n        {}", "warning"),
+    ],
+)
+def test_a_read_beside_memory_that_is_given_back_waits_for_no_more(
+    behind: str, severity: str
+) -> None:
+    source = HEAD + in_training(behind=behind.format("torch.cuda.empty_cache()"))
+    found = check(source, codes=frozenset({"TL101"})).findings
+    assert [each.severity.value for each in found] == [severity]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["leaf.worth += value", "leaf.worth = value", "leaf.worth = leaf.worth * 0.9 + value"],
+)
+def test_one_number_that_the_next_turn_asks_an_object_for_is_left(kept: str) -> None:
+    source = HEAD + SEARCH.replace("{read}", ".max().item()").replace("{kept}", kept)
+    assert not check(source, codes=frozenset({"TL101"})).findings
+    for other in (
+        kept.replace("leaf.worth", "leaf.total"),  # nobody asks for it
+        kept.replace("leaf.", "self."),  # the sum of a class
+    ):
+        assert check(source.replace(kept, other), codes=frozenset({"TL101"})).findings, other
 
 
 @pytest.mark.parametrize(

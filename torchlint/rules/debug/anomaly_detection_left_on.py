@@ -6,8 +6,9 @@ every gradient of the backward pass for NaN, which reads a value from the device
 PyTorch tuning guide names it, with `gradcheck` and `emit_nvtx`, among the debugging APIs to disable
 for regular training. `check_nan=False` saves only the second part.
 
-Flagged: `set_detect_anomaly(True)` that runs unconditionally, `detect_anomaly()` or `emit_nvtx()`
-held around training steps, and `gradcheck` inside of a training step.
+Flagged: `set_detect_anomaly(True)` that runs unconditionally, unless the file is a program that
+only evaluates, `detect_anomaly()` or `emit_nvtx()` held around training steps, and `gradcheck`
+inside of a training step.
 
 ## Setup
 ```python
@@ -81,6 +82,9 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.text import in_main_guard
+from torchlint.semantic.question import question
+from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.step_overhead import (
     ANOMALY_CONTEXT,
     ANOMALY_SWITCH,
@@ -89,6 +93,7 @@ from torchlint.semantic.time.step_overhead import (
     on_demand,
     runs_training,
 )
+from torchlint.semantic.values import definitions_behind
 
 _MARKERS = frozenset(
     (
@@ -148,7 +153,7 @@ def check_switch(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if around is not None:
         yield from _held(module, node, around)
-    elif not on_demand(module, node) and not _off_again(module, node):
+    elif not (on_demand(module, node) or _off_again(module, node) or _only_evaluates(module, node)):
         yield Hit(node, fix=_removal(module, node))
 
 
@@ -169,6 +174,25 @@ def _held(
             yield Hit(node, fix=_unwrapped(module, around))
         else:
             yield Hit(node, {"name": marker.rpartition(".")[2]}, message=_MARKED)
+
+
+@question(
+    yes="the program trains nothing, and runs its networks without a graph",
+    no="the program may train",
+)
+def _only_evaluates(module: Module, node: cst.Call) -> bool:
+    """Say whether a switch stands where the file is run as a program that trains nothing, nor does
+    any function that it calls, and some of these turn autograd off."""
+    if not in_main_guard(module, node) or runs_training(module, module.root):
+        return False
+    called = [
+        (no_grad(where, function.body.body[0]) is True, runs_training(where, function.body))
+        for call in module.nodes(cst.Call)
+        for where, function in definitions_behind.functions(module, call)
+        if isinstance(function, cst.FunctionDef)
+    ]
+    trains = any(trains for graphless, trains in called if not graphless)
+    return not trains and any(graphless for graphless, _ in called)
 
 
 def _off_again(module: Module, node: cst.Call) -> bool:

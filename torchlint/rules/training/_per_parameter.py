@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import given_for
+from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import iteration_count
+from torchlint.semantic.time.iterations import goes_over, iteration_count
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.value import CPU
 
 _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
@@ -91,7 +94,7 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
         return None
     if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
         return None
-    if any(_on_host(module, part) for part in _parts(module, loop)):
+    if _of_one_part(module, loop) or any(_on_host(module, each) for each in _parts(module, loop)):
         return None  # On the host there is no launch to spare.
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     _derived(module, loop, names)
@@ -108,6 +111,57 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
     if {"scale", "clamp"} & done:
         return Work.WEIGHTS
     return Work.COPY if "copy" in done else None
+
+
+@question(
+    yes="it goes over the parameters of one part of a network, which may be a single tensor",
+    no="nothing shows that it goes over the parameters of one part of a network alone",
+)
+def _of_one_part(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop goes over what a constructor has kept, and each call of it in the file
+    hands over the parameters of one layer of a network: ``model.decoder.parameters()``."""
+    cls = module.class_of(loop)
+    for goes in goes_over(module, loop):
+        match goes.iterated:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)) if cls:
+                given = _given_to_constructor(module, cls, name)
+                return bool(given) and all(_of_layer(each) for each in given)
+    return False
+
+
+def _given_to_constructor(
+    module: Module, cls: cst.ClassDef, name: str
+) -> list[list[cst.BaseExpression]]:
+    """Return what each call in the file that makes an object hands over for what its constructor
+    keeps in an attribute, as it is or as a list."""
+    made = made_once(module, cls, name)
+    kept = _listed(made.value) if made is not None else None
+    init = module.function(kept) if isinstance(kept, cst.Name) else None
+    given = init.params if init is not None else cst.Parameters()
+    names = [each.name.value for each in (*given.params[1:], *given.kwonly_params)]
+    if not isinstance(kept, cst.Name) or kept.value not in names:
+        return []
+    sites = (call for call in module.nodes(cst.Call) if local_class(module, call.func) is cls)
+    return [given_for(each, names.index(kept.value), kept.value) for each in sites]
+
+
+def _listed(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    match node:
+        case cst.Call(func=cst.Name("list" | "tuple"), args=[cst.Arg(value=listed)]):
+            return listed
+    return node
+
+
+def _of_layer(given: list[cst.BaseExpression]) -> bool:
+    match given:
+        case [
+            cst.Call(
+                func=cst.Attribute(value=cst.Attribute(value=network), attr=cst.Name("parameters")),
+                args=[],
+            )
+        ]:
+            return not (isinstance(network, cst.Name) and network.value == "self")
+    return False
 
 
 ON_GRADIENTS = frozenset((Work.GRADIENTS, Work.BY_VALUE, Work.OWN_NORM, Work.MORE))

@@ -15,7 +15,8 @@ update out. An average or a clipping in a function that this file does not call 
 nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a
 loop that makes a parameter group of each tensor for an optimizer of torch.optim. Silent:
 `p.data = other`, which binds another tensor and launches nothing, a copy between the host and a
-device, which no list makes faster, copies for a torch before 2.1, which has no
+device, which no list makes faster, an attribute that holds the parameters of one layer, perhaps a
+single tensor, copies for a torch before 2.1, which has no
 `torch._foreach_copy_`, and where what lies on CUDA has left the function.
 
 ## Setup

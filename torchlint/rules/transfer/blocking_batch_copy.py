@@ -13,8 +13,10 @@ project does, the finding is an `info`, and so it is in an evaluation, where mos
 read, and under anomaly detection (TL801). Silent: an evaluation of which another library takes an
 array in each batch, as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
-the host itself, as `torch.stack` does, or may make of an array, samples that a loop takes from a
-dataset without a loader, and all of a project that speaks of no loader: nothing pins that memory;
+the host itself, as `x / 255` or `torch.stack` do, here or in a function of the project, parts of
+that, what it may make of an array, what was made for that very device or moved there before,
+samples that a loop takes from a dataset without a loader, and all of a project that speaks of no
+loader: nothing pins that memory;
 elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
 tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
 them itself (timm's); what another package makes of a batch and of what the step has computed;
@@ -170,6 +172,7 @@ from torchlint.semantic.device.transfers import cast_before, certainly_tensor, t
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, FRAMES, TORCH
@@ -285,6 +288,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
         or _made_here(module, transfer.source)
+        or _there_already(module, transfer)
         or cast_before(module, transfer.source)
         or _scattered(transfer.source)
         or _waited_for(module, node)
@@ -364,13 +368,73 @@ def _waited_for(module: Module, call: cst.Call) -> bool:
 def _made_here(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what is moved was computed or joined on the host here, ``torch.stack(parts)``, or
     may be made of an array here: no loader pins that memory."""
-    if isinstance(source, cst.Call):
-        return _makes(module, source, _FRESH | _OF_ARRAYS)
-    made = definitions_of(module, source) if isinstance(source, cst.Name) else []
-    values = [each.value if isinstance(each, cst.Assign) else None for each in made]
+    values = _values_behind(module, source) if isinstance(source, cst.Name) else [(source, None)]
     return bool(values) and (
-        all(_makes(module, each, _FRESH) for each in values)
-        or any(_makes(module, each, _OF_ARRAYS) for each in values)
+        all(_fresh(module, each, at) for each, at in values)
+        or any(_makes(module, each, _OF_ARRAYS) for each, _ in values)
+    )
+
+
+@question(
+    yes="`{0}` lies in memory that the host has just taken for it",
+    no="`{0}` may lie in memory that a loader has pinned",
+)
+def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = None) -> bool:
+    """Say whether an expression is a tensor that torch computes or joins on the host, a view of
+    one, or what a function of the project makes so; with `at` that element of a tuple."""
+    match node:
+        case cst.Tuple(elements=parts) if at is not None and at < len(parts):
+            return _fresh(module, parts[at].value)
+        case cst.Name():
+            values = _values_behind(module, node)
+            return bool(values) and all(_fresh(module, each, its) for each, its in values)
+    made = operation_of(module, node)
+    if made is not None:
+        viewed = made.name in _VIEWS and bool(made.operands)
+        return made.name in _FRESH or (viewed and _fresh(module, made.operands[0]))
+    functions = definitions_behind.functions(module, node) if isinstance(node, cst.Call) else []
+    given = [
+        (where, each)
+        for where, function in functions
+        for each in definitions_behind.returned(where, function)
+    ]
+    return bool(given) and all(_fresh(where, each, at) for where, each in given)
+
+
+def _values_behind(
+    module: Module, name: cst.Name
+) -> list[tuple[cst.BaseExpression | None, int | None]]:
+    """Return what a name may hold, each with the element of it that the name is: what it is
+    assigned, or what a loop takes one by one; None for what is not known."""
+    return [_bound_to(module, each, name.value) for each in definitions_of(module, name)]
+
+
+def _bound_to(
+    module: Module, definition: cst.CSTNode, name: str
+) -> tuple[cst.BaseExpression | None, int | None]:
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))], value=value):
+            at = next((i for i, each in enumerate(parts) if _is_named(each.value, name)), None)
+            return (value if at is not None else None), at
+        case cst.Assign(value=value):
+            return value, None
+        case cst.For():
+            for goes in goes_over(module, definition):
+                if isinstance(goes.target, cst.Name) and goes.target.value == name:
+                    return goes.iterated, None
+    return None, None
+
+
+def _there_already(module: Module, transfer: Transfer) -> bool:
+    """Say whether all that a name may hold was made for the very device that it is moved to, or
+    moved there: ``mask = ids.to(x.device)``, ``mask = torch.ones(n, device=x.device)``."""
+    target = transfer.target
+    if target is None or not isinstance(transfer.source, cst.Name):
+        return False
+    values = [each for each, _ in _values_behind(module, transfer.source)]
+    return bool(values) and all(
+        isinstance(each, cst.Call) and any(arg.value.deep_equals(target) for arg in each.args)
+        for each in values
     )
 
 

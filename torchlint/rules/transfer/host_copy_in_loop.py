@@ -16,7 +16,8 @@ device out of a loader's batch, and left as it was, counts wherever it goes: the
 evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
 memory. So is an array or a list that the step goes on with outside of torch: only other code, not
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
-or a copy that a loop takes apart: that waits once where each element could. So is a copy beside another of the same
+or a copy that a loop takes apart: that waits once where each element could; and so is a copy of which NumPy makes what the step
+then computes with on the device (a weight of the loss). So is a copy beside another of the same
 tensor in the same step, for code outside of torch. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the file, what
@@ -161,7 +162,13 @@ from torchlint.semantic.uses.accumulators import (
 )
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
-from torchlint.semantic.uses.host_needs import needed_at_once, sizes, worked_on_by_host
+from torchlint.semantic.uses.host_needs import (
+    computed_with,
+    needed_at_once,
+    sizes,
+    worked_on_by_arrays,
+    worked_on_by_host,
+)
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.own_uploads import uploaded_by
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -205,6 +212,11 @@ WORKED_ON_AT_ONCE = (
     "`{expr}` waits for the GPU every step because code outside torch uses the copy in that step; "
     "to avoid the wait, do that work with torch on the device, or use values that the host already "
     "has."
+)
+COMPUTED = (
+    "`{expr}` waits for the GPU every step because the step computes on the device with what "
+    "becomes of the copy; do that work with torch on the device, or use values that the host "
+    "already has."
 )
 SIZED = (
     "`{expr}` waits for the GPU every step because it sets the size of a tensor or a loop; work on "
@@ -280,9 +292,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     twice = copied_as_well(module, copy.tensor) if fix is None and not forced else None
+    computed = fix is None and not forced and computed_with(module, node)
     spared = (
         forced
         or leaves
+        or (computed and worked_on_by_arrays(module, node))
         or batchwise
         or guessed
         or sized
@@ -290,7 +304,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or twice is not None
         or (number and waits_for_the_same(module, node) is not None)
     )
-    other = SIZED if sized else TWICE if twice else None if loop_in_sight(module, node) else NO_LOOP
+    other = SIZED if sized else TWICE if twice else COMPUTED if computed else None
+    other = other or (None if loop_in_sight(module, node) else NO_LOOP)
     yield Hit(
         node,
         {"expr": module.shown(node), "other": module.shown(twice) if twice else ""},

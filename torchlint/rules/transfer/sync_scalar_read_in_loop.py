@@ -14,9 +14,10 @@ training steps and forward passes only. Where Python chooses by the value what r
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
 a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
-silent: code outside of torch needs it; so is the one number that a turn of the loop draws, saves or sends. Where each turn of the loop writes the number into a record or plots it, by itself or in the
+silent: code outside of torch needs it; so is the one number that a turn of the loop draws, saves or sends, or keeps in an object
+that other steps ask (a node of a search tree). Where the step computes on the device with the number, the message says so. Where each turn of the loop writes the number into a record or plots it, by itself or in the
 list that it is appended to, no read after the loop will do: an `info`, one for each line that is written. So is a read right
-beside another that the host needs in the same turn: it waits for next to nothing. Of several reads with no run of a model, backward
+beside another that the host needs in the same turn, or beside `empty_cache()` (TL701): it waits for next to nothing. Of several reads with no run of a model, backward
 pass or step between them, which wait for the same work, the first is a warning, the others are infos.
 
 ## Setup
@@ -202,7 +203,14 @@ from torchlint.semantic.time.loops import endless
 from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
-from torchlint.semantic.uses.host_needs import decides, decides_to_go_on, only_looks, sizes
+from torchlint.semantic.uses.host_needs import (
+    computed_with,
+    decides,
+    decides_to_go_on,
+    kept_in_object,
+    only_looks,
+    sizes,
+)
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
 
 rule = Rule(
@@ -245,6 +253,10 @@ NO_LOOP = (
     "`{expr}` reads a GPU value on the host every step; keep it on the device and read the values "
     "of many steps at once."
 )
+COMPUTED = (
+    "`{expr}` reads a GPU value on the host every step, and the step computes on the device with "
+    "what becomes of it; do all of that with torch, on the detached tensor."
+)
 CHANGED = (
     "`{expr}` reads a GPU value on the host every step; `{change}` changes it in place, so keep a "
     "clone on the device and read that once after the loop."
@@ -276,20 +288,22 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if read.how in ("slice", "index") and copied_at_once(module, read.node):
             continue
-        fix = _first_of(_LATER, module, read)
+        fix = later = _first_of(_LATER, module, read)
         message = _needed(module, read) if fix is None else None
         if message is None and worked_on_beside(module, read.node) is not None:
             continue
         stays = fix is None and message is None and heat_of(module, node).step
         taker = taken_in_turn(module, read.node) if stays else None
         needed = fix is None and message is None and taker is None
-        by_host = needed and host_takes_in_turn(module, read.node)
+        by_host = needed and (
+            host_takes_in_turn(module, read.node)
+            or (kept_in_object(module, read.node) and not one_of_older(module, read.tensor))
+        )
         if by_host and _sole_read(module, read.node):
             continue
         cause = wait_for(module, read.tensor)
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
-        later = fix is not None
         fix = fix or _at_once(module, read)
         spared = _decides(module, node) or message is not None
         spared = spared or (taker is not None and taker.kept)
@@ -311,7 +325,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             words,
             fix=_unless_in_vain(module, read, fix),
             severity=Severity.INFO if spared or read_as_one(module, read) else None,
-            message=message or (None if later else _instead(module, read)),
+            message=message or (_instead(module, read, fix) if later is None else None),
             why_hot=read.inside,
             cause=cause,
         )
@@ -374,9 +388,16 @@ def _needed(module: Module, read: HostRead) -> str | None:
     return None
 
 
-def _instead(module: Module, read: HostRead) -> str | None:
-    """Return what to do instead of a read that can wait, where it is not to keep the tensor and
-    read it behind the loop."""
+def _instead(module: Module, read: HostRead, fix: Fix | None) -> str | None:
+    """Return what to do instead of a read, other than what its fix says or, without one, than to
+    keep the tensor and read it behind the loop."""
+    if one_of_older(module, read.tensor):
+        return ELEMENT
+    if fix is not None:
+        return None
+    key = isinstance(module.parent(read.node), cst.Index)
+    if not key and read.how != "index" and computed_with(module, read.node):
+        return COMPUTED
     if not loop_in_sight(module, read.node):
         return NO_LOOP
     loop = next(iter(module.loops(read.node)), None)

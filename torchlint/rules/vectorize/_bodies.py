@@ -17,6 +17,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, goes_over, spelled_alike
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.host_needs import given_as_size
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
@@ -98,8 +99,9 @@ def is_size(module: Module, node: cst.CSTNode | None) -> bool:
     no="the turns of the loop make tensors of one size",
 )
 def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) -> bool:
-    """Say whether each turn of a loop makes tensors of the height and width that it takes apart:
-    ``for level, (h, w) in enumerate(shapes)``, ``h, w = shapes[i]``."""
+    """Say whether each turn of a loop makes tensors of the height and width that it takes apart,
+    ``for level, (h, w) in enumerate(shapes)``, ``h, w = shapes[i]``, or of the size that a list has
+    for it: ``embed(x[i], sizes[i])``."""
     bound = {name.value for name in module.within(loop.target, cst.Name)}
     pairs: list[cst.CSTNode] = [
         element.value
@@ -115,7 +117,12 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
         and not is_size(module, assign.value)
     ]
     names = {name.value for pair in pairs for name in module.within(pair, cst.Name)}
-    return any(
+    listed = (
+        part
+        for part in module.within(body, cst.Subscript)
+        if bound & module.names_in(part.slice[0]) and not on_device(module, part.value)
+    )
+    return any(given_as_size(module, part) for part in listed) or any(
         name.value in names
         for call in module.within(body, cst.Call)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SIZED

@@ -31,6 +31,7 @@ _PARTS = (
     cst.Comparison,
     cst.ComparisonTarget,
     cst.IfExp,
+    cst.NamedExpr,
     cst.ListComp,
     cst.GeneratorExp,
     cst.DictComp,
@@ -42,7 +43,9 @@ _TESTS = (cst.If, cst.While, cst.IfExp)
 _NAMES = 4
 """Further names that a value may be given."""
 
-Place = cst.Call | cst.If | cst.While | cst.IfExp | cst.For | cst.Return | cst.Assign
+Place = (
+    cst.Call | cst.If | cst.While | cst.IfExp | cst.For | cst.Return | cst.Assign | cst.AugAssign
+)
 
 
 @question(yes="the value comes to `{answer}`", no="the value comes to nothing that is known")
@@ -72,14 +75,16 @@ def _destinations(
             yield child, above
         if isinstance(above, cst.For) and above.iter is child:
             yield child, above
-        if isinstance(above, (cst.Call, cst.Return, cst.Assign, cst.Slice)):
+        if isinstance(above, (cst.Call, cst.Return, cst.Assign, cst.AugAssign, cst.Slice)):
             listed = isinstance(above, cst.Return) and isinstance(child, cst.Tuple)
             yield inner if listed else child, above
-        if not isinstance(above, _PARTS) or _asks_no_value(above):
+        ends = not isinstance(above, _PARTS) or _asks_no_value(above)
+        if ends or isinstance(above, cst.NamedExpr):
             for read in _reads(module, above, child, inner) if names else ():
                 if read not in seen:
                     seen.add(read)
                     yield from _destinations(module, read, names - 1, seen)
+        if ends:
             return
         child, inner = above, child
 
@@ -111,7 +116,10 @@ def _reads(
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):
             return _reads_of_holder(module, stored) if value is child else []
-        case cst.AnnAssign(target=cst.Name(value=name), value=value):
+        case (
+            cst.AnnAssign(target=cst.Name(value=name), value=value)
+            | cst.NamedExpr(target=cst.Name(value=name), value=value)
+        ):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Expr(
             value=cst.Call(

@@ -30,6 +30,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     waited_before,
 )
 
+_EMPTIES = ops.dotted("empties")
 _COLLECTS = frozenset("add append appendleft extend insert put setdefault update".split())
 _ARRAYS = ops.having("reduce") | ops.having("join") | {"append", "array", "asarray"}
 """Functions of NumPy that torch has as well: they leave a number, or join what is collected."""
@@ -82,16 +83,28 @@ def waits_anyway(
 ) -> cst.CSTNode | None:
     """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
     wait just before, a read that the host needs right beside it, what is printed or logged beside
-    it where `node` does not log itself, anomaly detection, or, where nothing is trained, another
-    wait of the same function."""
+    it where `node` does not log itself, memory that is given back right beside it, anomaly
+    detection, or, where nothing is trained, another wait of the same function."""
     trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
     return (
         waited_before(module, tensor)
         or stays_beside(module, node)
         or shown_beside(module, node, training=not logs)
+        or _gives_back_beside(module, node)
         or anomalies_sought(module, node)
         or (None if trains else wait_that_stays(module, node))
     )
+
+
+def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the call that empties the allocator's cache in each turn, with no run of a model
+    between it and `node`: blocks are freed when the device is done."""
+    calls = (
+        each
+        for each in turn_places(module, node)
+        if isinstance(each, cst.Call) and module.name(each.func) in _EMPTIES
+    )
+    return nearest(module, node, calls)
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:

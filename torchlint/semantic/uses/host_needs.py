@@ -17,12 +17,13 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import callers_outside
+from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.place import on_device
 
 _WORKS = frozenset(
     (
@@ -242,6 +243,13 @@ def _sums_of(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
                     yield read
 
 
+@question(yes="a tensor gets its size by `{0}`", no="no tensor is known to get its size by `{0}`")
+def given_as_size(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a number is handed to what makes a tensor of that size, also in another function
+    of the file; no bound of a slice."""
+    return any(True for _ in needed_by(module, node, _takes_a_size))
+
+
 def _is_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     match place:
         case cst.Slice():
@@ -335,6 +343,17 @@ def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     return name.partition(".")[0] in _WORKS
 
 
+@question(yes="NumPy works on `{0}`", no="NumPy is not known to work on `{0}`")
+def worked_on_by_arrays(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether NumPy computes with a value, also in a function of the file."""
+    return any(True for _ in needed_by(module, node, _works_on_arrays))
+
+
+def _works_on_arrays(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
+    name = (module.name(place.func) or "") if isinstance(place, cst.Call) else ""
+    return name.partition(".")[0] == "numpy"
+
+
 @question(
     yes="the host needs `{0}` in this very step: a solve, a text, a file, a queue, a request",
     no="nothing is known for which the host needs `{0}` in this very step",
@@ -356,6 +375,65 @@ def host_needs(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to is work of the host: of a library that knows no
     GPU, or what cannot wait."""
     return _works(module, part, place) or _needs_at_once(module, part, place)
+
+
+@question(
+    yes="the step that brings `{0}` over computes on the device with it",
+    no="nothing on the device is known to be computed with `{0}` in the step that brings it over",
+)
+def computed_with(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the step that brings a value to the host computes on the device with it, or with
+    what becomes of it there: a loss is scaled by it, a tensor is made of it."""
+    return any(True for _ in needed_by(module, node, _computes_with))
+
+
+def _computes_with(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    match place:
+        case cst.Assign(value=whole) | cst.AugAssign(value=whole):
+            pass
+        case cst.Call() as whole if isinstance(part, cst.Arg) and not callees_of(module, place):
+            pass
+        case _:
+            return False
+    value = inferred(module, whole)
+    return value.tensor and not value.loose and on_device(module, whole) is True
+
+
+@question(
+    yes="the host keeps `{0}` in an object that other steps ask",
+    no="no object that other steps ask is known to keep `{0}`",
+)
+def kept_in_object(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the host keeps a value in an attribute of an object, not of its own class, that
+    code of another function reads in each step: the nodes of a tree that is searched."""
+    return any(True for _ in needed_by(module, node, _keeps_in_object))
+
+
+def _keeps_in_object(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
+    match place:
+        case (
+            cst.AugAssign(target=cst.Attribute(value=holder, attr=cst.Name(value=name)) as kept)
+            | cst.Assign(
+                targets=[
+                    cst.AssignTarget(
+                        target=cst.Attribute(value=holder, attr=cst.Name(value=name)) as kept
+                    )
+                ]
+            )
+        ) if not (isinstance(holder, cst.Name) and holder.value == "self"):
+            pass
+        case _:
+            return False
+    home = module.function(place)
+    return any(
+        read.attr.value == name
+        and read is not kept
+        and module.function(read) is not home
+        and isinstance(module.parent(read), (cst.BinaryOperation, cst.ComparisonTarget))
+        and heat_of(module, read).hot
+        and not throttled(module, read)
+        for read in module.nodes(cst.Attribute)
+    )
 
 
 def _spells(module: Module, call: cst.Call) -> bool:
