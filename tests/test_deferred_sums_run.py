@@ -448,13 +448,6 @@ PROGRAMS |= {
         + "if i % 3 == 0:\n    print('{m.val:.9f} ({m.avg:.9f})'.format(m=losses))\n",
         "print('{m.avg:>20}'.format(m=losses))\nreturn losses.avg\n",
     ),
-    "a meter by keywords, under a condition": metered(
-        "losses.update(n=2, val=loss.item() if len(x) > 2 else 0.5)\n", "return losses.avg\n"
-    ),
-    "a meter that is also fed numbers": metered(
-        FED + "losses.update(0.25)\nlosses.update(float(size := out.detach().abs().max()))\n",
-        "return losses.avg, float(size)\n",
-    ),
     "a meter over epochs": METER
     + "def run():\n    losses = AverageMeter()\n    for epoch in range(2):\n"
     + "        losses.reset()\n"
@@ -463,27 +456,82 @@ PROGRAMS |= {
     + "        print(epoch, losses.avg)\n    return losses.avg\n\nprint(run())\n",
     "a meter, of which one step is left out": metered(
         "if i == 2:\n    continue\n" + FED + "if i == 10 // 2:\n    break\n",
-        "else:\n    print('all')\nreturn losses.avg\n",
+        "return losses.avg\n",
     ),
     "a meter that is returned in the loop": metered(
         FED + "if i == 10 // 2:\n    return losses.avg\n", "return None\n"
-    ),
-    "a meter that an exception ends": metered(
-        "try:\n"
-        + indented(FED + "if i == 8 // 2:\n    raise ValueError\n")
-        + "except ValueError:\n    print(losses.avg)\n",
-        "return losses.avg\n",
     ),
     "a meter of a moving average": METER.replace(
         "        self.avg = self.sum / self.count if self.count != 0 else 0\n",
         "        self.avg = val if self.count == n else 0.9 * self.avg + 0.1 * val\n",
     )
     + function("losses = AverageMeter()\n", FED, "return losses.avg, losses.sum\n"),
+    "the ends of two tensors": function(
+        "seen = {}\n", "seen[i] = x.min().item(), y.max().item()\n", "return seen\n"
+    ),
+    "divided, for MPS too": 'print("mps")\n'
+    + function("seen = {}\n", SIZES + "seen[i] = float(hits) / float(most)\n", "return seen\n"),
+    "a meter that rounds": metered(
+        FED, "return losses.avg\n", meter=METER.replace("val * n", "round(val, 4) * n")
+    ),
+    "a meter that compares": metered(
+        FED, "return losses.avg\n", meter=METER.replace("if self.count != 0", "if val != 0")
+    ),
+    "a meter whose sum has two names": metered(
+        FED,
+        "return losses.val\n",
+        meter=METER.replace("self.sum += val * n\n", "self.sum += val * n; self.avg = self.sum\n"),
+    ),
+    "a meter that adds to what it was handed": metered(
+        FED, "return losses.val\n", meter=METER.replace("self.count += n", "self.val += n")
+    ),
+    "a meter that is printed as a whole": metered(FED, "print(losses)\nreturn losses.avg\n"),
+    "a meter whose method prints it": metered(FED, "return losses.__str__()\n"),
+    "a meter that is passed on": metered(FED, "return vars(losses)\n"),
+    "a meter shown otherwise in a text": metered(
+        FED + "if i == 3:\n    print('{m.avg!r}'.format(m=losses))\n", "return losses.avg\n"
+    ),
+    "a meter that stands in a text itself": metered(
+        FED + "if i == 3:\n    print('{m}'.format(m=losses))\n", "return losses.avg\n"
+    ),
+    "a meter in a broken text": metered(
+        FED + "if i == 9:\n    print('{m.avg'.format(m=losses))\n", "return losses.avg\n"
+    ),
+    "a meter of counts": metered(
+        "losses.update((out.argmax(1) == y).sum().item())\n", "return losses.val\n"
+    ),
     "a meter at top level": METER
     + "losses = AverageMeter()\n"
     + TURN
     + indented(FED)
     + "print(losses.avg, type(losses.avg))\n",
+}
+BOTH = FED + "scores.update(val=(out.argmax(1) == y).float().mean().item(), n=x.size(0))\n"
+PROGRAMS |= {
+    "two meters, below each other, shown now and then": METER
+    + function(
+        "losses = AverageMeter()\nscores = AverageMeter('accuracy')\n",
+        BOTH + "if i % 3 == 2:\n    print(losses, scores.value())\n    scores.reset()\n",
+        "return losses.avg, scores.avg, scores.count\n",
+    ),
+    "an array that a loop fills": "def run():\n    ends = {}\n    for split in ('a', 'b'):\n"
+    + "        losses = torch.zeros(len(loader))\n"
+    + indented(TURN + "    losses[i] = loss.item()\n", 8)
+    + "        ends[split] = losses.mean()\n    return ends\n\nprint(run())\n",
+    "lists of a dictionary": function(
+        "log = {'loss': [], 'size': [], 'step': []}\n",
+        "log['loss'].append(-loss.item())\n"
+        "log['size'].append({'size': round(out.abs().max().item(), 3), 'of': f'{i}'})\n",
+        "return log\n",
+    ),
+    "sums of a list": function(
+        "sums = [0.0] * 2\n",
+        "for k in range(2):\n    sums[k] += loss.item() * (k + 1)\n",
+        "return sums\n",
+    ),
+    "a dictionary of the steps": function(
+        "seen = {}\n", "if i != 3:\n    seen[f'{i}'] = (i, loss.item())\n", "return seen\n"
+    ),
 }
 SHOWN |= {
     "a meter's average": metered(FED + "print(losses.avg, losses.val)\n", "return losses.avg\n"),
@@ -559,19 +607,8 @@ LEFT = {
         "except ValueError:\n    pass\nseen[i] = first, second\n",
         "return seen\n",
     ),
-    "the ends of two tensors": function(
-        "seen = {}\n", "seen[i] = x.min().item(), y.max().item()\n", "return seen\n"
-    ),
     "divided by a tensor": function(
         "seen = {}\n", SIZES + "seen[i] = hits.item() / most.item() / loss\n", "return seen\n"
-    ),
-    "divided, for MPS too": 'print("mps")\n'
-    + function("seen = {}\n", SIZES + "seen[i] = float(hits) / float(most)\n", "return seen\n"),
-    "a meter that rounds": metered(
-        FED, "return losses.avg\n", meter=METER.replace("val * n", "round(val, 4) * n")
-    ),
-    "a meter that compares": metered(
-        FED, "return losses.avg\n", meter=METER.replace("if self.count != 0", "if val != 0")
     ),
     "a meter that keeps a list": metered(
         FED,
@@ -580,13 +617,61 @@ LEFT = {
             "self.count = 0\n", "self.count = 0\n        self.seen = []\n"
         ),
     ),
-    "a meter whose sum has two names": metered(
-        FED,
-        "return losses.val\n",
-        meter=METER.replace("self.sum += val * n\n", "self.sum += val * n; self.avg = self.sum\n"),
+    "a meter by keywords, under a condition": metered(
+        "losses.update(n=2, val=loss.item() if len(x) > 2 else 0.5)\n", "return losses.avg\n"
     ),
-    "a meter that adds to what it was handed": metered(
-        FED, "return losses.val\n", meter=METER.replace("self.count += n", "self.val += n")
+    "a meter that is also fed numbers": metered(
+        FED + "losses.update(0.25)\nlosses.update(float(size := out.detach().abs().max()))\n",
+        "return losses.avg, float(size)\n",
+    ),
+    "a meter that an exception ends": metered(
+        "try:\n"
+        + indented(FED + "if i == 8 // 2:\n    raise ValueError\n")
+        + "except ValueError:\n    print(losses.avg)\n",
+        "return losses.avg\n",
+    ),
+    "a meter of a loop with an else": metered(
+        FED, "else:\n    print(losses.avg)\nreturn losses.avg\n"
+    ),
+    "a meter that two branches feed": metered(
+        "if i % 2:\n    losses.update(loss.item())\nelse:\n    losses.update(loss.item(), 2)\n",
+        "return losses.avg\n",
+    ),
+    "a meter in a list": metered(
+        FED + "print([each.avg for each in meters])\n", "return losses.avg\n"
+    ).replace("= AverageMeter()\n", "= AverageMeter()\n    meters = [losses]\n"),
+    "a meter with a bound method": metered(FED + "print(now())\n", "return losses.avg\n").replace(
+        "= AverageMeter()\n", "= AverageMeter()\n    now = losses.value\n"
+    ),
+    "a meter with a weight that grows in place": metered(
+        "weight += 1\nlosses.update(loss.item(), weight)\n", "return losses.avg\n"
+    ).replace("= AverageMeter()\n", "= AverageMeter()\n    weight = torch.zeros(())\n"),
+    "a meter with a property that is set": metered(
+        FED,
+        "return losses.avg\n",
+        meter=METER.replace(
+            "    def __str__",
+            "    @mean.setter\n    def mean(self, new):\n        print(new)\n\n    def __str__",
+        ).replace("self.val = val", "self.mean = val"),
+    ),
+    "a meter that counts for all": metered(
+        FED + "print(STEPS)\n",
+        "return losses.avg\n",
+        meter="STEPS = []\n\n" + METER.replace("self.val = val", "STEPS.append(val)"),
+    ),
+    "an array that is looked at": function(
+        "seen = [0.0] * 9\n", "seen[i] = loss.item()\nprint(sum(seen))\nx = seen\n", "return x\n"
+    ),
+    "a dictionary with another name": function(
+        "seen = {}\nalso = seen\n", "seen[i] = loss.item()\nprint(len(also))\n", "return seen\n"
+    ),
+    "a dictionary of somebody else's lists": function(
+        "own = []\nlog = {'loss': own}\n",
+        "log['loss'].append(loss.item())\nprint(len(own))\n",
+        "return log\n",
+    ),
+    "a dictionary that a call may change": function(
+        "seen = {}\n", "seen[len(seen)] = loss.item()\n", "return seen\n"
     ),
     "a meter that sees its attributes": metered(
         FED,
@@ -603,9 +688,6 @@ LEFT = {
     "a meter with a base": metered(
         FED, "return losses.avg\n", meter="class Base: ...\n" + METER.replace("object", "Base")
     ),
-    "a meter that is printed as a whole": metered(FED, "print(losses)\nreturn losses.avg\n"),
-    "a meter whose method prints it": metered(FED, "return losses.__str__()\n"),
-    "a meter that is passed on": metered(FED, "return vars(losses)\n"),
     "a meter that is set": metered(FED + "losses.sum = 1\n", "return losses.avg\n"),
     "a meter with another name": metered(FED, "return losses.avg\n").replace(
         "losses = Av", "losses = also = Av"
@@ -616,20 +698,8 @@ LEFT = {
         FED + "losses.update(x.mean())\n", "return losses.avg\n"
     ),
     "a meter that decides": metered(FED + "if losses.avg > 9:\n    break\n", "return losses.avg\n"),
-    "a meter shown otherwise in a text": metered(
-        FED + "if i == 3:\n    print('{m.avg!r}'.format(m=losses))\n", "return losses.avg\n"
-    ),
-    "a meter that stands in a text itself": metered(
-        FED + "if i == 3:\n    print('{m}'.format(m=losses))\n", "return losses.avg\n"
-    ),
-    "a meter in a broken text": metered(
-        FED + "if i == 9:\n    print('{m.avg'.format(m=losses))\n", "return losses.avg\n"
-    ),
     "a meter of a list": metered(FED, "return losses.avg\n").replace(
         "= AverageMeter()", "= METERS[0]"
-    ),
-    "a meter of counts": metered(
-        "losses.update((out.argmax(1) == y).sum().item())\n", "return losses.val\n"
     ),
     "returned and compared": ONE
     + function(
@@ -1081,7 +1151,7 @@ def test_the_class_of_a_meter_may_stand_in_another_file(tmp_path: Path) -> None:
     forget()
     one = job(program, codes=frozenset({"TL101", "TL105"}), fix="unsafe", root=str(tmp_path))
     after = analyse_job(one).after
-    assert "losses.update(loss.detach().double(), x.size(0))\n    return float(losses.avg)" in after
+    assert "        losses.update(val.item(), n)\n    return losses.avg" in after
 
 
 TRAINER = (

@@ -42,8 +42,9 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
 from torchlint.semantic.data.evaluated_batches import shown_beside
+from torchlint.semantic.data.later_steps import LaterSteps, later_steps
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
-from torchlint.semantic.device.host_reads import HostRead, number_kind
+from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
@@ -53,18 +54,18 @@ from torchlint.semantic.uses.accumulators import (
     NumberUses,
     first_read_behind,
     fresh_per_iteration,
+    keeps_its_values,
+    reaches_line_behind,
     read_in_blocks,
 )
-from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, ONE_DEVICE, TORCH
 from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
-from torchlint.semantic.uses.meters import meter_reads
-from torchlint.semantic.uses.observers import hooks_operations, may_be_mps, replaced
+from torchlint.semantic.uses.observers import hooks_operations, replaced
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before, waits_beside
-from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -247,6 +248,7 @@ def wait_for(module: Module, tensor: cst.BaseExpression) -> Wait:
     return Wait(statement, scope, value if called else module.source_of(value))
 
 
+_VIEWS = ops.having("view")
 _SAME_VALUE = (
     ops.having("method", "same") | ops.having("method", "move") | ops.having("method", "reads")
 )
@@ -470,17 +472,21 @@ def method_call(receiver: cst.BaseExpression, name: str) -> cst.Call:
 
 
 def logged_every(
-    count: int, found: LogLines, replaced: Mapping[cst.CSTNode, cst.CSTNode] | None = None
+    count: int,
+    found: LogLines,
+    replaced: Mapping[cst.CSTNode, cst.CSTNode] | None = None,
+    before: str = "",
 ) -> tuple[NodeEdit, ...]:
-    """Return the edits by which lines that only log do so every `count` steps; the loop is made to
-    count its steps where it does not. `replaced` says what is replaced inside the lines."""
+    """Return the edits by which lines that only log do so every `count` steps, with the code
+    `before` ahead of them; the loop is made to count its steps where it does not. `replaced` says
+    what is replaced inside the lines."""
     lines = [_with(line, replaced or {}) for line in found.lines]
     # What stands behind the first line stays there, which then is the block's end.
     first = lines[0].with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace())
     test = cst.parse_expression(f"{found.counter} % {count} == 0")
     block = found.loop.body
     indent = block.indent if isinstance(block, cst.IndentedBlock) else None
-    body = cst.IndentedBlock([first, *lines[1:]], indent=indent)
+    body = cst.IndentedBlock([*cst.parse_module(before).body, first, *lines[1:]], indent=indent)
     guarded = cst.If(test, body, leading_lines=found.lines[0].leading_lines)
     return (
         *(() if found.counted else _step_counted(found.loop, found.counter)),
@@ -509,65 +515,106 @@ def log_every_n(
     return tuple(dict.fromkeys(edits))
 
 
-_METER = "The meter holds tensors, for a debugger too, and its mean may differ in the last place."
-_NO_MEAN = "A meter of nothing gives 0.0 instead of 0."
-_NO_MPS = "On an accelerator without float64 (MPS) it raises."
-_ROUNDED = "The average is rounded to the tensor's own dtype at each step."
+_LATER = (
+    "Until the loop has ended the numbers are tensors, for an exception handler or debugger too."
+)
+_LEFT = (
+    "Where the program does not go on at the line after the loop (an exception, an interrupted "
+    "cell), what was to be done after it is left out."
+)
 
 
-def averaged_on_device(module: Module, count: int, read: HostRead, seldom: str) -> Fix | None:
-    """Return the fix by which a meter of the project, ``losses.update(loss.item(), n)``, is handed
-    the tensor, and gives numbers where it is asked.
+def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> Fix | None:
+    """Return the fix by which the statement of a read, ``losses.update(loss.item(), n)``, and its
+    neighbours run after the loop, in the same order and with the same numbers.
 
-    What logs them in each step does so every `count` steps, which `seldom` says. None where the
-    meter's class does more than average, or where somebody else looks at it.
+    What logs them in each step does so every `count` steps, which `seldom` says.
     """
-    above = module.parent(read.node)
-    while isinstance(above, (cst.IfExp, cst.Arg)):
-        above = module.parent(above)
-    kind = number_kind(module, read)
-    if not isinstance(above, cst.Call) or kind != "float" or read.how not in ("item", "float"):
+    later = later_steps(module, read.node)
+    names = _names_of_kept(module, later) if later is not None else None
+    if later is None or names is None:
         return None
-    if not detachable(module, read.tensor):
+    loop, shown = later.place.loop, later.place.shown
+    pending = f"pending_{later.steps[0].root.value}"
+    if pending in module.text:
         return None
-    found, value = meter_reads(module, above, read.node), inferred(module, read.tensor)
-    if found is None or (found.filled_in and value.rank != 0 and value.origin != "loss"):
-        return None
-    kinds = {each: "" if each in found.filled_in else "float" for each in found.each_step}
-    logs = log_every_n(module, count, kinds)
-    if logs is None:
-        return None
+    tensors = {each.tensor: each for step in later.steps for each in step.reads}
+    codes: dict[str, str] = {}
+    for node, name in names.items():
+        own = tensors.get(node)
+        kept = kept_for_later(module, own, own.node) if own is not None else node
+        codes.setdefault(name, cst.Module(()).code_for_node(kept))
+    row, targets = ", ".join(codes.values()), ", ".join(codes)
+    append = cst.parse_statement(f"{pending}.append({f'({row})' if len(codes) > 1 else row})")
+    assert isinstance(append, cst.SimpleStatementLine)
+    new: dict[cst.CSTNode, cst.CSTNode] = {n: cst.Name(name) for n, name in names.items()}
+    lines = [_with(each.line, new).body[0] for each in later.steps]
+    body = "\n".join(f"    {cst.Module(()).code_for_node(each)}" for each in lines)
+    replay = f"for {targets} in {pending}:\n{body}"
+    edits: list[NodeEdit] = [
+        InsertBefore(loop, f"{pending} = []"),
+        Replace(later.steps[0].line.body[0], append.body[0]),
+        *(Remove(each.line) for each in later.steps[1:]),
+    ]
+    emptied = f"{replay}\n{pending}.clear()\n"
+    match shown:
+        case cst.If(body=block):
+            edits.append(InsertBefore(block.body[0], emptied))
+        case LogLines():
+            edits += logged_every(count, shown, before=emptied)
+    edits.append(InsertAfter(loop, replay))
+    behind = all(reaches_line_behind(module, loop, each.root.value) for each in later.steps)
+    note = one_sentence([seldom if isinstance(shown, LogLines) else "", "" if behind else _LEFT])
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
+    return Fix(tuple(edits), safety, "Keep the tensors for after the loop", note, assumes=assumes)
+
+
+def _names_of_kept(module: Module, later: LaterSteps) -> dict[cst.BaseExpression, str] | None:
+    """Return a new name for each expression that is kept, one for those of the same code; None
+    where the names are taken."""
+    owner = module.tree.owners[later.place.loop]
+    taken = {each.value for each in module.within(owner, cst.Name, nested=True)}
+    names: dict[cst.BaseExpression, str] = {}
+    of_code: dict[tuple[str, bool], str] = {}
+    for step in later.steps:
+        for node, hint in step.kept:
+            code = module.source_of(node), any(node is each.tensor for each in step.reads)
+            hints = (hint, f"{step.root.value}_{hint}", f"{step.root.value}_{hint}_2")
+            name = of_code.get(code) or next((n for n in hints if n not in taken), None)
+            if name is None:
+                return None
+            taken.add(name)
+            names[node] = of_code[code] = name
+    return names
+
+
+def kept_for_later(
+    module: Module, read: HostRead, keeper: cst.BaseExpression
+) -> cst.BaseExpression:
+    """Return what holds the values that a read finds now, for a list that `keeper` fills."""
     kept: cst.BaseExpression = detached(module, read.tensor)
-    if not may_be_mps(module):
-        kept = method_call(kept, "double")
-    elif not fresh_per_iteration(module, read.tensor):
-        kept = method_call(kept, "clone")
-    if found.filled_in and value.rank != 0 and _added_up(module, read.tensor):
-        # A text takes no tensor with a dimension, which one of the terms may have.
-        kept = method_call(kept, "sum")
-    bare = [each for each in found.seldom if each not in found.filled_in]
-    edits = [Replace(each, number_of(module, each, "float")) for each in bare]
-    note = one_sentence(
-        [
-            seldom if logs else "",
-            _METER,
-            _ROUNDED if may_be_mps(module) else _NO_MPS,
-            _NO_MEAN if bare else "",
-        ]
-    )
-    title = "Average on the device"
-    return Fix((Replace(read.node, kept), *edits, *logs), Safety.UNSAFE, title, note)
+    lasts = fresh_per_iteration(module, read.tensor) or keeps_its_values(module, kept, keeper)
+    held = lasts and not _may_be_view(module, read.tensor)
+    return kept if held else method_call(kept, "clone")
 
 
-def _added_up(module: Module, tensor: cst.BaseExpression) -> bool:
-    """Say whether a name may hold a sum or product of several terms."""
-    if not isinstance(tensor, cst.Name):
-        return False
-    return any(
-        isinstance(each, cst.AugAssign)
-        or (isinstance(each, cst.Assign) and isinstance(each.value, cst.BinaryOperation))
-        for each in definitions_of(module, tensor)
-    )
+def _may_be_view(module: Module, tensor: cst.CSTNode | None, depth: int = 3) -> bool:
+    """Say whether a tensor may be a part of a larger one, or what a loop takes out of it, and would
+    keep all of that in memory."""
+    match tensor:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
+            return method in _VIEWS
+        case cst.Call() | cst.BinaryOperation():
+            return False
+        case cst.Name() if depth:
+            made = definitions_of(module, tensor)
+            values = [
+                each.target if isinstance(each, cst.AugAssign) else getattr(each, "value", None)
+                for each in made
+            ]
+            return not made or any(_may_be_view(module, each, depth - 1) for each in values)
+    return True
 
 
 def number_of(module: Module, tensor: cst.BaseExpression, kind: str) -> cst.BaseExpression:

@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.rule import (
+    Fix,
     InsertAfter,
     InsertBefore,
     Module,
@@ -19,7 +20,9 @@ from torchlint.rule import (
     Remove,
     Replace,
     Rewrite,
+    Safety,
     detached,
+    kept_for_later,
     log_every_n,
     logged_every,
     method_call,
@@ -40,12 +43,10 @@ from torchlint.rules.transfer._certain_tensors import (
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
     Gathering,
@@ -57,7 +58,6 @@ from torchlint.semantic.uses.accumulators import (
     gathering_loop,
     in_changing_mode,
     in_each_step,
-    keeps_its_values,
     only_returned,
     reaches_line_behind,
     running_sum,
@@ -95,7 +95,6 @@ _RELIED_ON = (
 """What must be torch's own for the sums to be equal."""
 _COUNTING = frozenset(("sum", "count_nonzero"))
 """Reductions that give 64 bits for whole numbers of any size."""
-_VIEWS = ops.having("view")
 _LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 _TITLE = "Sum on the device and read once after the loop"
 _LATER = "Read it where it is used"
@@ -128,6 +127,12 @@ class Deferred:
     title: str
     note: str = ""
     assumes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fix(self) -> Fix:
+        """The fix, which is safe where no note says what may change."""
+        safety = Safety.UNSAFE if self.note else Safety.SAFE
+        return Fix(self.edits, safety, self.title, self.note, assumes=self.assumes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,10 +476,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     found, kind = gathering_loop(module, append), number_kind(module, read)
     if found is None or (found.again and kind is None):
         return None
-    kept: cst.BaseExpression = detached(module, read.tensor)
-    kept_whole = fresh_per_iteration(module, read.tensor) or keeps_its_values(module, kept, append)
-    if not kept_whole or _may_be_view(module, read.tensor):
-        kept = method_call(kept, "clone")
+    kept = kept_for_later(module, read, append)
     number = "float(value)" if read.how == "float" else "value.item()"
     number = f"{kind}(value)" if found.again else number
     single = has_no_dimension(module, read.tensor) and kind is not None
@@ -491,24 +493,6 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
         assumes |= {STEPS: _NO_STEPS, ONE_DEVICE: _APART}
     title = "Collect the tensors and read them after the loop"
     return Deferred((Replace(read.node, kept), *after), title, one_sentence(notes), assumes)
-
-
-def _may_be_view(module: Module, tensor: cst.CSTNode | None, depth: int = 3) -> bool:
-    """Say whether a tensor may be a part of a larger one, or what a loop takes out of it, and would
-    keep all of that in memory."""
-    match tensor:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
-            return method in _VIEWS
-        case cst.Call() | cst.BinaryOperation():
-            return False
-        case cst.Name() if depth:
-            made = definitions_of(module, tensor)
-            values = [
-                each.target if isinstance(each, cst.AugAssign) else getattr(each, "value", None)
-                for each in made
-            ]
-            return not made or any(_may_be_view(module, each, depth - 1) for each in values)
-    return True
 
 
 def _numbers_after(

@@ -73,9 +73,9 @@ with torch.no_grad():
 Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it, which
 reuses the loop's own counter or adds `enumerate`. A number that is bound in each step and logged now
 and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
-and so are reads without a log of their own that are made at once. A meter of the project whose class does no
-more than average is handed the tensor, and what it gives becomes a number where it is looked at; for
-any other meter that is only a suggestion, as it then holds a tensor, and so is all of it where
+and so are reads without a log of their own that are made at once. A meter of the project whose class only
+computes its own attributes is fed after the loop, and before what looks at it now and then: safe too.
+For any other meter the tensor is only a suggestion, and so is all of it where
 several functions that hand back numbers read the device in the same step. The note says where a
 clock is read behind it, and of a progress bar which other read the step still waits for. In a loop
 of at most fifty turns nothing is logged more seldom.
@@ -106,8 +106,8 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
-    averaged_on_device,
     detached,
+    done_after_loop,
     log_every_n,
     logged_every,
     method_call,
@@ -294,9 +294,9 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
 def _kept(module: Module, read: HostRead) -> Fix | None:
     """Keep what a meter averages on the device; where not all that looks at the meter is known,
     suggest the detached tensor for it."""
-    found = averaged_on_device(module, LOG_EVERY, read, _SELDOM)
-    if found is not None:
-        return found
+    later = done_after_loop(module, LOG_EVERY, read, _SELDOM)
+    if later is not None:
+        return later
     if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
         return None
     if not detachable(module, read.tensor):

@@ -126,8 +126,10 @@ exception handler may see it, or where it is not known whether numbers are whole
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
 steps, with the loop's own counter or one that `enumerate` adds; the note then says so. A number
 that a name holds, or that a function returns to callers which are all in the file, is followed to
-what uses it, and becomes a number there. A meter of the project (`losses.update(loss.item(), n)`)
-is handed the tensor where its class does no more than average, and all that looks at it is known.
+what uses it, and becomes a number there. A line that feeds a meter of
+the project (`losses.update(loss.item(), n)`) or a fresh array or dictionary (`seen[i] =
+loss.item()`) runs after the loop, on tensors kept until then, and before what looks at it now and
+then: that is safe where the meter's class only computes its own attributes.
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 Only shown where several functions that hand back numbers read the device in the same turn of the
@@ -172,7 +174,7 @@ from torchlint.rule import (
     Safety,
     Severity,
     Wait,
-    averaged_on_device,
+    done_after_loop,
     elements_on_host,
     read_at_once,
     shown_if_in_vain,
@@ -288,7 +290,8 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if read.how in ("slice", "index") and copied_at_once(module, read.node):
             continue
-        fix = later = _first_of(_LATER, module, read)
+        later = _first_of(_LATER, module, read)
+        fix = later = later or done_after_loop(module, LOG_EVERY, read, SELDOM)
         message = _needed(module, read) if fix is None else None
         if message is None and worked_on_beside(module, read.node) is not None:
             continue
@@ -425,17 +428,13 @@ def _first_of(
     ways: tuple[Callable[[Module, HostRead], Deferred | None], ...], module: Module, read: HostRead
 ) -> Fix | None:
     found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
-    if found is None:
-        return None
-    safety = Safety.UNSAFE if found.note else Safety.SAFE
-    return Fix(found.edits, safety, found.title, found.note, assumes=found.assumes)
+    return found.fix if found is not None else None
 
 
 def _at_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a read that stays in its step is made with others."""
     return (
         _first_of(_TOGETHER, module, read)
-        or averaged_on_device(module, LOG_EVERY, read, SELDOM)
         or _element_fix(module, read)
         or read_at_once(module, read)
     )

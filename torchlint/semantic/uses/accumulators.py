@@ -787,7 +787,7 @@ def _its_own(binding: cst.CSTNode | None) -> bool:
 
 
 @question()
-def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.Call) -> bool:
+def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CSTNode) -> bool:
     """Say whether ``loss.detach()``, which a list keeps, holds its values for good: a 0-dim loss
     that torch made.
 
@@ -822,7 +822,7 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.Cal
     return all(_harmless(module, use, kept) for use in uses)
 
 
-def _harmless(module: Module, use: ObjectUse, kept: cst.Call) -> bool:
+def _harmless(module: Module, use: ObjectUse, kept: cst.CSTNode) -> bool:
     """Say whether a use leaves a tensor as it is; that of the list which keeps it is known."""
     if use.way is Way.ESCAPES:
         return use.node is kept

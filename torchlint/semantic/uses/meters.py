@@ -1,5 +1,4 @@
-"""Objects of the project that average what they are handed: what their class computes of it, and
-who looks at one of them."""
+"""Objects of the project that average what they are handed: what their class does with it."""
 
 from __future__ import annotations
 
@@ -8,108 +7,19 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import throttled, unreached
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.device.host_reads import scalar_reads
+from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.module import Module
-from torchlint.semantic.project.asked import reached_elsewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
-from torchlint.semantic.uses.accumulators import shared
-from torchlint.semantic.uses.observers import is_stored
 from torchlint.semantic.values.classes import class_named, class_seen_from, family_of
 from torchlint.semantic.values.params import bind
 
-_LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-_SCALING = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 _BASES = 4
 """Files in which a meter is looked for, along the base classes."""
 _HOOKS = ("__getattr__", "__getattribute__", "__setattr__", "__new__")
-
-
-@dataclass(frozen=True, slots=True)
-class Averages:
-    """What a class makes of the numbers that one of its methods is handed.
-
-    Args:
-        attributes: those that hold them, or are computed from them by arithmetic alone.
-        properties: those that do no more than hand one of these back.
-        results: the methods that do no more than hand one of these back.
-        harmless: the methods that do not look at them.
-        methods: all that the class defines.
-    """
-
-    attributes: frozenset[str]
-    properties: frozenset[str]
-    results: frozenset[str]
-    harmless: frozenset[str]
-    methods: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class MeterReads:
-    """All that looks at what a meter of a loop has averaged.
-
-    Args:
-        seldom: what reads a result now and then, or behind the loop.
-        each_step: what does so in every step.
-        filled_in: the meter itself where ``"{loss.avg:.3f}".format(loss=meter)`` formats results
-            of it; these stand in the other two as well.
-    """
-
-    seldom: tuple[cst.BaseExpression, ...]
-    each_step: tuple[cst.BaseExpression, ...]
-    filled_in: tuple[cst.BaseExpression, ...]
-
-
-@question(
-    yes="all that looks at the meter is known",
-    no="the meter's class does more than average, or the meter is looked at by code that is not "
-    "followed",
-)
-def meter_reads(module: Module, update: cst.Call, given: cst.BaseExpression) -> MeterReads | None:
-    """Return what looks at the meter that ``meter.update(loss.item(), n)`` feeds in a loop; None
-    where its class computes more than averages, or where not all who may look at it are known.
-
-    `given` is the number that becomes a tensor; what other calls hand the meter has to be numbers.
-    """
-    loops = module.loops(update)
-    func = update.func
-    if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name) or not loops:
-        return None
-    name, outermost = func.value.value, loops[-1]
-    made = _made(module, outermost, name)
-    if made is None or not isinstance(outermost, (cst.For, cst.While)):
-        return None
-    found = class_named(module, made.func)
-    if found is None:
-        return None
-    where, cls = found
-    method = next((each for each in _methods(cls) if each.name.value == func.attr.value), None)
-    handed = bind(method, update, method=True) if method is not None else {}
-    parameter = next((key for key, value in handed.items() if _is_it(value, given)), None)
-    averages = averages_of(where, cls, func.attr.value, parameter) if parameter else None
-    if averages is None or method is None or parameter is None:
-        return None
-    reads = reads_of(module, module.tree.owners[outermost], name)
-    uses = [_use(module, read, averages, (method, parameter), given) for read in reads]
-    if False in uses:
-        return None
-    results = [each for each in uses if isinstance(each, cst.BaseExpression)]
-    seldom = [
-        each
-        for each in results
-        if not module.is_within(each, loops[0])
-        or throttled(module, each, loops[0])
-        or unreached(module, each)
-    ]
-    return MeterReads(
-        tuple(seldom),
-        tuple(each for each in results if each not in seldom),
-        tuple(each for each in results if each in reads),
-    )
 
 
 @question(
@@ -224,129 +134,87 @@ def _by_torchmetrics(module: Module, made: cst.CSTNode) -> bool:
     return False
 
 
-def _is_it(value: cst.BaseExpression, given: cst.BaseExpression) -> bool:
-    """Say whether an argument is a given number, maybe under a condition."""
-    if isinstance(value, cst.IfExp):
-        return any(_is_it(each, given) for each in (value.body, value.orelse))
-    return value is given
-
-
-def _made(module: Module, loop: cst.CSTNode, name: str) -> cst.Call | None:
-    """Return the call that a plain name of a loop's function is bound to, and nothing else is."""
-    if not isinstance(loop, (cst.For, cst.While)) or shared(module, loop, name):
+@question(
+    yes="the class of `{0}` does no more with it than compute its own attributes",
+    no="what the class of `{0}` does with it is not known",
+)
+def number_store(module: Module, update: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """Return what ``meter.update(loss.item(), n)`` hands over, by the names of the parameters; None
+    where its class, which is in the project, may do more than compute its own attributes."""
+    func = update.func
+    if not isinstance(func, cst.Attribute):
         return None
-    owner = module.tree.owners[loop]
-    if isinstance(owner, cst.Module) and reached_elsewhere(module, name) is not False:
+    made = sole_definition(module, func.value)
+    found = class_named(module, made.func) if isinstance(made, cst.Call) else None
+    if found is None or not _is_plain(*found):
         return None
-    writes = writes_of(module, owner, name)
-    binding = module.small_statement(writes[0]) if len(writes) == 1 else None
-    if isinstance(binding, cst.Assign) and len(binding.targets) == 1:
-        plain = binding.targets[0].target is writes[0]
-        return binding.value if plain and isinstance(binding.value, cst.Call) else None
-    return None
+    where, cls = found
+    methods = {each.name.value: each for each in _methods(cls)}
+    method, start = methods.get(func.attr.value), methods.get("__init__")
+    if method is None or (start is not None and _looks_at_itself(where, start, _me(start) or "")):
+        return None
+    if any(arg.star for arg in update.args) or not _only_computes(where, methods, method):
+        return None
+    handed = bind(method, update, method=True)
+    return handed if len(handed) == len(update.args) else None
 
 
-def _use(
-    module: Module,
-    read: cst.Name,
-    averages: Averages,
-    fed: tuple[cst.FunctionDef, str],
-    given: cst.BaseExpression,
-) -> cst.BaseExpression | bool:
-    """Return what reads a result by one use of a meter; True where nothing does, and False where
-    that is not known."""
-    above = module.parent(read)
-    if isinstance(above, cst.Arg):
-        return read if _only_filled_in(module, above, averages) else False
-    if not isinstance(above, cst.Attribute) or is_stored(module, above):
+_PURE = frozenset(
+    f"builtins.{name}" for name in "round float int abs len sum max min isinstance bool".split()
+)
+
+
+def _only_computes(
+    module: Module, methods: dict[str, cst.FunctionDef], method: cst.FunctionDef
+) -> bool:
+    """Say whether a method does no more than compute attributes of its object, itself or by other
+    methods, from them and what it is handed."""
+    me = _me(method)
+    if me is None or method.decorators or method.asynchronous:
         return False
-    call, name = module.parent(above), above.attr.value
-    if not isinstance(call, cst.Call) or call.func is not above:
-        plain = name in averages.attributes or name in averages.properties
-        return above if plain else name not in averages.methods
-    if name == fed[0].name.value:
-        value = bind(fed[0], call, method=True).get(fed[1])
-        return value is not None and _is_number(module, value, given)
-    return call if name in averages.results else name in averages.harmless
-
-
-def _is_number(module: Module, value: cst.BaseExpression, given: cst.BaseExpression) -> bool:
-    if isinstance(value, cst.IfExp):
-        return all(_is_number(module, each, given) for each in (value.body, value.orelse))
-    read = any(each.node is value for each in scalar_reads(module, value))
-    return value is given or read or isinstance(value, (cst.Integer, cst.Float))
-
-
-def _only_filled_in(module: Module, arg: cst.Arg, averages: Averages) -> bool:
-    """Say whether an argument of ``"…".format(loss=meter)`` is only asked for results, which stand
-    in the text as they are."""
-    call = module.parent(arg)
-    match call:
-        case cst.Call(
-            func=cst.Attribute(
-                value=cst.SimpleString() | cst.ConcatenatedString() as text, attr=cst.Name("format")
-            )
-        ):
-            pattern = text.evaluated_value
-        case _:
+    if _looks_at_itself(module, method, me) or any(
+        True for _ in module.within(method.body, *_MORE, nested=True)
+    ):
+        return False
+    for call in module.within(method.body, cst.Call, nested=True):
+        name = module.name(call.func) or ""
+        pure = name in _PURE or name.startswith("math.")
+        match call.func:
+            case cst.Attribute(value=value, attr=cst.Name(other)) if _is_name(value, me):
+                known = other in methods and methods[other] is not method
+                pure = known and _only_computes(module, methods, methods[other])
+        if not pure:
             return False
-    if arg.keyword is None or arg.star or not isinstance(pattern, str):
+    stored = [each.target for each in module.within(method.body, cst.AssignTarget, nested=True)]
+    stored += [each.target for each in module.within(method.body, cst.AugAssign, nested=True)]
+    if not all(isinstance(each, (cst.Name, cst.Attribute)) for each in stored):
         return False
-    try:
-        fields = list(_fields(pattern))
-    except ValueError:
-        return False
-    known = {f"{arg.keyword.value}.{name}" for name in averages.attributes}
-    own = [each for each in fields if each[0].partition(".")[0] == arg.keyword.value]
-    return all(name in known and not conversion for name, conversion in own)
+    own = {each.name.value for each in method.params.params}
+    own |= {each.value for each in stored if isinstance(each, cst.Name)}
+    for node in module.within(method.body, cst.Name, nested=True):
+        above = module.parent(node)
+        loose = not (isinstance(above, cst.Attribute) and above.attr is node)
+        loose = loose and not (isinstance(above, cst.Arg) and above.keyword is node)
+        known = (module.name(node) or "").startswith(("builtins.", "math"))
+        if loose and node.value not in own and not known:
+            return False
+    return True
 
 
-def _fields(pattern: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the fields of a format string with their conversions, those in other fields too.
-
-    Raises:
-        ValueError: it is none.
-    """
-    import string  # few files have a meter
-
-    for _, name, spec, conversion in string.Formatter().parse(pattern):
-        if name is not None:
-            yield name, conversion
-            yield from _fields(spec or "")
+_MORE = (
+    *(cst.Await, cst.Yield, cst.Global, cst.Nonlocal, cst.With, cst.Try, cst.TryStar, cst.Del),
+    *(cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.NamedExpr, cst.Import, cst.ImportFrom),
+    *(cst.AnnAssign, cst.For, cst.While, *COMPREHENSIONS),
+)
 
 
-# -- the class -------------------------------------------------------------------------------------
-
-
-@question(ground=True)
-def averages_of(module: Module, cls: cst.ClassDef, method: str, parameter: str) -> Averages | None:
-    """Return what a class makes of what one of its methods is handed for a parameter; None where it
-    does more than arithmetic with it: formats it, compares it, keeps it in a list."""
-    plain = all(module.name(base.value) == "builtins.object" for base in cls.bases)
-    methods = _methods(cls)
-    names = [each.name.value for each in methods]
-    if not plain or cls.decorators or cls.keywords or len(set(names)) != len(names):
-        return None
-    fed = next((each for each in methods if each.name.value == method), None)
-    if fed is None or fed.decorators or fed.asynchronous or any(name in _HOOKS for name in names):
-        return None
-    attributes = _held(module, fed, parameter)
-    if attributes is None:
-        return None
-    others = [each for each in methods if each is not fed]
-    back = [each for each in others if _hands_back(module, each, attributes)]
-    harmless = [each for each in others if not _looks(module, each, attributes)]
-    while True:
-        safe = {each.name.value for each in harmless}
-        left = [each for each in harmless if _own_calls(module, each) <= safe]
-        if len(left) == len(harmless):
-            break
-        harmless = left
-    if not _own_calls(module, fed) <= safe:
-        return None
-    properties = frozenset(each.name.value for each in back if each.decorators)
-    results = frozenset(each.name.value for each in back if not each.decorators)
-    return Averages(attributes, properties, results, frozenset(safe), frozenset(names))
+def _is_plain(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class has no base, decorator or hook that changes what its lines do, and no
+    method twice, as a property with a setter."""
+    names = [each.name.value for each in _methods(cls)]
+    alone = all(module.name(base.value) == "builtins.object" for base in cls.bases)
+    changed = cls.decorators or cls.keywords or any(name in _HOOKS for name in names)
+    return alone and not changed and len(set(names)) == len(names)
 
 
 def _methods(cls: cst.ClassDef) -> list[cst.FunctionDef]:
@@ -364,35 +232,8 @@ def _me(function: cst.FunctionDef) -> str | None:
     return params[0].name.value if params and not static else None
 
 
-def _own_calls(module: Module, function: cst.FunctionDef) -> set[str]:
-    """Return the names of the methods that a method calls on its object."""
-    return {
-        call.func.attr.value
-        for call in module.within(function.body, cst.Call, nested=True)
-        if isinstance(call.func, cst.Attribute) and _is_name(call.func.value, _me(function))
-    }
-
-
 def _is_name(node: cst.CSTNode, name: str | None) -> bool:
     return isinstance(node, cst.Name) and node.value == name
-
-
-def _held(module: Module, function: cst.FunctionDef, parameter: str) -> frozenset[str] | None:
-    """Return the attributes of the object that hold what a method is handed, or are computed from
-    it; None where more is done with it."""
-    me, names, attributes = _me(function), {parameter}, frozenset[str]()
-    if me is None or _looks_at_itself(module, function, me):
-        return None
-    while True:
-        found = list(_loads(module, function, names, attributes, me))
-        targets = [_target(module, node, me) for node in found]
-        if None in targets:
-            return None
-        new_names = names | {each.value for each in targets if isinstance(each, cst.Name)}
-        new = attributes | {each.attr.value for each in targets if isinstance(each, cst.Attribute)}
-        if (new_names, new) == (names, attributes):
-            return attributes if _unaliased(module, function, attributes, found) else None
-        names, attributes = new_names, new
 
 
 def _looks_at_itself(module: Module, function: cst.FunctionDef, me: str) -> bool:
@@ -400,94 +241,3 @@ def _looks_at_itself(module: Module, function: cst.FunctionDef, me: str) -> bool
     uses = [module.parent(each) for each in reads_of(module, function, me)]
     plain = all(isinstance(use, cst.Attribute) and use.attr.value[:2] != "__" for use in uses)
     return not plain or len(writes_of(module, function, me)) != 1
-
-
-def _loads(
-    module: Module,
-    function: cst.FunctionDef,
-    names: set[str],
-    attributes: frozenset[str],
-    me: str | None,
-) -> Iterator[cst.BaseExpression]:
-    """Yield the reads of some names, and of some attributes of the object, in a method."""
-    for name in names:
-        yield from reads_of(module, function, name)
-    for node in module.within(function.body, cst.Attribute, nested=True):
-        own = node.attr.value in attributes and _is_name(node.value, me)
-        if own and not is_stored(module, node):
-            yield node
-
-
-def _whole(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the expression that only adds, scales or chooses what is read."""
-    at: cst.BaseExpression = node
-    while True:
-        above = module.parent(at)
-        match above:
-            case cst.BinaryOperation(operator=operator) if isinstance(operator, _LINEAR):
-                at = above
-            case cst.UnaryOperation(operator=cst.Minus()):
-                at = above
-            case cst.IfExp(test=test) if test is not at:
-                at = above
-            case _:
-                return at
-
-
-def _target(module: Module, node: cst.BaseExpression, me: str) -> cst.BaseExpression | None:
-    """Return the name or the attribute of the object to which a read leads by arithmetic alone."""
-    above = module.parent(_whole(module, node))
-    target: cst.CSTNode | None = None
-    match above:
-        case cst.Assign(targets=[cst.AssignTarget(target=one)]):
-            target = one
-        case cst.AugAssign(target=one, operator=operator) if isinstance(operator, _SCALING):
-            target = one
-    if isinstance(target, cst.Name):
-        return target
-    own = isinstance(target, cst.Attribute) and _is_name(target.value, me)
-    return target if own and isinstance(target, cst.Attribute) else None
-
-
-def _unaliased(
-    module: Module,
-    function: cst.FunctionDef,
-    attributes: frozenset[str],
-    loads: list[cst.BaseExpression],
-) -> bool:
-    """Say whether nothing that ``+=`` changes, in place for a tensor, has a second name."""
-    changed = [each.target for each in module.within(function.body, cst.AugAssign, nested=True)]
-    grown = {each.attr.value for each in changed if isinstance(each, cst.Attribute)}
-    if any(isinstance(each, cst.Name) for each in changed):
-        return False
-    for node in loads:
-        above = module.parent(node)
-        if isinstance(above, (cst.Assign, cst.IfExp)):
-            alias = isinstance(node, cst.Attribute) and node.attr.value in grown
-            target = _target(module, node, _me(function) or "")
-            kept = isinstance(target, cst.Attribute) and target.attr.value in grown & attributes
-            if alias or kept:
-                return False
-    return True
-
-
-def _looks(module: Module, function: cst.FunctionDef, attributes: frozenset[str]) -> bool:
-    """Say whether a method may look at what the object has averaged, or hand the object on."""
-    me = _me(function)
-    if me is None:
-        return False
-    if _looks_at_itself(module, function, me):
-        return True
-    return any(True for _ in _loads(module, function, set(), attributes, me))
-
-
-def _hands_back(module: Module, function: cst.FunctionDef, attributes: frozenset[str]) -> bool:
-    """Say whether a method or a property does no more with what was averaged than return one of
-    it, maybe scaled."""
-    me = _me(function)
-    known = all(module.name(each.decorator) == "builtins.property" for each in function.decorators)
-    if me is None or not known or function.asynchronous or _looks_at_itself(module, function, me):
-        return False
-    loads = list(_loads(module, function, set(), attributes, me))
-    returned = [module.parent(_whole(module, node)) for node in loads]
-    return bool(loads) and all(isinstance(each, cst.Return) for each in returned)

@@ -1,0 +1,336 @@
+"""Statements that hand a number of the device to a meter, or store it in an array or a dictionary,
+and could do so after their loop, or before something looks at what they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from torchlint.base.records import dataclass
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.guards import throttled
+from torchlint.semantic.code.text import remarked
+from torchlint.semantic.data.per_step_use import LogLines, log_lines
+from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.loops import endless
+from torchlint.semantic.uses.accumulators import shared
+from torchlint.semantic.uses.meters import number_store
+from torchlint.semantic.uses.plain_numbers import is_python_number
+from torchlint.semantic.values.detachable import detachable
+from torchlint.semantic.values.inferred import inferred
+
+_LITERALS = (cst.Integer, cst.Float, cst.SimpleString)
+_PURE = frozenset(f"builtins.{name}" for name in ("round", "float", "int", "abs", "len", "sum"))
+_LOOKERS = _PURE | {"builtins.print", "builtins.str", "builtins.max", "builtins.min"}
+_ARRAYS = frozenset(
+    f"{library}.{name}"
+    for library in ("torch", "numpy")
+    for name in ("zeros", "ones", "empty", "full")
+)
+_CONTAINERS = _ARRAYS | {"builtins.dict", "builtins.list", "collections.defaultdict"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement that changes one object by numbers that it reads.
+
+    Args:
+        line: its line.
+        root: the name of the object.
+        kept: what it needs of its turn of the loop, with a name for each.
+        reads: the reads among them.
+    """
+
+    line: cst.SimpleStatementLine
+    root: cst.Name
+    kept: tuple[tuple[cst.BaseExpression, str], ...]
+    reads: tuple[HostRead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The loop after which a statement can run as well, and where in it something looks at what it
+    changes: the ``if`` that holds now and then, or the lines that log it in each step."""
+
+    loop: cst.For | cst.While
+    shown: cst.If | LogLines | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaterSteps:
+    """Neighbouring statements that can run after a loop, in their order."""
+
+    steps: tuple[Step, ...]
+    place: Place
+
+
+@question(
+    yes="its statement can run after the loop, on tensors that are kept",
+    no="something looks at what its statement changes, or what that does is not known",
+)
+def later_steps(module: Module, node: cst.BaseExpression) -> LaterSteps | None:
+    """Return the statement of a read, and its neighbours, where they give the same when they run
+    after the loop; None where something may look at what they change before."""
+    line = module.statement(node)
+    steps = _neighbours(module, line)
+    own = next((each for each in steps if each.line is line), None)
+    if own is None or node not in [each.node for each in own.reads]:
+        return None
+    place = _place(module, own, steps)
+    run = [each for each in steps if place is not None and _place(module, each, steps) == place]
+    apart = [each.root.value for each in steps if each not in run]
+    if place is None or steps.index(run[-1]) - steps.index(run[0]) + 1 != len(run):
+        return None
+    return None if any(e.root.value in apart for e in run) else LaterSteps(tuple(run), place)
+
+
+def _neighbours(module: Module, line: cst.CSTNode) -> list[Step]:
+    """Return the steps in the lines around one, without a gap or a comment between them."""
+    block = module.parent(line)
+    steps: list[Step] = []
+    for each in block.body if isinstance(block, cst.IndentedBlock) else ():
+        step = _step(module, each)
+        if step is None or (steps and remarked(module, each, behind=False)):
+            if any(other.line is line for other in steps):
+                break
+            steps = []
+        if step is not None:
+            steps.append(step)
+    return steps if any(each.line is line for each in steps) else []
+
+
+def _step(module: Module, line: cst.CSTNode) -> Step | None:
+    """Return the step that a line is, where its turn of the loop catches no exception around it."""
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return None
+    reads = tuple(_reads(module, line.body[0]))
+    changed = _changed(module, line.body[0]) if reads else None
+    if changed is None or not module.loops(line):
+        return None
+    root, parts = changed
+    turn = (
+        each for each in module.ancestors(line) if module.is_within(each, module.loops(line)[0])
+    )
+    if any(isinstance(each, (cst.Try, cst.TryStar)) for each in turn):
+        return None
+    kept: list[tuple[cst.BaseExpression, str]] = []
+    for part, hint in parts:
+        for node in _needed(module, part, reads):
+            if node is None:
+                return None
+            kept.append((node, hint))
+    whole = all(any(node is read.tensor for node, _ in kept) for read in reads)
+    whole = whole and len(reads_of(module, line, root.value)) == 1
+    return Step(line, root, tuple(kept), reads) if whole else None
+
+
+def _needed(
+    module: Module, node: cst.BaseExpression, reads: Sequence[HostRead]
+) -> Iterator[cst.BaseExpression | None]:
+    """Yield the tensors that an expression reads, and what else it needs of its turn; None where
+    that may not be the same later, or it does more than arithmetic."""
+    own = next((each for each in reads if each.node is node), None)
+    if own is not None:
+        yield own.tensor
+        return
+    if isinstance(node, _LITERALS):
+        return
+    if not any(module.is_within(each.node, node) for each in reads):
+        yield node if _stays(module, node) else None
+        return
+    match node:
+        case cst.BinaryOperation(left=left, right=right):
+            parts = [left, right]
+        case cst.UnaryOperation(expression=inner):
+            parts = [inner]
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            parts = [each.value for each in elements]
+        case cst.Dict(elements=elements):
+            parts = [getattr(each, "key", each.value) for each in elements]
+            parts += [each.value for each in elements]
+        case cst.Call(func=cst.Name() as func, args=args) if module.name(func) in _PURE:
+            parts = [each.value for each in args]
+        case _:
+            yield None
+            return
+    for part in parts:
+        yield from _needed(module, part, reads)
+
+
+def _stays(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether nothing changes a value once it is made: a number, a text, an object that no
+    ``+=`` grows."""
+    if inferred(module, node).kind == "tensor":
+        return False
+    match node:
+        case cst.FormattedString():
+            return True
+        case cst.Name(value=name):
+            turn = module.loops(node)[0]
+            grown = any(
+                isinstance(module.parent(each), cst.AugAssign)
+                for each in writes_of(module, turn, name)
+            )
+            return not grown or is_python_number(module, node)
+        case cst.Attribute(value=inner):
+            return _stays(module, inner)
+        case cst.BinaryOperation(left=left, right=right):
+            return _stays(module, left) and _stays(module, right)
+        case cst.Integer() | cst.Float() | cst.SimpleString():
+            return True
+        case cst.Call(func=func) if module.name(func) in _PURE:
+            return True
+    return is_python_number(module, node) or inferred(module, node).kind == "number"
+
+
+def _reads(module: Module, small: cst.CSTNode) -> Iterator[HostRead]:
+    """Yield the reads of single numbers in a statement whose tensors can be kept."""
+    for call in module.within(small, cst.Call):
+        for read in scalar_reads(module, call):
+            moved = any(host_copy(module, c) for c in module.within(read.tensor, cst.Call))
+            plain = read.how in ("item", "float", "int") and not moved
+            if plain and detachable(module, read.tensor):
+                yield read
+
+
+def _changed(
+    module: Module, small: cst.CSTNode
+) -> tuple[cst.Name, list[tuple[cst.BaseExpression, str]]] | None:
+    """Return the object that a statement changes, and the expressions of which it does so, each
+    with a name for it; None where it may do more."""
+    target: cst.CSTNode
+    match small:
+        case cst.Expr(
+            value=cst.Call(func=cst.Attribute(value=cst.Name() as root, attr=method)) as call
+        ) if method.value != "append":
+            store = number_store(module, call)
+            return None if store is None else (root, [(v, k) for k, v in store.items()])
+        case cst.Expr(
+            value=cst.Call(
+                func=cst.Attribute(value=target, attr=cst.Name("append")),
+                args=[cst.Arg(value=value, star="")],
+            )
+        ):
+            pass
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)], value=value)
+            | cst.AugAssign(target=cst.Subscript() as target, value=value)
+        ):
+            pass
+        case _:
+            return None
+    parts = [(value, "value")]
+    while isinstance(target, cst.Subscript):
+        match target.slice:
+            case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
+                parts.insert(0, (index, "index"))
+        if len(parts) == 1:
+            return None
+        target = target.value
+    if not isinstance(target, cst.Name):
+        return None
+    made = sole_definition(module, target)
+    return (target, parts) if made is not None and _is_fresh(module, made) else None
+
+
+def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
+    """Say whether an expression makes a list, a dictionary or an array that nothing else leads
+    to, and neither to what it holds."""
+    match made:
+        case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("None" | "list" | "int"):
+            return True
+        case cst.Name("float" | "dict"):
+            return True
+        case cst.List(elements=elements) | cst.Dict(elements=elements):
+            values = [getattr(each, "value", made) for each in elements]
+            return all(each is not made and _is_fresh(module, each) for each in values)
+        case cst.DictComp(value=value) | cst.ListComp(elt=value):
+            return _is_fresh(module, value)
+        case cst.BinaryOperation(left=cst.List() as row, operator=cst.Multiply()):
+            return all(isinstance(each.value, _LITERALS) for each in row.elements)
+        case cst.Call(func=func, args=args):
+            name = module.name(func)
+            return name in _ARRAYS or (
+                name in _CONTAINERS and all(_is_fresh(module, arg.value) for arg in args)
+            )
+    return False
+
+
+def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
+    """Return the widest loop after which a step may run, where nothing but steps beside it uses
+    its object in the loop, or looks at it in one branch now and then."""
+    name, loops = step.root.value, module.loops(step.line)
+    owner = module.tree.owners[loops[0]]
+    writes, reads = writes_of(module, owner, name), reads_of(module, owner, name)
+    binding = module.small_statement(writes[0]) if len(writes) == 1 else None
+    plain = isinstance(binding, cst.AnnAssign) or (
+        isinstance(binding, cst.Assign) and len(binding.targets) == 1
+    )
+    if binding is None or not plain or shared(module, loops[0], name):
+        return None
+    others = [each for each in reads if not any(module.is_within(each, s.line) for s in steps)]
+    found: Place | None = None
+    for loop in loops:
+        if module.is_within(binding, loop) or loop.orelse is not None or endless(module, loop):
+            break
+        inside = [each for each in others if module.is_within(each, loop)]
+        shown = {_shown(module, each, loop) for each in inside}
+        if None in shown or len(shown) > 1 or any(_holds(module, each, step) for each in shown):
+            break
+        found = Place(loop, next(iter(shown), None))
+    if found is None or heat_of(module, found.loop).hot:
+        return None
+    outer = [each for each in module.loops(found.loop) if not module.is_within(binding, each)]
+    widest = outer[-1] if outer else found.loop
+    early = [
+        each for each in others if module.before(each, found.loop) or module.is_within(each, widest)
+    ]
+    return found if all(_looks(module, each) for each in early) else None
+
+
+def _holds(module: Module, shown: cst.If | LogLines | None, step: Step) -> bool:
+    lines = shown.lines if isinstance(shown, LogLines) else [shown] if shown is not None else ()
+    return any(module.is_within(step.line, each) for each in lines)
+
+
+def _shown(module: Module, use: cst.CSTNode, loop: cst.CSTNode) -> cst.If | LogLines | None:
+    """Return the widest ``if`` of a loop's turn whose body runs now and then, and holds a use; else
+    the lines that log it in each turn."""
+    found, child = None, use
+    for above in module.ancestors(use):
+        if above is loop:
+            break
+        if isinstance(above, cst.If) and child is above.body:
+            line, turns = above.body.body[0], module.loops(above)
+            if isinstance(above.body, cst.IndentedBlock) and throttled(module, line, turns[0]):
+                found = above
+        child = above
+    match module.small_statement(use):
+        case cst.Expr(value=cst.Call() as call) if found is None:
+            return log_lines(module, call)
+    return found
+
+
+def _looks(module: Module, use: cst.CSTNode) -> bool:
+    """Say whether a use of an object gives it no second name: an attribute of it, a text, a number
+    made of it."""
+    methods = {each.name.value for each in module.nodes(cst.FunctionDef)}
+    above = module.parent(use)
+    call = module.parent(above) if isinstance(above, (cst.Arg, cst.Attribute)) else None
+    match above:
+        case cst.Attribute():
+            # A bound method under a name of its own leads to the object.
+            called = isinstance(call, cst.Call) and call.func is above
+            return called or above.attr.value not in methods
+        case cst.FormattedStringExpression() | cst.Return():
+            return True
+        case cst.Arg() if isinstance(call, cst.Call):
+            name = module.name(call.func) or ""
+            text = isinstance(call.func, cst.Attribute) and call.func.attr.value == "format"
+            return text or name in _LOOKERS or name.startswith(("numpy.", "statistics."))
+    return False
