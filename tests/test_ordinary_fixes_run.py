@@ -130,13 +130,17 @@ def test_a_number_that_is_made_a_float_is_one_read(read: str) -> None:
     ("before", "read"),
     [
         ("float = lambda number: round(number, 2)\n", "float(loss.item())"),
-        ("", "round(loss.item(), 2)"),
         ("", "float(str(loss.item()))"),
     ],
 )
 def test_a_number_that_becomes_another_one_stays_a_number(before: str, read: str) -> None:
     (found,) = check(READ.format(before=before, read=read), codes=frozenset({"TL101"})).findings
     assert found.fix is None
+
+
+def test_a_number_that_is_rounded_is_rounded_after_the_loop() -> None:
+    after = same(READ.format(before="", read="round(loss.item(), 2)"), "TL101")
+    assert "losses.append(round(value.item(), 2))\n    return losses" in after
 
 
 # -- functions that record nothing -----------------------------------------------------------------
