@@ -73,10 +73,6 @@ HALVES = {
         _FUNCTION,
         f'{{"loss": loss.item(), "norm": {NORM}, "rows": out.detach().cpu().numpy()}}',
     ),
-    "a part among scalars": (
-        _STEP,
-        "rows.append((loss.item(), out.norm().item(), out[0].argmax().item()))",
-    ),
     "a copy for each element": (
         _STEP,
         "rows += [(str(t.item()), str(out.cpu())) for t in out.argmax(1)]",
@@ -94,6 +90,10 @@ def test_no_fix_mends_half_of_a_statement(frame: str, line: str) -> None:
 
 
 WHOLE = {
+    "a part among scalars": (
+        _STEP,
+        "rows.append((loss.item(), out.norm().item(), out[0].argmax().item()))",
+    ),
     "all reads have fixes": (_FUNCTION, f"loss.item(), {NORM}"),
     "only one of the arms runs": (
         _FUNCTION,
@@ -190,7 +190,9 @@ def test_the_fix_of_a_value_that_is_read_twice_mends_both_places() -> None:
     source = program(_STEP, "rows.append((loss.item(), loss.item()))")
     (found,) = check(source, codes=_WAITS).findings
     assert found.fix is not None
-    assert ".item()" not in fixed(source, "unsafe").after
+    after = fixed(source, "unsafe").after
+    assert "pending_rows.append(loss.detach())\nfor value in pending_rows:" in after
+    assert "rows.append((value.item(), value.item()))" in after
 
 
 GRAPHS = frozenset(("TL501", "TL502"))
