@@ -253,7 +253,10 @@ common_options = in_order(
         (
             185,
             click.option(
-                "-s", "--silent", is_flag=True, help="Print nothing; the exit code tells."
+                "-s",
+                "--silent",
+                is_flag=True,
+                help="Print no finding and no message; the exit code tells.",
             ),
         ),
         (

@@ -535,6 +535,8 @@ def _inputs(given: Given) -> list[str]:
     ):
         others = "-o, --against, --perfetto and --csv"
         raise UsageError(f"--summary writes a summary alone; leave out {others}")
+    if given["csv"] is not None and (not given["csv"] or Path(given["csv"]).is_file()):
+        raise UsageError(f"--csv {visible(given['csv'])}: name a folder")
     inputs = list(given["paths"] if given["merge"] else given["traces"])
     written = {
         "": given["output_file"],

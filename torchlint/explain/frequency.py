@@ -65,7 +65,9 @@ class Paces:
             else heat_of(self.module, self._inner(at))
         )
         words = f"its body {self._words(at, heat)}" if body else self._words(at, heat)
-        why = tuple(self.reason(why) for why in not_used(self.module, at) or heat.why)
+        idle = not_used(self.module, at)
+        words = f"{words}, if anything used it" if idle else words
+        why = tuple(self.reason(why) for why in idle or heat.why)
         return Pace(
             heat.grade.name.lower(), words, why, tuple(self._guards(node)), tuple(self._roles(at))
         )

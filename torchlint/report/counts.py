@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from torchlint.base.finding import Finding
+from torchlint.base.finding import Finding, Severity
 from torchlint.base.records import dataclass
 from torchlint.report.kit.ascii_json import dump, dump_line
 from torchlint.report.kit.terminal import CYAN, aligned, paint
@@ -24,6 +24,7 @@ class Count:
     """The findings of one code: `safe` and `unsafe` of the `total` have a fix of that kind."""
 
     first: Finding
+    worst: Severity
     total: int
     safe: int
     unsafe: int
@@ -35,8 +36,15 @@ class Count:
 
 def counted(run: RunReport) -> list[Count]:
     """Return the counts, the most frequent code first."""
-    counts = [Count(group[0], len(group), *fixable(group)) for group in run.by_code().values()]
+    counts = [
+        Count(group[0], _worst(group), len(group), *fixable(group))
+        for group in run.by_code().values()
+    ]
     return sorted(counts, key=lambda count: (-count.total, count.first.code))
+
+
+def _worst(findings: Sequence[Finding]) -> Severity:
+    return max((each.severity for each in findings), key=lambda each: each.rank)
 
 
 def render(run: RunReport, costs: Costs) -> str:
@@ -59,7 +67,7 @@ def render(run: RunReport, costs: Costs) -> str:
     for count, row, told in zip(counts, rows, aligned(rows), strict=True):
         fixable = count.fixable(run.unsafe_fixes)
         mark = "[*]" if fixable == count.total else "[-]" if fixable else "[ ]"
-        code = paint(f"{count.first.code:<{letters}}", SEVERITY[count.first.severity], run.color)
+        code = paint(f"{count.first.code:<{letters}}", SEVERITY[count.worst], run.color)
         lines.append(f"{count.total:>{digits}}\t{code}\t{paint(mark, CYAN, run.color)} {told}\n")
         families[row[1]] += count.total
     kind = "all fixes" if run.unsafe_fixes else "safe fixes; more with `--unsafe-fixes`"
@@ -97,7 +105,7 @@ def _entries(run: RunReport, costs: Costs) -> list[dict[str, Any]]:
             "fixable": count.fixable(run.unsafe_fixes) == count.total,
             "fixable_count": count.fixable(run.unsafe_fixes),
             "unsafe_count": count.unsafe,
-            "severity": count.first.severity.value,
+            "severity": count.worst.value,
             "family": run.family(count.first),
             "cost": costs.get(count.first.code) or None,
         }

@@ -41,7 +41,7 @@ class Parameter(NamedTuple):
     def values(self, text: str) -> set[Value]:
         """Return what the code of a file gives for it; None is among them where the class goes
         elsewhere, to an heir or under another name."""
-        tree = parsed(text)
+        tree = parsed(text) if self.cls in text else None
         if tree is None:
             return {None} if self.cls in text else set()
         above, names, found = parents(tree), [self.cls], set[Value]()

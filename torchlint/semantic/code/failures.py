@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.parsed_arguments import lacks, reads
+from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS
 from torchlint.semantic.module import Module
@@ -291,6 +291,8 @@ def _lacking_there(module: Module, call: cst.Call) -> str | None:
     for arg, param in zip(call.args, (*found.args.posonlyargs, *found.args.args), strict=False):
         if arg.star or arg.keyword is not None:
             return None
+        if options_of(module, arg.value) is None:
+            continue
         for option in reads(found, param.arg):
             if lacks(module, arg.value, option) and not _is_patched(module, found.name):
                 return f"{_no_option(option)}, which `{found.name}` reads"

@@ -35,7 +35,7 @@ _NESTED = (*DEFS, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictC
 def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
     """Say whether a name stands for arguments from a parser that the file shows whole, which has no
     option of a name, and nothing in the project adds one."""
-    options = _options_of(module, arguments)
+    options = options_of(module, arguments)
     if options is None or option in options or option.startswith("_"):
         return False
     if re.search(rf"['\"]{option}['\"]", module.text):
@@ -63,7 +63,7 @@ def _gives_more(text: str) -> bool:
 
 
 @question()
-def _options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str] | None:
+def options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str] | None:
     """Return the options of the arguments that an expression stands for; None where it may be
     anything else, or have more."""
     match arguments:
@@ -76,7 +76,7 @@ def _options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str]
             _, bindings = module.names.bindings(name, arguments)
             match bindings:
                 case [binding] if binding.kind == "assign" and binding.value is not None:
-                    return _options_of(module, binding.value)
+                    return options_of(module, binding.value)
                 case [binding] if isinstance(binding.node, cst.Param):
                     return _by_calls(module, binding.node)
     return None
@@ -102,7 +102,7 @@ def _returned(module: Module, maker: cst.CSTNode | None) -> Iterator[cst.BaseExp
 
 
 def _by_function(module: Module, maker: cst.Name) -> frozenset[str] | None:
-    return _agreed(_options_of(module, each) for each in _returned(module, maker))
+    return _agreed(options_of(module, each) for each in _returned(module, maker))
 
 
 def _by_calls(module: Module, param: cst.Param) -> frozenset[str] | None:
@@ -119,7 +119,7 @@ def _by_calls(module: Module, param: cst.Param) -> frozenset[str] | None:
     listed = list(function.params.params)
     at = listed.index(param) if param in listed else len(listed)
     given = [_given(call, at, param.name.value) for call in call_sites(module, function)]
-    return _agreed(_options_of(module, each) if each is not None else None for each in given)
+    return _agreed(options_of(module, each) if each is not None else None for each in given)
 
 
 def _given(call: cst.Call, at: int, name: str) -> cst.BaseExpression | None:

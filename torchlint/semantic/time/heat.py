@@ -115,11 +115,18 @@ def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
     """Return, as evidence, that nothing in the program uses what a node stands in; nothing where
     it may be used."""
     name = unused(module, node)
-    return () if name is None else (_no_use(name, node),)
+    return () if name is None else (_no_use(module.tree, name, node),)
 
 
-def _no_use(name: str, node: cst.CSTNode) -> Why:
-    return Why(f"nothing in this program uses `{name}`", node)
+def _no_use(tree: Tree, name: str, node: cst.CSTNode) -> Why:
+    """Return that nothing uses what has a name, at its definition around a node."""
+    last = name.rpartition(".")[2]
+    homes = (
+        each
+        for each in (node, *tree.ancestors(node))
+        if isinstance(each, (cst.FunctionDef, cst.ClassDef)) and each.name.value == last
+    )
+    return Why(f"nothing in this program uses `{name}`", next(homes, node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +293,7 @@ class HeatMap:
                 why = Why("only where an option is on that nothing turns on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
         if found.hot and not found.optional and (name := self.unused(node)) is not None:
-            found = replace(found, why=(_no_use(name, node), *found.why), optional=True)
+            found = replace(found, why=(_no_use(self.tree, name, node), *found.why), optional=True)
         return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:

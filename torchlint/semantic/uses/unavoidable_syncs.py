@@ -75,14 +75,19 @@ def turn_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpressio
     if not loops or not isinstance(loops[0], (cst.For, cst.While)):
         return
     own = module.small_statement(node) or node
+    for place in _in_every_turn(module, loops[0]):
+        if not module.is_within(place, own):
+            yield place
+
+
+@question()
+def _in_every_turn(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
     places = (
         _asked_first(each.test) if isinstance(each, cst.If) else each
-        for each in module.within(loops[0].body, cst.Call, cst.If)
-        if module.loops(each)[0] is loops[0] and isinstance(each, (cst.Call, cst.If))
+        for each in module.within(loop.body, cst.Call, cst.If)
+        if module.loops(each)[0] is loop and isinstance(each, (cst.Call, cst.If))
     )
-    for place in dict.fromkeys(places):
-        if not module.is_within(place, own) and _in_each_turn(module, place, loops[0]):
-            yield place
+    return [each for each in dict.fromkeys(places) if _in_each_turn(module, each, loop)]
 
 
 @question(
@@ -289,15 +294,22 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
         return None
     places = (
         place
-        for place in module.within(turn, cst.Call, cst.If)
-        if isinstance(place, (cst.Call, cst.If))
-        and not module.is_within(node, place)
+        for place in _readers(module, turn)
+        if not module.is_within(node, place)
         and not module.is_within(place, node)
         and _comes_to(module, place, node)
         and (module.before(place, node) or not _comes_to(module, node, place))
-        and _reads(module, place)
     )
     return nearest(module, node, places, turn)
+
+
+@question()
+def _readers(module: Module, turn: cst.CSTNode) -> list[cst.Call | cst.If]:
+    return [
+        place
+        for place in module.within(turn, cst.Call, cst.If)
+        if isinstance(place, (cst.Call, cst.If)) and _reads(module, place)
+    ]
 
 
 def _reads(module: Module, place: cst.Call | cst.If) -> bool:
