@@ -659,6 +659,60 @@ LEFT = {
         "return losses.avg\n",
         meter="STEPS = []\n\n" + METER.replace("self.val = val", "STEPS.append(val)"),
     ),
+    "a meter with a list that grows": metered(
+        "rows.append(i)\nlosses.update(loss.item(), rows)\n",
+        "return losses.avg\n",
+        meter=METER.replace(
+            "def update(self, val, n=1):\n", "def update(self, val, n):\n        n = len(n)\n"
+        ),
+    ).replace("= AverageMeter()\n", "= AverageMeter()\n    rows = []\n"),
+    "a meter that changes what it was given": metered(
+        FED + "print(len(rows))\n",
+        "return losses.avg\n",
+        meter=METER.replace("self.name = name", "self.rows = name")
+        .replace("self.val = val", "self.val = val\n        self.rows += [val]")
+        .replace("{self.name}", "loss"),
+    ).replace("= AverageMeter()\n", "= AverageMeter(rows := [])\n"),
+    "a meter that changes another object": metered(
+        FED + "print(STATE.total)\n",
+        "return losses.avg\n",
+        meter="from types import SimpleNamespace\n\nSTATE = SimpleNamespace(total=0.0)\n\n"
+        + METER.replace("self.name = name", "self.state = STATE")
+        .replace("self.val = val", "self.val = val\n        self.state.total += val")
+        .replace("{self.name}", "loss"),
+    ),
+    "a meter that enrols itself": metered(
+        FED + "print(ALL[0].avg)\n",
+        "return losses.avg\n",
+        meter="ALL = []\n\n"
+        + METER.replace("self.reset()\n\n", "self.reset()\n        self.enrol()\n\n").replace(
+            "    def value", "    def enrol(self):\n        ALL.append(self)\n\n    def value"
+        ),
+    ),
+    "a meter that asserts": metered(
+        FED,
+        "return losses.avg\n",
+        meter=METER.replace("self.val = val", "assert val == val\n        self.val = val"),
+    ),
+    "a meter whose methods call each other": metered(
+        FED,
+        "return losses.avg\n",
+        meter=METER.replace("self.val = val", "self.val = val\n        self.check(val, n)").replace(
+            "    def value",
+            "    def check(self, val, n):\n        if val > 1e9:\n            self.update(val, n)\n\n"
+            "    def value",
+        ),
+    ),
+    "a view of a dictionary": function(
+        "seen = {}\nrows = seen.values()\n",
+        "seen[i] = loss.item()\nprint(len(rows))\n",
+        "return seen\n",
+    ),
+    "a row of a table, by two numbers": function(
+        "seen = np.zeros((2, 9, 3))\n",
+        "seen[i % 2, i][i % 3] = loss.item()\n",
+        "return seen.tolist()\n",
+    ),
     "an array that is looked at": function(
         "seen = [0.0] * 9\n", "seen[i] = loss.item()\nprint(sum(seen))\nx = seen\n", "return x\n"
     ),
@@ -984,6 +1038,23 @@ COUNTERS = {
     "set back": (("step = 0", "step += 1", "step = 0"), "i"),
     "changed twice": (("step = 0", "step += 1\n            step += 1"), "i"),
 }
+
+
+ALIASED = {
+    "a line that another line asks": (FED + "seen[losses.count] = loss.item()\n"),
+    "a loss changed under another name": FED + "other = loss.detach()\nother /= 4\n",
+    "a loss changed behind its data": FED + "loss.data.mul_(0)\n",
+}
+
+
+@pytest.mark.parametrize("name", ALIASED)
+def test_what_changes_behind_the_line_is_kept_as_it_was(name: str) -> None:
+    source = HEAD + metered(ALIASED[name], "return losses.avg, seen\n").replace(
+        "= AverageMeter()\n", "= AverageMeter()\n    seen = {}\n"
+    )
+    after = changed(source)
+    assert "pending_" in after
+    assert output(after) == output(source)
 
 
 @pytest.mark.parametrize("name", COUNTERS)

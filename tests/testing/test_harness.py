@@ -21,7 +21,9 @@ from torchlint.engine.job import Job
 from torchlint.manual.new_rule import TEMPLATE
 from torchlint.testing import cases, check_rule, execution, findings, fixed
 
-GOOD = (TEMPLATE / "rule.py.txt").read_text("utf-8").replace("$code", "HAR101").replace("$since", "")
+GOOD = (
+    (TEMPLATE / "rule.py.txt").read_text("utf-8").replace("$code", "HAR101").replace("$since", "")
+)
 """The rule of the template, which keeps all that it promises."""
 UNSAFE = ('Safety.SAFE, "Detach once")', 'Safety.UNSAFE, "Detach once", "It may round.")')
 SOURCE = """import torch

@@ -83,7 +83,7 @@ import libcst as cst
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values import params
@@ -137,7 +137,12 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
     if metric is None or metric_of(module, metric) is None:
         return
     uses = _uses_in_turn(module, node, metric)
-    if "reset" not in uses and uses & {"update", "forward", ""}:
+    loop = next(iter(module.loops(node)), None)
+    anew = isinstance(metric, cst.Name) and any(
+        loop is not None and module.is_within(each, loop)
+        for each in writes_of(module, module.tree.owners[node], metric.value)
+    )
+    if not anew and "reset" not in uses and uses & {"update", "forward", ""}:
         yield Hit(node, {"metric": module.shown(metric)}, message=_EACH_BATCH)
 
 

@@ -428,14 +428,23 @@ def _bounds(part: cst.Slice) -> Iterator[cst.BaseExpression]:
     yield from (each for each in (part.lower, part.upper) if each is not None)
 
 
-def _depends(module: Module, loop: cst.For, node: cst.BaseExpression, bound: set[str]) -> bool:
+def _depends(
+    module: Module,
+    loop: cst.For,
+    node: cst.BaseExpression,
+    bound: set[str],
+    through: tuple[cst.CSTNode, ...] = (),
+) -> bool:
     """Say whether an expression is computed of what a loop binds, also through names of its
     body."""
     for name in module.within(node, cst.Name):
         made = sole_definition(module, name) if name.value not in bound else None
         inside = made is not None and module.is_within(made, loop.body)
         if name.value in bound or (
-            made is not None and inside and _depends(module, loop, made, bound)
+            made is not None
+            and inside
+            and made not in through
+            and _depends(module, loop, made, bound, (*through, made))
         ):
             return True
     return False

@@ -22,11 +22,13 @@ _SHOWN = frozenset(
 )
 """Methods of a parser that add no option which their call does not name."""
 _MORE = regex(
-    r"\bsetattr\(\s*[\w.]*(arg|opt|conf|cfg|hparam|flag|param|namespace)|=\s*vars\("
+    r"\bsetattr\(\s*[\w.]+\s*,\s*(?![\"'\s])|=\s*vars\("
     r"|(\bvars\((?!self\))[^)\n]*\)|(?<!\bself)\.__dict__)\s*(\[|\.update|\|=|=(?!=))|\bNamespace\(",
     re.IGNORECASE,
 )
 """What may give arguments more than their parser does."""
+_OPEN = frozenset(("parents", "prefix_chars", "*", "**"))
+"""Arguments of a parser that may give it options, or name them in another way."""
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _NESTED = (*DEFS, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp)
 
@@ -163,7 +165,7 @@ def _options(module: Module) -> frozenset[str] | None:
         return None
     for call in module.nodes(cst.Call):
         words = [arg.keyword.value if arg.keyword else arg.star for arg in call.args]
-        if _makes_parser(module, call) and not {"parents", "**", "*"}.isdisjoint(words):
+        if _makes_parser(module, call) and not _OPEN.isdisjoint(words):
             return None
         match call.func:
             case cst.Attribute(attr=cst.Name("set_defaults")):

@@ -27,6 +27,7 @@ from torchlint.semantic.values.inferred import inferred
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString)
 _PURE = frozenset(f"builtins.{name}" for name in ("round", "float", "int", "abs", "len", "sum"))
 _LOOKERS = _PURE | {"builtins.print", "builtins.str", "builtins.max", "builtins.min"}
+_REDUCERS = frozenset(f"numpy.{name}" for name in ("mean", "sum", "median", "std", "max", "min"))
 _ARRAYS = frozenset(
     f"{library}.{name}"
     for library in ("torch", "numpy")
@@ -77,31 +78,32 @@ def later_steps(module: Module, node: cst.BaseExpression) -> LaterSteps | None:
     """Return the statement of a read, and its neighbours, where they give the same when they run
     after the loop; None where something may look at what they change before."""
     line = module.statement(node)
-    steps = _neighbours(module, line)
-    own = next((each for each in steps if each.line is line), None)
+    block = module.parent(line)
+    runs = _runs_of(module, block) if isinstance(block, cst.IndentedBlock) else []
+    found = next((run for run in runs if any(each.line is line for each, _ in run)), [])
+    steps = [each for each, _ in found]
+    own, place = next((each for each in found if each[0].line is line), (None, None))
     if own is None or node not in [each.node for each in own.reads]:
         return None
-    place = _place(module, own, steps)
-    run = [each for each in steps if place is not None and _place(module, each, steps) == place]
+    run = [each for each, at in found if at == place]
     apart = [each.root.value for each in steps if each not in run]
     if place is None or steps.index(run[-1]) - steps.index(run[0]) + 1 != len(run):
         return None
     return None if any(e.root.value in apart for e in run) else LaterSteps(tuple(run), place)
 
 
-def _neighbours(module: Module, line: cst.CSTNode) -> list[Step]:
-    """Return the steps in the lines around one, without a gap or a comment between them."""
-    block = module.parent(line)
-    steps: list[Step] = []
-    for each in block.body if isinstance(block, cst.IndentedBlock) else ():
+@question()
+def _runs_of(module: Module, block: cst.IndentedBlock) -> list[list[tuple[Step, Place | None]]]:
+    """Return the steps of a block that stand together, without a gap or a comment between them,
+    each with where it may go."""
+    runs: list[list[Step]] = [[]]
+    for each in block.body:
         step = _step(module, each)
-        if step is None or (steps and remarked(module, each, behind=False)):
-            if any(other.line is line for other in steps):
-                break
-            steps = []
+        if step is None or (runs[-1] and remarked(module, each, behind=False)):
+            runs.append([])
         if step is not None:
-            steps.append(step)
-    return steps if any(each.line is line for each in steps) else []
+            runs[-1].append(step)
+    return [[(step, _place(module, step, steps)) for step in steps] for steps in runs if steps]
 
 
 def _step(module: Module, line: cst.CSTNode) -> Step | None:
@@ -163,29 +165,15 @@ def _needed(
 
 
 def _stays(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether nothing changes a value once it is made: a number, a text, an object that no
-    ``+=`` grows."""
-    if inferred(module, node).kind == "tensor":
-        return False
+    """Say whether nothing changes a value once it is made: a number or a text."""
     match node:
         case cst.FormattedString():
             return True
-        case cst.Name(value=name):
-            turn = module.loops(node)[0]
-            grown = any(
-                isinstance(module.parent(each), cst.AugAssign)
-                for each in writes_of(module, turn, name)
-            )
-            return not grown or is_python_number(module, node)
-        case cst.Attribute(value=inner):
-            return _stays(module, inner)
         case cst.BinaryOperation(left=left, right=right):
             return _stays(module, left) and _stays(module, right)
-        case cst.Integer() | cst.Float() | cst.SimpleString():
-            return True
         case cst.Call(func=func) if module.name(func) in _PURE:
-            return True
-    return is_python_number(module, node) or inferred(module, node).kind == "number"
+            return inferred(module, node).kind != "tensor"
+    return is_python_number(module, node) or inferred(module, node).kind in ("number", "str")
 
 
 def _reads(module: Module, small: cst.CSTNode) -> Iterator[HostRead]:
@@ -229,8 +217,8 @@ def _changed(
         match target.slice:
             case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
                 parts.insert(0, (index, "index"))
-        if len(parts) == 1:
-            return None
+            case _:
+                return None
         target = target.value
     if not isinstance(target, cst.Name):
         return None
@@ -273,7 +261,8 @@ def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
     )
     if binding is None or not plain or shared(module, loops[0], name):
         return None
-    others = [each for each in reads if not any(module.is_within(each, s.line) for s in steps)]
+    own = [each.line for each in steps if each.root.value == name]
+    others = [each for each in reads if not any(module.is_within(each, line) for line in own)]
     found: Place | None = None
     for loop in loops:
         if module.is_within(binding, loop) or loop.orelse is not None or endless(module, loop):
@@ -317,20 +306,18 @@ def _shown(module: Module, use: cst.CSTNode, loop: cst.CSTNode) -> cst.If | LogL
 
 
 def _looks(module: Module, use: cst.CSTNode) -> bool:
-    """Say whether a use of an object gives it no second name: an attribute of it, a text, a number
-    made of it."""
-    methods = {each.name.value for each in module.nodes(cst.FunctionDef)}
+    """Say whether a use of an object gives neither it nor a part of it a second name: a text or a
+    number made of it, or a line that binds nothing."""
     above = module.parent(use)
     call = module.parent(above) if isinstance(above, (cst.Arg, cst.Attribute)) else None
     match above:
         case cst.Attribute():
-            # A bound method under a name of its own leads to the object.
-            called = isinstance(call, cst.Call) and call.func is above
-            return called or above.attr.value not in methods
+            # What an attribute or a method gives may lead to the object.
+            return isinstance(module.small_statement(use), (cst.Expr, cst.Return))
         case cst.FormattedStringExpression() | cst.Return():
             return True
         case cst.Arg() if isinstance(call, cst.Call):
             name = module.name(call.func) or ""
             text = isinstance(call.func, cst.Attribute) and call.func.attr.value == "format"
-            return text or name in _LOOKERS or name.startswith(("numpy.", "statistics."))
+            return text or name in _LOOKERS or name in _REDUCERS
     return False

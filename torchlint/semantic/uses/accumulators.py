@@ -186,12 +186,44 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
             inside = all(module.is_within(each, turns[0]) for each in made)
             in_place = in_place or _changed_behind(module, turns[0], name, made)
             in_place = in_place or any(_may_reduce(module, use) for use in uses)
+            in_place = in_place or any(_may_change(module, use) for use in uses)
             return bool(made) and inside and not grown and not in_place
         case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
             return _fresh_and_unchanged(module, inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
             return method in ops.REDUCTIONS
     return False
+
+
+_CHANGES = regex(r"[a-z]_\Z")
+_SAME_MEMORY = frozenset(
+    "data detach view view_as reshape squeeze unsqueeze flatten expand expand_as ravel T".split()
+)
+
+
+def _may_change(module: Module, use: cst.CSTNode | None) -> bool:
+    """Say whether a tensor gets a second name by which it may be changed in place, ``loss.data``,
+    or goes to a function of the file that changes something in place."""
+    node: cst.CSTNode | None = use
+    aliased = False
+    while isinstance(node, (cst.Attribute, cst.Call)):
+        if isinstance(node, cst.Attribute):
+            if node.attr.value.endswith("_"):
+                return True
+            if node.attr.value not in _SAME_MEMORY:
+                return False
+            aliased = True
+        node = module.parent(node)
+    if aliased and isinstance(node, (cst.Assign, cst.AssignTarget, cst.AugAssign)):
+        return True
+    call = module.parent(node) if isinstance(node, cst.Arg) else None
+    return isinstance(call, cst.Call) and any(
+        isinstance(each, cst.AugAssign)
+        or (isinstance(each.func, cst.Attribute) and _CHANGES.search(each.func.attr.value))
+        for callee in callees_of(module, call)
+        for each in module.within(callee, cst.Call, cst.AugAssign, nested=True)
+        if isinstance(each, (cst.AugAssign, cst.Call))
+    )
 
 
 @question(
@@ -819,7 +851,10 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CST
         for definition in definitions
         for use in binding_uses(module, definition, loss.value, "device")
     ]
-    return all(_harmless(module, use, kept) for use in uses)
+    named = (module.parent(each) for each in reads_of(module, turns[0], loss.value))
+    return all(_harmless(module, use, kept) for use in uses) and not any(
+        _may_change(module, each) for each in named
+    )
 
 
 def _harmless(module: Module, use: ObjectUse, kept: cst.CSTNode) -> bool:

@@ -18,7 +18,7 @@ from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
-from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
@@ -105,6 +105,7 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
         and each.orelse is None
         and not bound.isdisjoint(module.names_in(each.test))
         and not any(True for _ in module.within(each.body, cst.Call))
+        and not has_model_call(module, each.test)
         for each in loop.body.body
     )
 
@@ -425,7 +426,12 @@ def _keeps_in_object(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool
         case _:
             return False
     home = module.function(place)
-    return any(
+    own = any(
+        each.attr.value == name and dotted_text(each) == f"self.{name}"
+        for each in module.nodes(cst.Attribute)
+        if isinstance(module.parent(each), (cst.AssignTarget, cst.AnnAssign, cst.Element))
+    )
+    return own and any(
         read.attr.value == name
         and read is not kept
         and module.function(read) is not home

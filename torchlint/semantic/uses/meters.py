@@ -151,7 +151,9 @@ def number_store(module: Module, update: cst.Call) -> dict[str, cst.BaseExpressi
     where, cls = found
     methods = {each.name.value: each for each in _methods(cls)}
     method, start = methods.get(func.attr.value), methods.get("__init__")
-    if method is None or (start is not None and _looks_at_itself(where, start, _me(start) or "")):
+    if method is None or (start is not None and not _only_computes(where, methods, start)):
+        return None
+    if start is not None and _grows_what_it_was_given(where, cls, start):
         return None
     if any(arg.star for arg in update.args) or not _only_computes(where, methods, method):
         return None
@@ -164,8 +166,26 @@ _PURE = frozenset(
 )
 
 
+def _grows_what_it_was_given(module: Module, cls: cst.ClassDef, start: cst.FunctionDef) -> bool:
+    """Say whether ``+=`` changes an attribute that the constructor binds to an argument."""
+    params = {each.name.value for each in start.params.params}
+    given = {
+        target.target.attr.value
+        for assign in module.within(start.body, cst.Assign)
+        for target in assign.targets
+        if isinstance(target.target, cst.Attribute)
+        and isinstance(assign.value, cst.Name)
+        and assign.value.value in params
+    }
+    grown = (each.target for each in module.within(cls.body, cst.AugAssign, nested=True))
+    return any(isinstance(each, cst.Attribute) and each.attr.value in given for each in grown)
+
+
 def _only_computes(
-    module: Module, methods: dict[str, cst.FunctionDef], method: cst.FunctionDef
+    module: Module,
+    methods: dict[str, cst.FunctionDef],
+    method: cst.FunctionDef,
+    callers: tuple[cst.FunctionDef, ...] = (),
 ) -> bool:
     """Say whether a method does no more than compute attributes of its object, itself or by other
     methods, from them and what it is handed."""
@@ -181,13 +201,17 @@ def _only_computes(
         pure = name in _PURE or name.startswith("math.")
         match call.func:
             case cst.Attribute(value=value, attr=cst.Name(other)) if _is_name(value, me):
-                known = other in methods and methods[other] is not method
-                pure = known and _only_computes(module, methods, methods[other])
+                way = (*callers, method)
+                known = other in methods and methods[other] not in way
+                pure = known and _only_computes(module, methods, methods[other], way)
         if not pure:
             return False
     stored = [each.target for each in module.within(method.body, cst.AssignTarget, nested=True)]
     stored += [each.target for each in module.within(method.body, cst.AugAssign, nested=True)]
-    if not all(isinstance(each, (cst.Name, cst.Attribute)) for each in stored):
+    if not all(
+        isinstance(each, cst.Name) or (isinstance(each, cst.Attribute) and _is_name(each.value, me))
+        for each in stored
+    ):
         return False
     own = {each.name.value for each in method.params.params}
     own |= {each.value for each in stored if isinstance(each, cst.Name)}
@@ -204,7 +228,7 @@ def _only_computes(
 _MORE = (
     *(cst.Await, cst.Yield, cst.Global, cst.Nonlocal, cst.With, cst.Try, cst.TryStar, cst.Del),
     *(cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.NamedExpr, cst.Import, cst.ImportFrom),
-    *(cst.AnnAssign, cst.For, cst.While, *COMPREHENSIONS),
+    *(cst.AnnAssign, cst.For, cst.While, cst.Assert, cst.Raise, *COMPREHENSIONS),
 )
 
 

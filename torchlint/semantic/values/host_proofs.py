@@ -139,9 +139,9 @@ def _operands(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
         case cst.Attribute(value=inner):
             return [inner]
         case cst.Subscript(value=inner, slice=parts):
-            # What lies on the host takes no index on a device.
-            plain = (each.slice for each in parts)
-            return [inner, *(each.value for each in plain if isinstance(each, cst.Index))]
+            # What lies on the host takes no index on a device but a single number.
+            plain = (each.slice for each in parts if isinstance(each.slice, cst.Index))
+            return [inner, *(each.value for each in plain if inferred(module, each.value).rank)]
         case cst.Call(func=func, args=args):
             given = [arg.value for arg in args]
             torch = (module.name(func) or "").startswith("torch.")
