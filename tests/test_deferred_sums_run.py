@@ -699,7 +699,7 @@ LEFT = {
         "return losses.avg\n",
         meter=METER.replace("self.val = val", "self.val = val\n        self.check(val, n)").replace(
             "    def value",
-            "    def check(self, val, n):\n        if val > 1e9:\n            self.update(val, n)\n\n"
+            "    def check(self, val, n):\n        return val < 1e9 or self.update(val, n)\n\n"
             "    def value",
         ),
     ),

@@ -196,9 +196,6 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
 
 
 _CHANGES = regex(r"[a-z]_\Z")
-_SAME_MEMORY = frozenset(
-    "data detach view view_as reshape squeeze unsqueeze flatten expand expand_as ravel T".split()
-)
 
 
 def _may_change(module: Module, use: cst.CSTNode | None) -> bool:
@@ -210,7 +207,7 @@ def _may_change(module: Module, use: cst.CSTNode | None) -> bool:
         if isinstance(node, cst.Attribute):
             if node.attr.value.endswith("_"):
                 return True
-            if node.attr.value not in _SAME_MEMORY:
+            if node.attr.value not in ops.ALIASING_ATTRIBUTES | ops.ALIASING_METHODS:
                 return False
             aliased = True
         node = module.parent(node)

@@ -140,8 +140,9 @@ def _operands(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
             return [inner]
         case cst.Subscript(value=inner, slice=parts):
             # What lies on the host takes no index on a device but a single number.
-            plain = (each.slice for each in parts if isinstance(each.slice, cst.Index))
-            return [inner, *(each.value for each in plain if inferred(module, each.value).rank)]
+            plain = (each.slice.value for each in parts if isinstance(each.slice, cst.Index))
+            values = ((each, inferred(module, each)) for each in plain)
+            return [inner, *(each for each, of in values if of.rank or of.dtype == "bool")]
         case cst.Call(func=func, args=args):
             given = [arg.value for arg in args]
             torch = (module.name(func) or "").startswith("torch.")
