@@ -407,7 +407,7 @@ def test_csv_goes_into_a_folder_and_not_with_what_writes_no_report(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["profile", "--trace", trace, "--csv", trace]) == 2
-    assert f"--csv {trace}: File exists" in capsys.readouterr().err
+    assert f"--csv {trace}: name a folder" in capsys.readouterr().err
     summary = str(tmp_path / "s.json")
     assert run(["profile", "--trace", trace, "--csv", str(tmp_path), "--summary", summary]) == 2
     assert "--csv" in capsys.readouterr().err
