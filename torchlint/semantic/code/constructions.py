@@ -41,9 +41,11 @@ class Parameter(NamedTuple):
     def values(self, text: str) -> set[Value]:
         """Return what the code of a file gives for it; None is among them where the class goes
         elsewhere, to an heir or under another name."""
-        tree = parsed(text) if self.cls in text else None
+        if self.cls not in text:
+            return set()
+        tree = parsed(text)
         if tree is None:
-            return {None} if self.cls in text else set()
+            return {None}
         above, names, found = parents(tree), [self.cls], set[Value]()
         for name in names:  # which grows
             for node in walk(tree):

@@ -230,9 +230,9 @@ def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
     """Say whether an expression makes a list, a dictionary or an array that nothing else leads
     to, and neither to what it holds."""
     match made:
-        case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("None" | "list" | "int"):
+        case cst.Integer() | cst.Float() | cst.SimpleString():
             return True
-        case cst.Name("float" | "dict"):
+        case cst.Name("None" | "int" | "float" | "list" | "dict"):
             return True
         case cst.List(elements=elements) | cst.Dict(elements=elements):
             values = [getattr(each, "value", made) for each in elements]
