@@ -40,7 +40,7 @@ from torchlint.semantic.code.failures import fails_before
 from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
 from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.data.later_steps import LaterSteps, later_steps
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
@@ -321,7 +321,7 @@ class Rule(Declaration):
         """Mark a function as a check of calls of an attribute of one of these names."""
 
         def about(_: Module, node: cst.Call) -> bool:
-            return isinstance(node.func, cst.Attribute) and node.func.attr.value in names
+            return method_called(node) in names
 
         calls = [f".{name}" for name in names]
         return self.on(cst.Call, about=about, runs=runs, benchmarks=benchmarks, calls=calls)
@@ -620,9 +620,8 @@ def _may_be_view(module: Module, tensor: cst.CSTNode | None, depth: int = 3) -> 
 def number_of(module: Module, tensor: cst.BaseExpression, kind: str) -> cst.BaseExpression:
     """Return ``float(tensor)`` or ``int(tensor)``, by `kind`; the tensor where it stands in such a
     call already."""
-    above = module.parent(tensor)
-    call = module.parent(above) if isinstance(above, cst.Arg) else None
-    if isinstance(call, cst.Call) and module.name(call.func) in ("builtins.float", "builtins.int"):
+    call = module.taker(tensor)
+    if module.called(call) in ("builtins.float", "builtins.int"):
         return tensor
     return cst.Call(cst.Name(kind), [cst.Arg(tensor)])
 

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.base.explanation import Belief
 from torchlint.explain.line import Spots
 from torchlint.explain.origins import Origins, is_bound
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
@@ -134,7 +135,7 @@ class Beliefs:
     def _is_label(self, node: cst.BaseExpression, above: cst.CSTNode | None) -> bool:
         """Say whether an expression is the name of something that is declared, imported or passed
         by keyword."""
-        if isinstance(node, cst.Name) and node.value in ("self", "cls"):
+        if is_name(node, "self", "cls"):
             return True
         if isinstance(above, cst.Attribute) and above.attr is node:
             return True

@@ -12,6 +12,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_model_call
@@ -121,7 +122,7 @@ class Origins:
                 elements=right
             ):
                 for one, other in zip(left, right, strict=False):
-                    if isinstance(one.value, cst.Name) and one.value.value == name.value:
+                    if is_name(one.value, name.value):
                         return other.value
         return value
 
@@ -294,4 +295,4 @@ def is_bound(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _is_self(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("self", "cls")
+    return is_name(node, "self", "cls")

@@ -148,6 +148,12 @@ class Module:
         """Return the node that holds `node`."""
         return self.tree.parents.get(node)
 
+    def taker(self, node: cst.CSTNode) -> cst.Call | None:
+        """Return the call that is handed `node` as an argument."""
+        arg = self.parent(node)
+        call = self.parent(arg) if isinstance(arg, cst.Arg) else None
+        return call if isinstance(call, cst.Call) else None
+
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the parent, its parent, and so on up to the module."""
         return self.tree.ancestors(node)
@@ -178,6 +184,10 @@ class Module:
         """Return the ``def`` that holds `node`, or None at module level."""
         return self.tree.function(node)
 
+    def scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
+        """Return the ``def`` that holds `node`, or the file."""
+        return self.tree.function(node) or self.root
+
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """Return the class whose body or methods hold `node`."""
         return self.tree.class_of(node)
@@ -196,12 +206,21 @@ class Module:
             child = above
         return out
 
+    def loop(self, node: cst.CSTNode) -> cst.For | cst.While | None:
+        """Return the innermost of `loops`."""
+        return next(iter(self.loops(node)), None)
+
     # -- what is written ---------------------------------------------------------------------------
 
     def name(self, node: cst.CSTNode | None) -> str | None:
         """Return the one dotted name of an expression (``torch.utils.data.DataLoader``), or
         None."""
         return self.names.name(node)
+
+    def called(self, node: cst.CSTNode | None) -> str:
+        """Return the dotted name of what a call calls; empty where it has none, and for any other
+        node."""
+        return (self.names.name(node.func) or "") if isinstance(node, cst.Call) else ""
 
     def names_in(self, node: cst.CSTNode) -> frozenset[str]:
         """Return the plain names inside an expression or target."""

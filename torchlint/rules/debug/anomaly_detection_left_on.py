@@ -141,9 +141,7 @@ rule = Rule(
 @rule.call(*_GRADCHECK, runs="train")
 def check_gradcheck(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not on_demand(module, node):
-        yield Hit(
-            node, {"name": (module.name(node.func) or "").rpartition(".")[2]}, message=_CHECKED
-        )
+        yield Hit(node, {"name": module.called(node).rpartition(".")[2]}, message=_CHECKED)
 
 
 @rule.call(*ANOMALY_SWITCH)
@@ -197,7 +195,7 @@ def _only_evaluates(module: Module, node: cst.Call) -> bool:
 
 def _off_again(module: Module, node: cst.Call) -> bool:
     """Say whether the same function sets anomaly detection to something else, later."""
-    home = module.function(node) or module.root
+    home = module.scope(node)
     calls = [c for c in module.within(home, cst.Call) if module.before(node, c)]
     return any(
         module.name(c.func) in ANOMALY_SWITCH

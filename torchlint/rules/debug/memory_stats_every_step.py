@@ -131,7 +131,7 @@ rule = Rule(
 
 def _severity(module: Module, node: cst.Call) -> Severity | None:
     """Return how much a call costs that asks for memory or processes; None for any other call."""
-    name = module.name(node.func) or ""
+    name = module.called(node)
     if (
         _HEAVY.match(name)
         or (name in _PROCESSES and _asks_the_driver(module, node))
@@ -143,7 +143,7 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
 
 @rule.on(cst.Call, about=_severity)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func) or ""
+    name = module.called(node)
     words = "nvidia-smi" if name in _PROCESSES else f"{name}()"
     if not _on_a_setting(module, node):
         yield Hit(node, {"name": words}, severity=_severity(module, node))

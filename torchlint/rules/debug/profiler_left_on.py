@@ -100,7 +100,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, attr_of, is_name
 from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.step_overhead import has_training_loop, on_demand, runs_training
@@ -168,7 +168,7 @@ def check_autograd(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.call(*_OTHERS)
 def check_other(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _watched(module, node) and not on_demand(module, node):
-        yield Hit(node, {"name": module.name(node.func) or ""}, message=_OTHER)
+        yield Hit(node, {"name": module.called(node)}, message=_OTHER)
 
 
 @rule.on(cst.Decorator)
@@ -209,7 +209,7 @@ def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:
 
 
 def _is(node: cst.BaseExpression | None, name: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == name
+    return is_name(node, name)
 
 
 def _watched(module: Module, node: cst.Call) -> bool:
@@ -236,12 +236,12 @@ def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
         and isinstance(home.targets[0].target, cst.Name)
     ):
         name = home.targets[0].target.value
-        for read in reads_of(module, module.function(node) or module.root, name):
+        for read in reads_of(module, module.scope(node), name):
             item, attribute = module.parent(read), module.parent(read)
             around = module.parent(item) if isinstance(item, cst.WithItem) else None
             if isinstance(around, cst.With):
                 yield around.body
-            elif isinstance(attribute, cst.Attribute) and attribute.attr.value in (
+            elif attr_of(attribute) in (
                 "start",
                 "enable",
                 "__enter__",

@@ -87,7 +87,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, is_name, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.device.transfers import transfer_of
@@ -141,24 +141,19 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     between = _between(module, node.right.value, end) if end is not None else []
     if not _runs_device(module, between) or any(_may_wait(module, part) for part in between):
         return
-    home = module.function(node) or module.root
+    home = module.scope(node)
     calls = module.within(home, cst.Call)
     if not any(module.name(call.func) == "torch.cuda.Event" for call in calls):
         yield Hit(node)
 
 
 def _is_clock(module: Module, node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Call) and module.name(node.func) in CLOCKS
+    return module.called(node) in CLOCKS
 
 
 def _metered(module: Module, node: cst.BinaryOperation) -> bool:
-    arg = module.parent(node)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-    return (
-        isinstance(call, cst.Call)
-        and isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "update"
-    )
+    call = module.taker(node)
+    return method_called(call) == "update"
 
 
 def _assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
@@ -166,7 +161,7 @@ def _assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
     small = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
     if not isinstance(small, cst.Assign) or not _is_clock(module, small.value):
         return False
-    return any(isinstance(t.target, cst.Name) and t.target.value == name for t in small.targets)
+    return any(is_name(t.target, name) for t in small.targets)
 
 
 def _earlier(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -230,8 +225,8 @@ def _may_wait(module: Module, statement: cst.CSTNode) -> bool:
 
 def _known(module: Module, call: cst.Call) -> bool:
     """Say whether a call is known to leave the device alone, or only to give it work."""
-    name = module.name(call.func) or ""
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    name = module.called(call)
+    method = method_called(call)
     if name.rpartition(".")[2] in _WAITING or inferred(module, call).device == "cpu":
         return False
     if name.startswith("torch.") or name in _BUILTINS or name in CLOCKS:

@@ -96,6 +96,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.torch import ops
 
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
@@ -142,7 +143,7 @@ def check_wait(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.call(*(f"{package}.{name}" for package in _PACKAGES for name in _RESULTS))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    collective = (module.name(node.func) or "").rpartition(".")[2]
+    collective = module.called(node).rpartition(".")[2]
     if _only_logged(module, node, collective):
         yield Hit(node, {"collective": collective})
 
@@ -179,7 +180,7 @@ def _only_logged(module: Module, node: cst.Call, collective: str) -> bool:
     )
     if not isinstance(result, cst.Name):
         return False
-    scope = module.function(node) or module.root
+    scope = module.scope(node)
     reads = [read for read in reads_of(module, scope, result.value) if module.before(node, read)]
     uses = [_use(module, read) for read in reads]
     return max(uses, default=None) is Use.SHOWN and not any(
@@ -204,7 +205,7 @@ def _use(module: Module, read: cst.CSTNode) -> Use:
 
 def _meters(module: Module, call: cst.Call) -> bool:
     func = call.func
-    meters = isinstance(func, cst.Attribute) and func.attr.value in ("update", "add", "append")
+    meters = attr_of(func) in ("update", "add", "append")
     return meters and any(_METER.search(name) for name in module.names_in(func))
 
 

@@ -208,7 +208,7 @@ def _unwrapped(module: Module, node: cst.Call) -> bool:
     home = module.small_statement(node)
     if not isinstance(home, cst.Assign):
         return False
-    place, scope = home.targets[0].target, module.function(node) or module.root
+    place, scope = home.targets[0].target, module.scope(node)
     for later in module.within(scope, cst.Assign):
         match later:
             case cst.Assign(
@@ -314,7 +314,7 @@ def _trains(module: Module, scope: cst.CSTNode) -> bool:
 def _stays_still(module: Module, node: cst.Call, model: cst.BaseExpression) -> bool:
     """Say whether nothing trains a wrapped model: it is frozen where it is made or wrapped, or is
     called a teacher or the like, and no optimizer of the file gets its parameters."""
-    scope = module.function(node) or module.root
+    scope = module.scope(node)
     frozen = frozen_names(module, scope)
     names = {dotted_text(each) for each in (model, *_targets(module, node))}
     if any(name in frozen for name in names) or made_frozen(module, model):
@@ -365,7 +365,7 @@ def _targets(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
 def _asked(module: Module, node: cst.Call, method: str) -> Iterator[cst.Call]:
     """Yield the calls of a method of a wrapper in the scope that makes it."""
     targets = _targets(module, node)
-    for call in module.within(module.function(node) or module.root, cst.Call):
+    for call in module.within(module.scope(node), cst.Call):
         match call.func:
             case cst.Attribute(value=owner, attr=cst.Name(name)) if name == method:
                 if owner is node or any(map(owner.deep_equals, targets)):

@@ -98,7 +98,7 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import Function
+from torchlint.semantic.code.tree import Function, attr_of, is_name
 from torchlint.semantic.data.replicas import replica_wraps
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 from torchlint.semantic.values.inferred import inferred
@@ -157,7 +157,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _is_true(node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
+    return is_name(node, "True")
 
 
 def _wraps(module: Module, node: cst.Call) -> bool:
@@ -226,7 +226,7 @@ def _used(
         return inferred(module, part.value).kind != "module"
     for call in called:
         cls = local_class(module, call.func)
-        known = (module.name(call.func) or "").partition(".")[0] in ("torch", "builtins", "math")
+        known = module.called(call).partition(".")[0] in ("torch", "builtins", "math")
         if not (_uses_all(module, cls, seen) if cls is not None else known):
             return False
-    return isinstance(target, cst.Attribute) and target.attr.value in reads
+    return attr_of(target) in reads

@@ -101,6 +101,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.replicas import runs_replica
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -176,9 +177,7 @@ def _whole(module: Module, node: cst.Call) -> bool:
     bound = arguments_of(module, node, _LOADER)
     sampler, shuffle = bound.value("sampler"), bound.value("shuffle")
     made = [] if sampler is None else assigned_to(module, sampler) or [sampler]
-    plain = bool(made) and all(
-        isinstance(each, cst.Call) and module.name(each.func) in _PLAIN for each in made
-    )
+    plain = bool(made) and all(module.called(each) in _PLAIN for each in made)
     if (
         bound.open
         or bound.value("batch_sampler") is not None
@@ -192,7 +191,7 @@ def _whole(module: Module, node: cst.Call) -> bool:
 
 
 def _is(node: cst.BaseExpression | None, word: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == word
+    return is_name(node, word)
 
 
 def _made(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:

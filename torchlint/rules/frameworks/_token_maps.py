@@ -13,6 +13,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
@@ -85,7 +86,7 @@ def _rebinds(value: cst.BaseExpression, name: cst.Name) -> bool:
     at: cst.CSTNode = value
     while isinstance(at, (cst.Call, cst.Attribute, cst.Subscript)):
         at = at.func if isinstance(at, cst.Call) else at.value
-    return isinstance(at, cst.Name) and at.value == name.value
+    return is_name(at, name.value)
 
 
 @question(
@@ -98,11 +99,7 @@ def token_map_of(module: Module, call: cst.Call) -> TokenMap | None:
         call.func,
         {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None},
     )
-    if (
-        not isinstance(func, cst.Attribute)
-        or func.attr.value != "map"
-        or any(arg.star for arg in call.args)
-    ):
+    if not isinstance(func, cst.Attribute) or func.attr.value != "map" or has_star(call):
         return None
     first = given.get("function") or (
         call.args[0].value if call.args and call.args[0].keyword is None else None
@@ -165,7 +162,7 @@ def _returned(function: cst.FunctionDef | cst.Lambda) -> cst.CSTNode | None:
 def _tokenizes(module: Module, call: cst.Call) -> bool:
     """Say whether a call runs a tokenizer that is not known to be a slow one."""
     func = call.func
-    if isinstance(func, cst.Attribute) and func.attr.value in (
+    if attr_of(func) in (
         "encode",
         "encode_plus",
         "batch_encode_plus",
@@ -179,6 +176,6 @@ def _tokenizes(module: Module, call: cst.Call) -> bool:
     if not isinstance(made, cst.Call):
         return not callees_of(module, call)
     fast = keyword_argument(module, made, "use_fast")
-    slow = isinstance(fast, cst.Name) and fast.value == "False"
+    slow = is_name(fast, "False")
     maker = dotted_text(made.func) or ""
     return not slow and (maker.endswith(".from_pretrained") and "Tokenizer" in maker)

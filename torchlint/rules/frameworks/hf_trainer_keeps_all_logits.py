@@ -122,6 +122,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.reaching import readers_of, uses_of
 from torchlint.semantic.code.scopes import local_class, scopes
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
 from torchlint.semantic.values.inferred import inferred
@@ -168,7 +169,7 @@ rule = Rule(
 
 @rule.on(cst.Call, about=lambda module, node: keyword_argument(module, node, "compute_metrics"))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if any(arg.star for arg in node.args) or not _is_trainer(module, node):
+    if has_star(node) or not _is_trainer(module, node):
         return
     if mentions(module, _SAID) or mentions(module, _NARROW):
         return
@@ -252,7 +253,7 @@ def _argmax(module: Module, read: cst.CSTNode) -> list[cst.Call] | None:
                 return None
             if name in _FUNCTIONS:
                 return [call] if _last(module, call, 1) else None
-            if isinstance(call.func, cst.Name) and call.func.value == "isinstance":
+            if is_name(call.func, "isinstance"):
                 return []
             whole = call if name in ("torch.tensor", "torch.from_numpy") else None
     uses = uses_of(module, whole) if whole is not None else []

@@ -110,6 +110,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import has_star, is_name, method_called
 from torchlint.semantic.data import datasets
 from torchlint.semantic.data.frameworks import makes_training_arguments
 from torchlint.semantic.data.pickling import sendable
@@ -145,7 +146,7 @@ rule = Rule(
 
 @rule.on(cst.Call, about=makes_training_arguments)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if any(arg.star for arg in node.args):
+    if has_star(node):
         return
     workers, steps = (
         keyword_argument(module, node, "dataloader_num_workers"),
@@ -184,7 +185,7 @@ def streams_rows(module: Module) -> bool:
     """Whether the file streams a dataset of the datasets library (``streaming=True``)."""
     calls = module.nodes(cst.Call)
     given = (keyword_argument(module, call, "streaming") for call in calls)
-    return any(isinstance(value, cst.Name) and value.value == "True" for value in given)
+    return any(is_name(value, "True") for value in given)
 
 
 @question(
@@ -195,7 +196,7 @@ def costly_for_trainer(module: Module) -> bool:
     """Say whether what this file gives a transformers ``Trainer`` to load reads, decodes, tokenises
     or augments."""
     for call in module.nodes(cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in (
+        if method_called(call) in (
             "set_transform",
             "with_transform",
         ):

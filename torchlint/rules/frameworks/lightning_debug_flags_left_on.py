@@ -91,6 +91,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
 _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
@@ -178,9 +179,9 @@ def _only_evaluates(module: Module, node: cst.Call) -> bool:
     target = above.targets[0].target if isinstance(above, cst.Assign) else None
     if not isinstance(target, cst.Name) or sole_definition(module, target) is not node:
         return False
-    scope = module.function(node) or module.root
+    scope = module.scope(node)
     holders = [module.parent(read) for read in reads_of(module, scope, target.value)]
-    used = {each.attr.value if isinstance(each, cst.Attribute) else "" for each in holders}
+    used = {attr_of(each) for each in holders}
     return not _EVALUATES.isdisjoint(used) and used.isdisjoint(("", "fit", "tune"))
 
 
@@ -190,7 +191,7 @@ def _left_on(module: Module, name: str, value: cst.BaseExpression) -> bool:
         return bool(number)
     if name == "profiler":
         text = str(value.raw_value) if isinstance(value, cst.SimpleString) else ""
-        made = module.name(value.func) or "" if isinstance(value, cst.Call) else ""
+        made = module.called(value)
         return text in _PROFILERS or (
             made.startswith("lightning.") and made.rpartition(".")[2] in _PROFILERS
         )

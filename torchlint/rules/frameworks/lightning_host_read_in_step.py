@@ -159,9 +159,7 @@ def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
     if inner_loop(module, node) is not None or needed_at_once(module, node):
         return None
     taker = module.parent(above) if isinstance(above, cst.Arg) else None
-    if isinstance(taker, cst.Call) and (module.name(taker.func) or "").endswith(
-        "pack_padded_sequence"
-    ):
+    if isinstance(taker, cst.Call) and module.called(taker).endswith("pack_padded_sequence"):
         return None
     return copy.tensor
 
@@ -235,8 +233,7 @@ def steers(module: Module, node: cst.CSTNode) -> bool:
     if not isinstance(target, cst.Name):
         return False
     return any(
-        _in_test(module, read)
-        for read in reads_of(module, module.function(node) or module.root, target.value)
+        _in_test(module, read) for read in reads_of(module, module.scope(node), target.value)
     )
 
 

@@ -94,6 +94,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
@@ -146,7 +147,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _is(node: cst.CSTNode | None, word: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == word
+    return is_name(node, word)
 
 
 def _off(value: cst.BaseExpression, title: str) -> Fix:

@@ -84,6 +84,7 @@ from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values import params
@@ -120,7 +121,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not node.args or not _unused(module, node):
         return
     made = metric_of(module, node.func)
-    if made is None or (module.name(made.func) or "").rpartition(".")[2] in _OTHER_FORWARD:
+    if made is None or module.called(made).rpartition(".")[2] in _OTHER_FORWARD:
         return
     if keyword_argument(module, made, "dist_sync_on_step") is not None or _logged(
         module, node.func
@@ -137,7 +138,7 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
     if metric is None or metric_of(module, metric) is None:
         return
     uses = _uses_in_turn(module, node, metric)
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     anew = isinstance(metric, cst.Name) and any(
         loop is not None and module.is_within(each, loop)
         for each in writes_of(module, module.tree.owners[node], metric.value)
@@ -149,7 +150,7 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _uses_in_turn(module: Module, node: cst.Call, metric: cst.BaseExpression) -> set[str]:
     """Return the methods of a metric that are called in the turn of `node`, an empty name where it
     is called itself."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     function = module.function(node)
     turn = loop.body if loop is not None else function.body if function is not None else node
     names = set()
@@ -190,7 +191,7 @@ def _logged(module: Module, metric: cst.BaseExpression) -> bool:
         if not isinstance(call, cst.Call) or not same.deep_equals(metric):
             continue
         step = keyword_argument(module, call, "on_step")
-        off = isinstance(step, cst.Name) and step.value == "False"
+        off = is_name(step, "False")
         # In a training step, self.log is on_step unless it is told otherwise.
         if not off and (step is not None or heat_of(module, call).train):
             return True
@@ -205,11 +206,7 @@ def metric_of(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     if isinstance(node, cst.Name):
         definition = sole_definition(module, node)
         made = [definition] if definition is not None else []
-    elif (
-        isinstance(node, cst.Attribute)
-        and isinstance(node.value, cst.Name)
-        and node.value.value == "self"
-    ):
+    elif isinstance(node, cst.Attribute) and is_name(node.value, "self"):
         cls = module.class_of(node)
         found = params.self_assignments(module.tree, cls) if cls is not None else {}
         made = found.get(node.attr.value, [])
@@ -220,6 +217,6 @@ def metric_of(module: Module, node: cst.BaseExpression) -> cst.Call | None:
         and call.func.attr.value == "clone"
     ):
         return metric_of(module, call.func.value)
-    name = (module.name(call.func) or "") if isinstance(call, cst.Call) else ""
+    name = module.called(call)
     is_class = name.startswith("torchmetrics.") and name.rpartition(".")[2][:1].isupper()
     return call if isinstance(call, cst.Call) and is_class and ".functional." not in name else None

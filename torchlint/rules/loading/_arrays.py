@@ -14,6 +14,7 @@ from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import has_star, is_name, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
@@ -124,9 +125,7 @@ def _numpy_call(module: Module, call: cst.Call, name: str) -> bool:
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:
-    return not (isinstance(node, cst.Tuple) and not node.elements) and not (
-        isinstance(node, cst.Name) and node.value == "None"
-    )
+    return not (isinstance(node, cst.Tuple) and not node.elements) and not (is_name(node, "None"))
 
 
 def _npy(module: Module, node: cst.BaseExpression) -> bool:
@@ -218,7 +217,7 @@ def _element(module: Module, node: cst.Name) -> bool:
     for above in module.ancestors(node):
         if isinstance(above, cst.ListComp):
             for goes in goes_over(module, above.for_in):
-                if isinstance(goes.target, cst.Name) and goes.target.value == node.value:
+                if is_name(goes.target, node.value):
                     return bool(arrays_in(module, goes.iterated))
     return False
 
@@ -289,7 +288,7 @@ def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
 def _unpacked(module: Module, name: cst.Name) -> cst.BaseExpression | None:
     """Return what a name is bound to in ``a, b = [], []``, its one binding."""
     made = definitions_of(module, name)
-    scope = module.function(name) or module.root
+    scope = module.scope(name)
     if len(made) != 1 or len(writes_of(module, scope, name.value)) != 1:
         return None
     given = _given(made[0], name.value) if isinstance(made[0], cst.Assign) else None
@@ -300,7 +299,7 @@ def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
     """Return what a function appends to a named list; nothing where it also changes it in another
     way."""
     out = []
-    for read in reads_of(module, module.function(name) or module.root, name.value):
+    for read in reads_of(module, module.scope(name), name.value):
         above = module.parent(read)
         call = module.parent(above) if isinstance(above, cst.Attribute) else None
         if isinstance(above, cst.Attribute) and isinstance(call, cst.Call):
@@ -318,7 +317,7 @@ def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
     if not isinstance(node, cst.Call):
         definition = sole_definition(module, node)
         return array_dtype(module, definition) if definition is not None else None
-    name = module.name(node.func) or ""
+    name = module.called(node)
     given = given_dtype(module, node)
     if given is not None:
         last = (module.name(given) or "").rpartition(".")
@@ -347,9 +346,9 @@ def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     given = keyword_argument(module, call, "dtype")
     if given is not None:
         return given
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "astype" and call.args:
+    if method_called(call) == "astype" and call.args:
         return call.args[0].value
-    place = _DTYPE_PLACES.get((module.name(call.func) or "").removeprefix("numpy."))
+    place = _DTYPE_PLACES.get(module.called(call).removeprefix("numpy."))
     plain = [arg.value for arg in call.args if arg.keyword is None]
     return plain[place] if place is not None and len(plain) > place else None
 
@@ -398,15 +397,11 @@ def _shape(module: Module, node: cst.BaseExpression) -> str | None:
         found = reads_of(module, module.root, node.value)
         alone = all(isinstance(module.parent(read), cst.Element) for read in found)
         return _shape(module, definition) if isinstance(definition, cst.Call) and alone else None
-    if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
+    if not isinstance(node, cst.Call) or has_star(node):
         return None
-    name = (module.name(node.func) or "").removeprefix("numpy.")
+    name = module.called(node).removeprefix("numpy.")
     named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
-    if (
-        name not in _MAKERS
-        or named - _OPTIONS
-        or not (module.name(node.func) or "").startswith("numpy.")
-    ):
+    if name not in _MAKERS or named - _OPTIONS or not module.called(node).startswith("numpy."):
         return None
     return _made_shape(module, node, name)
 
@@ -417,7 +412,7 @@ def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
         return _sizes(module, plain) if len(plain) == len(call.args) else None
     if name == "linspace":
         number = keyword_argument(module, call, "num") or (plain[2] if len(plain) > 2 else None)
-        whole = len(plain) <= 4 or (isinstance(plain[4], cst.Name) and plain[4].value == "False")
+        whole = len(plain) <= 4 or is_name(plain[4], "False")
         return _sizes(module, [number]) if number is not None and whole else None
     size = plain[0] if plain else keyword_argument(module, call, "shape")
     if size is None or len(plain) > (4 if name == "eye" else 3 if name == "full" else 2):
@@ -433,7 +428,7 @@ def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
 
 
 def _is_none(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
+    return is_name(node, "None")
 
 
 def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
@@ -463,6 +458,6 @@ def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
 @question(yes="the array was just joined from others", no="something else may hold the array")
 def joined_afresh(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is an array just joined from others, which nothing else holds."""
-    name = (module.name(node.func) or "") if isinstance(node, cst.Call) else ""
+    name = module.called(node)
     known = name.startswith("numpy.") and name[len("numpy.") :] in _FRESH
     return known and isinstance(node, cst.Call) and keyword_argument(module, node, "out") is None

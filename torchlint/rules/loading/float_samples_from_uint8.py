@@ -175,11 +175,7 @@ def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.Call)
 def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if (
-        not on_accelerator(module)
-        or not _COMPOSE.match(module.name(node.func) or "")
-        or not node.args
-    ):
+    if not on_accelerator(module) or not _COMPOSE.match(module.called(node)) or not node.args:
         return
     steps = node.args[0].value
     if not isinstance(steps, cst.List) or not _transforms_dataset(module, node):
@@ -192,7 +188,7 @@ def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _made_by(module: Module, node: cst.BaseExpression) -> str:
-    return (module.name(node.func) or "") if isinstance(node, cst.Call) else ""
+    return module.called(node)
 
 
 def _transforms_dataset(module: Module, node: cst.Call) -> bool:
@@ -203,7 +199,7 @@ def _transforms_dataset(module: Module, node: cst.Call) -> bool:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
             value is node
         ):
-            places += reads_of(module, module.function(node) or module.root, name)
+            places += reads_of(module, module.scope(node), name)
     for place in places:
         arg = module.parent(place)
         match arg, module.parent(arg) if arg is not None else None:

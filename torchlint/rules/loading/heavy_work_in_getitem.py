@@ -122,6 +122,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.data.datasets import does_work
 from torchlint.semantic.data.samples import is_fixed, sample_role
 
@@ -224,7 +225,7 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 def _listed(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
     """Return what says which folder a call lists: its path, or of a pattern what stands before the
     first wildcard's component; nothing where that is not known."""
-    name, func = module.name(node.func) or "", node.func
+    name, func = module.called(node), node.func
     if not node.args:
         return []
     pattern = node.args[0].value
@@ -286,7 +287,7 @@ def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bo
     rows = [
         each
         for each in module.within(function, cst.Subscript)
-        if isinstance(each.value, cst.Attribute) and each.value.attr.value in ("iloc", "loc")
+        if attr_of(each.value) in ("iloc", "loc")
     ]
     return rows[0] is node
 
@@ -323,7 +324,7 @@ def _same(module: Module, data: cst.BaseExpression, function: cst.FunctionDef) -
         parts += [call.func.value for call in opened if isinstance(call.func, cst.Attribute)]
         return all(_same(module, part, function) for part in parts)
     if isinstance(data, cst.Call):
-        name = module.name(data.func) or ""
+        name = module.called(data)
         if name == "builtins.open" or _TRANSFORM.match(name):
             return all(_same(module, arg.value, function) for arg in data.args)
     if isinstance(data, (cst.List, cst.Tuple)):

@@ -87,6 +87,7 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.samples import is_fixed, worker_count
 from torchlint.semantic.time.heat import heat_of
@@ -150,7 +151,7 @@ def _takes_one(module: Module, node: cst.Call) -> bool:
     ):
         return False
     target = statement.targets[0].target
-    scope: cst.CSTNode = module.function(node) or module.root
+    scope: cst.CSTNode = module.scope(node)
     if not isinstance(target, cst.Name) or len(writes_of(module, scope, target.value)) > 1:
         return False
     reads = reads_of(module, scope, target.value)
@@ -160,9 +161,8 @@ def _takes_one(module: Module, node: cst.Call) -> bool:
 
 
 def _is_next(module: Module, read: cst.Name) -> bool:
-    arg = module.parent(read)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-    return isinstance(call, cst.Call) and module.name(call.func) == "builtins.next"
+    call = module.taker(read)
+    return module.called(call) == "builtins.next"
 
 
 def _ends(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
@@ -213,7 +213,7 @@ def _in_forward(module: Module, node: cst.Call) -> bool:
 
 def _repeating(module: Module, node: cst.Call) -> cst.CSTNode | None:
     """Return the loop around a loader with workers that builds the same one again in each pass."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     if (
         loop is None
         or throttled(module, node, loop)
@@ -221,9 +221,7 @@ def _repeating(module: Module, node: cst.Call) -> cst.CSTNode | None:
         or not worker_count(module, node)
     ):
         return None
-    same = all(is_fixed(module, arg.value, loop) for arg in node.args) and not any(
-        arg.star for arg in node.args
-    )
+    same = all(is_fixed(module, arg.value, loop) for arg in node.args) and not has_star(node)
     return None if not same or _in_forward(module, node) or _new_run(module, loop) else loop
 
 

@@ -137,6 +137,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around, is_debug
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained, has_main_guard
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.datasets import (
     cuda_samples,
     sample_cost,
@@ -390,7 +391,7 @@ def _keeps_open(module: Module, dataset: cst.BaseExpression) -> bool:
     for assign in where.within(method, cst.Assign):
         kept = where.source_of(assign.targets[0].target)
         if isinstance(assign.value, cst.Call) and kept.startswith("self."):
-            name = where.name(assign.value.func) or ""
+            name = where.called(assign.value)
             # An archive of NumPy's stays open, and knows its files; an array does neither.
             if _HANDLES.match(name) or (name == "numpy.load" and f"{kept}.files" in where.text):
                 return True
@@ -402,11 +403,7 @@ def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:
     match workers:
         case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
             sides = (left, right)
-            counts = [
-                s
-                for s in sides
-                if isinstance(s, cst.Call) and module.name(s.func) == "torch.cuda.device_count"
-            ]
+            counts = [s for s in sides if module.called(s) == "torch.cuda.device_count"]
             return bool(counts) and any(isinstance(s, cst.Integer) for s in sides)
     return False
 
@@ -423,7 +420,7 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
         return None
     shuffled = arguments_of(module, node, _LOADER).value("shuffle")
     trains = (role == "train" and not held_out(module, node)) or (
-        role == "unseen" and isinstance(shuffled, cst.Name) and shuffled.value == "True"
+        role == "unseen" and is_name(shuffled, "True")
     )
     if cost:
         return Severity.WARNING if trains else Severity.INFO

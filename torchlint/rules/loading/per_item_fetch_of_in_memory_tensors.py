@@ -77,6 +77,7 @@ from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.values.inferred import class_attribute, inferred
@@ -123,7 +124,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _is_none(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
+    return is_name(node, "None")
 
 
 def _little(module: Module, data: cst.BaseExpression) -> bool:

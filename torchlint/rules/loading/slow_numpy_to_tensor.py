@@ -132,7 +132,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     first = node.args[0] if node.args else None
     if first is None or first.star:
         return
-    name = (module.name(node.func) or "").removeprefix("torch.")
+    name = module.called(node).removeprefix("torch.")
     legacy = _DTYPES.get(name)
     words = {"call": f"torch.{name}"}
     listed = _listed(module, first.value)
@@ -219,7 +219,7 @@ def _changed(
         yield _EMPTY
     if dtype is None:
         yield _MIXED
-    if (module.name(node.func) or "").endswith("as_tensor"):
+    if module.called(node).endswith("as_tensor"):
         yield _RESIZED
     given = keyword_argument(module, node, "dtype")
     target = named_dtype(module, given) or "" if given is not None else dtype

@@ -128,7 +128,7 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.call(*_CALLS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not frees_for_offload(module, node):
-        words = {"name": module.name(node.func) or ""}
+        words = {"name": module.called(node)}
         if frees_on_purpose(module, node):
             yield Hit(node, words, severity=Severity.INFO)
         else:

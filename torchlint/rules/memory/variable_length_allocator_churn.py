@@ -94,6 +94,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.loaders import batches_go_to, loader_role
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import inferred
@@ -138,7 +139,7 @@ def _longest(module: Module, node: cst.Call) -> bool:
     padding = keyword_argument(module, node, "padding")
     if isinstance(padding, cst.SimpleString):
         return padding.raw_value == "longest"
-    return isinstance(padding, cst.Name) and padding.value == "True"
+    return is_name(padding, "True")
 
 
 def _collates(module: Module, node: cst.Call) -> bool:

@@ -155,7 +155,7 @@ def _put(module: Module, end: cst.BaseExpression, call: cst.Call) -> list[NodeEd
 
 
 def _is_known(module: Module, node: cst.CSTNode, name: str) -> bool:
-    home = module.function(node) or module.root
+    home = module.scope(node)
     return any(each.value == name for each in module.within(home, cst.Name, nested=True))
 
 

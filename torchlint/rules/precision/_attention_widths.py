@@ -16,6 +16,7 @@ from torchlint.rule import Module
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.attention import is_scale
@@ -39,7 +40,7 @@ def is_default_scale(
     """Say whether a scale is certainly ``1 / sqrt(width)`` of one of these tensors, which are as
     wide as the queries."""
     tensors = list(tensors)
-    home = module.function(tensors[0]) or module.root
+    home = module.scope(tensors[0])
     attributes = module.within(home, cst.Attribute, nested=True)
     if any(node.attr.value in _RESHAPES for node in attributes):
         return False
@@ -170,7 +171,7 @@ def _unpacked(module: Module, made: cst.CSTNode, name: str) -> Hashable:
             value=value,
         ):
             tensor = _shape_of(value)
-            if tensor is not None and isinstance(last, cst.Name) and last.value == name:
+            if tensor is not None and is_name(last, name):
                 return _width(module, tensor)
             return made, name
         case cst.Assign() | cst.AnnAssign() | cst.FunctionDef():
@@ -267,7 +268,7 @@ def _sizes(call: cst.Call) -> list[cst.BaseExpression]:
         elements = given[0].elements
         plain = all(isinstance(each, cst.Element) for each in elements)
         return [each.value for each in elements] if plain else []
-    plain = len(given) == len(call.args) > 1 and not any(arg.star for arg in call.args)
+    plain = len(given) == len(call.args) > 1 and not has_star(call)
     return given if plain else []
 
 

@@ -12,6 +12,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.code.scopes import own_method
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.classes import class_named, family_of, is_network
@@ -217,7 +218,7 @@ def _local(module: Module, name: cst.Name) -> list[cst.Call]:
     if value is None:
         return [_OPEN]
     found = _made(module, value)
-    for read in reads_of(module, module.function(name) or module.root, name.value):
+    for read in reads_of(module, module.scope(name), name.value):
         above = module.parent(read)
         if isinstance(above, cst.Attribute) and above.value is read:
             if above.attr.value in ("append", "extend"):
@@ -276,7 +277,7 @@ def passes_on(module: Module, call: cst.Call) -> bool:
     and gives what the layer gives: ``spectral_norm(layer)``, or a class with such a ``forward``."""
     if len(call.args) != 1 or call.args[0].star or call.args[0].keyword is not None:
         return False
-    name = module.name(call.func) or ""
+    name = module.called(call)
     package, _, last = name.rpartition(".")
     if f"{package}." in _UTILITIES:
         return last in _ON_WEIGHTS
@@ -296,7 +297,7 @@ def _hands_through(module: Module, cls: cst.ClassDef) -> bool:
         (
             attribute_of(assign.targets[0].target)
             for assign in module.within(made, cst.Assign)
-            if isinstance(assign.value, cst.Name) and assign.value.value == wrapped
+            if is_name(assign.value, wrapped)
         ),
         "",
     )

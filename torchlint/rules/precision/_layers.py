@@ -19,6 +19,7 @@ from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import sole_use
 from torchlint.semantic.code.scopes import base_names, method_of
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -47,8 +48,7 @@ def _outermost(module: Module, layer: cst.Call) -> cst.Call:
     """Return the call around a layer that only wraps it, such as ``spectral_norm(layer)``."""
     place = layer
     while True:
-        arg = module.parent(place)
-        call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        call = module.taker(place)
         if not isinstance(call, cst.Call) or not passes_on(module, call):
             return place
         place = call
@@ -139,8 +139,7 @@ def _runs_in_order(module: Module, row: cst.List) -> bool:
 
 def _taken_in_order(module: Module, row: cst.List, arg: cst.Arg, call: cst.Call) -> bool:
     if module.name(call.func) in _DICTS:
-        outer = module.parent(call)
-        holder = module.parent(outer) if isinstance(outer, cst.Arg) else None
+        holder = module.taker(call)
         return isinstance(holder, cst.Call) and _makes_sequential(module, holder)
     if _makes_sequential(module, call):
         return arg.star == "*"
@@ -168,7 +167,7 @@ def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
     """Say whether the function of `at` makes a Sequential of the list called `name`, and never
     picks from it."""
     found = False
-    for read in reads_of(module, module.function(at) or module.root, name):
+    for read in reads_of(module, module.scope(at), name):
         above = module.parent(read)
         call = module.parent(above) if above is not None else None
         if (
@@ -185,7 +184,7 @@ def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
 
 
 def _grows(node: cst.Subscript | cst.Attribute) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value in ("append", "extend")
+    return attr_of(node) in ("append", "extend")
 
 
 def _returned_in_order(module: Module, leave: cst.Return) -> bool:
@@ -272,6 +271,6 @@ def _collects(module: Module, call: cst.Call, func: cst.Attribute) -> bool:
     if receiver.value == "self":
         return _is_sequential(module, module.class_of(call))
     made = sole_definition(module, receiver)
-    if isinstance(made, cst.Call) and module.name(made.func) == _SEQUENTIAL:
+    if module.called(made) == _SEQUENTIAL:
         return True
     return func.attr.value == "append" and _unpacked(module, call, receiver.value)

@@ -20,6 +20,7 @@ from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import import_of, import_reads
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
@@ -186,7 +187,7 @@ def _may_call_us(module: Module, read: cst.Name) -> bool:
 
 def _holds_code(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an argument may be code of ours, or an object of a class of ours."""
-    if isinstance(node, cst.Lambda) or (isinstance(node, cst.Name) and node.value == "self"):
+    if isinstance(node, cst.Lambda) or is_name(node, "self"):
         return True
     return inferred(module, node).kind in _CODE
 

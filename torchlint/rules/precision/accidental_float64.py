@@ -82,6 +82,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import has_star, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
@@ -173,10 +174,10 @@ def _is_float64(module: Module, node: cst.BaseExpression) -> bool:
     if (
         not isinstance(node, cst.Call)
         or keyword_argument(module, node, "dtype") is not None
-        or any(a.star for a in node.args)
+        or has_star(node)
     ):
         return False
-    name = module.name(node.func) or ""
+    name = module.called(node)
     if len([a for a in node.args if a.keyword is None]) > _DTYPE_POSITION.get(name, 9):
         return False
     if name in ("numpy.random.uniform", "numpy.random.normal") and not _sized(module, node):
@@ -226,7 +227,7 @@ def _cast(module: Module, node: cst.Call) -> bool:
 
 def _to_double(module: Module, node: cst.Call) -> bool:
     named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
-    return named or (isinstance(node.func, cst.Attribute) and node.func.attr.value == "double")
+    return named or method_called(node) == "double"
 
 
 def _in_forward(module: Module, node: cst.Call) -> bool:

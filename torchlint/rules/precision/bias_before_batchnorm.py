@@ -85,6 +85,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.torch import ops
@@ -152,7 +153,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if _loads_weights(module, node) or _fills_from_published(module):
         return
-    layer, norm = ((module.name(n.func) or "").rpartition(".")[2] for n in (node, norms[0]))
+    layer, norm = (module.called(n).rpartition(".")[2] for n in (node, norms[0]))
     yield Hit(node, {"layer": layer, "norm": norm}, fix=_fix(module, node))
 
 
@@ -160,7 +161,7 @@ def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether a layer is a norm that subtracts the mean of each channel which the layer before
     it made."""
     if module.name(norm.func) in _INSTANCE_NORMS:
-        linear = (module.name(layer.func) or "").endswith("Linear")
+        linear = module.called(layer).endswith("Linear")
         return not linear and _by_sample(module, norm) and _same_channels(module, layer, norm)
     if module.name(norm.func) not in _NORMS or not _of_one_kind(module, layer, norm):
         return False
@@ -173,7 +174,7 @@ def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
 def _of_one_kind(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether the norm takes what the layer gives, with the channels where they are: a linear
     layer's in two dimensions, and of a convolution as many as its own."""
-    given, taken = (module.name(each.func) or "" for each in (layer, norm))
+    given, taken = (module.called(each) for each in (layer, norm))
     dimensions = "1d" if given.endswith("Linear") else given[-2:]
     return taken.endswith((dimensions, "SyncBatchNorm"))
 
@@ -182,9 +183,9 @@ def _by_sample(module: Module, norm: cst.Call) -> bool:
     """Say whether an instance norm always takes the mean of the sample at hand: it keeps no running
     statistics."""
     kept = keyword_argument(module, norm, "track_running_stats")
-    if any(arg.star for arg in norm.args) or sum(arg.keyword is None for arg in norm.args) > 4:
+    if has_star(norm) or sum(arg.keyword is None for arg in norm.args) > 4:
         return False
-    return kept is None or (isinstance(kept, cst.Name) and kept.value == "False")
+    return kept is None or is_name(kept, "False")
 
 
 def _moves(module: Module, momentum: cst.BaseExpression) -> bool:
@@ -195,7 +196,7 @@ def _moves(module: Module, momentum: cst.BaseExpression) -> bool:
 
 def _bias(module: Module, layer: cst.Call) -> cst.Arg | None:
     """Return the argument that says whether the layer has a bias."""
-    position = int(_BIAS[(module.name(layer.func) or "").rpartition(".")[2]])
+    position = int(_BIAS[module.called(layer).rpartition(".")[2]])
     positional = [a for a in layer.args if a.keyword is None]
     named = [a for a in layer.args if a.keyword is not None and a.keyword.value == "bias"]
     return next(iter(named or positional[position - 1 : position]), None)
@@ -204,19 +205,15 @@ def _bias(module: Module, layer: cst.Call) -> cst.Arg | None:
 def _decided(module: Module, layer: cst.Call) -> bool:
     """Say whether the call leaves the bias out or open: ``bias=…``, ``*args``, ``**options``."""
     bias = _bias(module, layer)
-    written = bias is None or (isinstance(bias.value, cst.Name) and bias.value.value == "True")
-    return not written or any(a.star for a in layer.args)
+    written = bias is None or is_name(bias.value, "True")
+    return not written or has_star(layer)
 
 
 def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled
     alike for Linear."""
-    name = module.name(layer.func) or ""
-    if (
-        "Lazy" in name
-        or not norm.args
-        or (module.name(norm.func) or "").startswith("torch.nn.Lazy")
-    ):
+    name = module.called(layer)
+    if "Lazy" in name or not norm.args or module.called(norm).startswith("torch.nn.Lazy"):
         return True
     linear = "Linear" in name
     out = keyword_argument(module, layer, "out_features" if linear else "out_channels")

@@ -78,6 +78,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.tree import is_name
 
 _FLAGS = "torch.backends.cudnn."
 _SPAWN = "torch.multiprocessing.spawn"
@@ -149,4 +150,4 @@ def _beside(module: Module, node: cst.Assign) -> bool:
     if any(len(found) != 1 for found in beside.values()):
         return False
     value = beside["deterministic"][0].value
-    return isinstance(value, cst.Name) and value.value == "True"
+    return is_name(value, "True")

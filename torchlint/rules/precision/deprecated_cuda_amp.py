@@ -91,6 +91,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
+from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
@@ -319,11 +320,7 @@ def _understood(use: cst.BaseExpression, name: str) -> bool:
     plain = [arg for arg in use.args if arg.keyword is None]
     words = [arg.keyword.value for arg in use.args if arg.keyword is not None]
     taken = _PARAMETERS[name][: len(plain)]
-    if (
-        any(arg.star for arg in use.args)
-        or len(plain) > _POSITIONAL[name]
-        or (name == "custom_bwd" and not use.args)
-    ):
+    if has_star(use) or len(plain) > _POSITIONAL[name] or (name == "custom_bwd" and not use.args):
         return False
     return len({*taken, *words}) == len(use.args) and set(words) <= set(_PARAMETERS[name])
 

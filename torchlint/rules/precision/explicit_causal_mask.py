@@ -111,6 +111,7 @@ from torchlint.rule import (
     without_argument,
 )
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.versions import torch_unsaid
 from torchlint.semantic.torch.signatures import SIGNATURES
 from torchlint.semantic.uses.causal_masks import is_causal_mask
@@ -150,7 +151,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     mask, said = given.named.get("attn_mask"), given.value("is_causal")
     if mask is None or given.open or module.target_torch < _SINCE:
         return
-    if said is not None and not (isinstance(said, cst.Name) and said.value == "False"):
+    if said is not None and not is_name(said, "False"):
         return
     if not is_causal_mask(module, mask.value, hides=False) or _cached(
         module, node, given.value("key")
@@ -199,7 +200,7 @@ def _layer(module: Module, node: cst.Call) -> str | None:
 def _fused(module: Module, weights: cst.BaseExpression | None) -> bool:
     """Say whether a MultiheadAttention is told to leave its weights out, which alone runs the fused
     kernel."""
-    return isinstance(weights, cst.Name) and weights.value == "False"
+    return is_name(weights, "False")
 
 
 def _cached(module: Module, node: cst.Call, key: cst.BaseExpression | None) -> bool:

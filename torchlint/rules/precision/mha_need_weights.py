@@ -99,6 +99,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of, uses_of
+from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.values.inferred import inferred
 
@@ -126,7 +127,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if len(node.args) < 3 or any(arg.star for arg in node.args) or module.target_torch < _SINCE:
+    if len(node.args) < 3 or has_star(node) or module.target_torch < _SINCE:
         return
     if len([a for a in node.args if a.keyword is None]) > _POSITION or any(
         keyword_argument(module, node, k) for k in _SAYS
@@ -146,9 +147,7 @@ def _is_attention(module: Module, node: cst.Call) -> bool:
         return module.name(made.func) == _CLASS
     held = _list_behind(module, node.func)
     layers = _layers_of(module, held) if held is not None else []
-    return bool(layers) and all(
-        isinstance(each, cst.Call) and module.name(each.func) == _CLASS for each in layers
-    )
+    return bool(layers) and all(module.called(each) == _CLASS for each in layers)
 
 
 def _list_behind(module: Module, func: cst.BaseExpression) -> cst.Attribute | None:

@@ -358,7 +358,7 @@ def _with_logits(module: Module, node: cst.Call, inner: cst.Call) -> Fix | None:
     if (
         new is None
         or logits is None
-        or "functional" not in (module.name(node.func) or "")
+        or "functional" not in module.called(node)
         or node.args[0].keyword
     ):
         return None

@@ -12,6 +12,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -174,7 +175,7 @@ class _States:
         """Say whether the step has a call that may cut the graph of a state in place."""
         root = name.partition(".")[0]
         for call in self.module.within(self.step.body, cst.Call):
-            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            method = method_called(call)
             if method == "detach_" or (
                 isinstance(self.module.parent(call), cst.Expr)
                 and _CHANGING.search(dotted_text(call.func) or "")

@@ -29,8 +29,7 @@ def called_at_once(module: Module, made: cst.Call) -> bool:
     match above:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
             users = [
-                (read, module.parent(read))
-                for read in reads_of(module, module.function(made) or module.root, name)
+                (read, module.parent(read)) for read in reads_of(module, module.scope(made), name)
             ]
             return bool(users) and all(
                 isinstance(user, cst.Call) and user.func is read for read, user in users

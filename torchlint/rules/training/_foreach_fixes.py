@@ -26,6 +26,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -247,8 +248,7 @@ def _plain_test(module: Module, test: cst.BaseExpression) -> bool:
     if any(True for _ in module.within(test, cst.Await, cst.NamedExpr, cst.Yield)):
         return False
     return all(
-        module.name(call.func) in _ASKS
-        or (isinstance(call.func, cst.Attribute) and call.func.attr.value in ops.HOST_METHODS)
+        module.name(call.func) in _ASKS or method_called(call) in ops.HOST_METHODS
         for call in module.within(test, cst.Call)
     )
 

@@ -14,7 +14,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import Loop
+from torchlint.semantic.code.tree import Loop, has_star
 from torchlint.semantic.data.loaders import feeding_loaders
 from torchlint.semantic.data.samples import is_fixed
 from torchlint.semantic.module import Module
@@ -50,7 +50,7 @@ _KEPT = ops.having("same") | ops.having("move") | ops.having("cast")
 def never_trained(module: Module, net: cst.Name, loop: Loop) -> bool:
     """Say whether a network is made in the same function, and stays the same in a loop: it is
     frozen, or run without gradients, and everything that names it leaves it alone."""
-    scope = module.function(net) or module.root
+    scope = module.scope(net)
     writes = writes_of(module, scope, net.value)
     if not writes or any(module.is_within(each, loop) for each in writes):
         return False
@@ -119,7 +119,7 @@ def runs_network(call: cst.Call) -> cst.Name | None:
 def inputs_of(module: Module, call: cst.Call, loop: cst.For) -> set[str]:
     """Return what a call is given in each turn of a loop over a loader: ``constant`` (the same in
     each), ``sample`` (of the same sample the same in each epoch), ``other``."""
-    if any(arg.star for arg in call.args):
+    if has_star(call):
         return {"other"}
     return {_input(module, arg.value, loop) for arg in call.args}
 
@@ -150,7 +150,7 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
 def _stays(module: Module, name: cst.Name, loop: cst.For) -> bool:
     """Say whether a name holds the same tensor, with the same numbers, in each turn: nothing in the
     loop binds it, or does anything with it but hand it to networks, and nothing trains it."""
-    scope = module.function(name) or module.root
+    scope = module.scope(name)
     writes = writes_of(module, scope, name.value)
     if not writes or not is_fixed(module, name, loop.body):
         return False

@@ -16,6 +16,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.text import in_main_guard
+from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.module import Module
@@ -54,7 +55,7 @@ def evaluates_by_name(place: cst.CSTNode) -> bool:
 def calls_eval(module: Module, place: cst.CSTNode) -> bool:
     """Say whether the code of a function calls ``eval()`` on anything."""
     calls = (c.func for c in module.within(place, cst.Call) if not c.args)
-    return any(isinstance(f, cst.Attribute) and f.attr.value == "eval" for f in calls)
+    return any(attr_of(f) == "eval" for f in calls)
 
 
 @question(
@@ -73,7 +74,7 @@ def only_evaluated(module: Module, function: cst.CSTNode) -> bool:
     return all(site.grade is not Grade.FORWARD for site in others) and all(
         no_grad(module, site) is True
         or ((heat := heat_of(module, site)).grade is Grade.EVAL and heat.loop is not None)
-        or only_evaluated(module, module.function(site) or module.root)
+        or only_evaluated(module, module.scope(site))
         for site in sites
     )
 
@@ -233,7 +234,7 @@ def decides_on_autograd(module: Module, node: cst.Call) -> bool:
 def may_run_backward(module: Module, node: cst.Call) -> bool:
     """Say whether a call of something unknown may back-propagate itself: the function around it
     makes an optimizer's step, and nothing else that it does leaves gradients for that."""
-    home = module.function(node) or module.root
+    home = module.scope(node)
     calls = list(module.within(home, cst.Call))
     steps = [each for each in calls if is_step(module, each)]
     if not steps or any(not _of_optimizer(each) for each in steps):
@@ -248,21 +249,18 @@ def may_run_backward(module: Module, node: cst.Call) -> bool:
 
 
 def _of_optimizer(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "step"
+    return method_called(call) == "step"
 
 
 @question(yes="the function says volatile=True", no="the function does not say volatile=True")
 def volatile(module: Module, node: cst.Call) -> bool:
     """Say whether the function speaks of ``volatile=True``, or sets ``x.volatile``, which was
     no_grad before torch 0.4."""
-    place = module.function(node) or module.root
+    place = module.scope(node)
     return any(
         arg.keyword is not None and arg.keyword.value == "volatile"
         for arg in module.within(place, cst.Arg)
-    ) or any(
-        isinstance(each.target, cst.Attribute) and each.target.attr.value == "volatile"
-        for each in module.within(place, cst.AssignTarget)
-    )
+    ) or any(attr_of(each.target) == "volatile" for each in module.within(place, cst.AssignTarget))
 
 
 @question(

@@ -14,6 +14,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
@@ -196,7 +197,7 @@ def _computes(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func)
     if name is not None:
         return name in _FUNCTIONS
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS
+    return method_called(call) in _METHODS
 
 
 def _goes_into_block(module: Module, node: cst.Call, line: cst.SimpleStatementLine) -> bool:

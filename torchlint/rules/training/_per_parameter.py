@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over, iteration_count
@@ -160,7 +160,7 @@ def _of_layer(given: list[cst.BaseExpression]) -> bool:
                 args=[],
             )
         ]:
-            return not (isinstance(network, cst.Name) and network.value == "self")
+            return not is_name(network, "self")
     return False
 
 
@@ -212,7 +212,7 @@ def _own_logic(module: Module, loop: cst.For, names: _Names) -> bool:
     """Say whether the body treats each parameter by other code, by its own state, or by its
     values."""
     for call in module.within(loop.body, cst.Call):
-        name = module.name(call.func) or ""
+        name = module.called(call)
         tensor_method = isinstance(call.func, cst.Attribute) and (
             _about(module, call.func.value, names) or name.startswith("torch.")
         )
@@ -282,7 +282,7 @@ def _takes_all(part: cst.SubscriptElement) -> bool:
 
 def _chain(module: Module, call: cst.Call, names: _Names) -> Iterator[str | Work]:
     """Yield what ``p.data.mul_(d).add_(q, alpha=1 - d)`` does to `p`."""
-    clips = _CLIPS.get(module.name(call.func) or "")
+    clips = _CLIPS.get(module.called(call))
     if clips is not None and call.args:
         if _is_tensor(module, call.args[0].value, names):
             yield clips
@@ -402,12 +402,12 @@ def _behind(
     root = value
     while isinstance(root, (cst.Attribute, cst.Call)):
         root = root.value if isinstance(root, cst.Attribute) else root.func
-    loop = next(iter(module.loops(target)), None)
+    loop = module.loop(target)
     if not isinstance(root, cst.Name) or loop is None:
         return value
     for assign in module.within(loop, cst.Assign):
         left = assign.targets[0].target
-        if isinstance(left, cst.Name) and left.value == root.value:
+        if is_name(left, root.value):
             return assign.value if isinstance(assign.value, cst.BinaryOperation) else value
     return value
 
@@ -474,7 +474,7 @@ def one_group_each(module: Module, loop: cst.For) -> bool:
         return False
     names = _Names({*found.tensors}, set())
     groups = any(_is_group(module, made, names) for made in module.within(loop.body, cst.Dict))
-    place = module.function(loop) or module.root
+    place = module.scope(loop)
     return groups and any(
         module.name(call.func) in _OPTIMIZERS for call in module.within(place, cst.Call)
     )

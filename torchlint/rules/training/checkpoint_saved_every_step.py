@@ -90,7 +90,7 @@ from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.data.replicas import replica_wraps
 from torchlint.semantic.time.heat import heat_of
 
@@ -127,7 +127,7 @@ rule = Rule(
 
 def _writes(module: Module, node: cst.Call) -> bool:
     """Say whether a call writes a file."""
-    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    method = method_called(node)
     return module.name(node.func) in _CALLS or (method in _METHODS and not callees_of(module, node))
 
 
@@ -143,9 +143,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
         return
     guarded = any(_RANK.search(n) for test in tests for n in module.names_in(test))
-    together = (module.name(node.func) or "").startswith(
-        "torch.distributed."
-    )  # All ranks have to join.
+    together = module.called(node).startswith("torch.distributed.")  # All ranks have to join.
     ranks = ", on every rank" if replica_wraps(module) and not guarded and not together else ""
     severity = Severity.INFO if decided else None
     yield Hit(node, {"name": module.shown(node.func), "ranks": ranks}, severity=severity)
@@ -155,7 +153,7 @@ def _into_memory(module: Module, node: cst.Call) -> bool:
     """Say whether a call writes into a buffer rather than a file."""
     for arg in node.args[1:2]:
         made = sole_definition(module, arg.value)
-        buffer = isinstance(made, cst.Call) and (module.name(made.func) or "").startswith("io.")
+        buffer = isinstance(made, cst.Call) and module.called(made).startswith("io.")
         if buffer or any(_BUFFER.search(name) for name in module.names_in(arg.value)):
             return True
     return False

@@ -130,7 +130,7 @@ from torchlint.rules.training._no_grad_fixes import around, without_graph
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import called_out_of_view
@@ -215,15 +215,15 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     for gradients."""
     if not _trainable(module, node) or in_lightning(module, node):
         return False
-    heat, home = heat_of(module, node), module.function(node) or module.root
+    heat, home = heat_of(module, node), module.scope(node)
     if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not evaluates_by_name(home)):
         return False
     loop, around = (
         _loop(module, heat, home),
-        {home, *(module.function(w.node) or module.root for w in heat.why)},
+        {home, *(module.scope(w.node) for w in heat.why)},
     )
     if heat.grade is Grade.EVAL and loop is not None:
-        around.add(module.function(loop) or module.root)
+        around.add(module.scope(loop))
         wanted = _held_out(module, loop) or any(
             evaluates_by_name(place) or calls_eval(module, place) for place in around
         )
@@ -335,7 +335,7 @@ def _first_unused(module: Module, node: cst.Call) -> bool:
     """Say whether no earlier call of the same loop, or of the function outside of loops, is
     flagged."""
     loops = module.loops(node)
-    place: cst.CSTNode = loops[0] if loops else module.function(node) or module.root
+    place: cst.CSTNode = loops[0] if loops else module.scope(node)
     for call in module.within(place, cst.Call):
         if call is node:
             return True
@@ -349,9 +349,7 @@ def _first_unused(module: Module, node: cst.Call) -> bool:
 def _trainable(module: Module, node: cst.Call) -> bool:
     """Say whether the call runs a model that may have parameters, and that does not switch autograd
     off itself."""
-    if not is_model_call(module, node) or (
-        isinstance(node.func, cst.Attribute) and node.func.attr.value == "generate"
-    ):
+    if not is_model_call(module, node) or (method_called(node) == "generate"):
         return False
     if inferred(module, node.func).name in _WITHOUT_PARAMETERS:
         return False
@@ -380,7 +378,7 @@ def _first(module: Module, node: cst.Call) -> bool:
     """Say whether this is the first model call of its innermost loop, or of its function outside of
     loops."""
     loops = module.loops(node)
-    place: cst.CSTNode = loops[0] if loops else module.function(node) or module.root
+    place: cst.CSTNode = loops[0] if loops else module.scope(node)
     for call in module.within(place, cst.Call):
         if module.loops(call)[:1] == loops[:1] and _trainable(module, call):
             return call is node

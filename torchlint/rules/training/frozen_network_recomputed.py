@@ -194,7 +194,7 @@ def _once(module: Module, node: cst.Call, loop: cst.For) -> Fix | None:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value) if (
             value is node
         ):
-            if len(writes_of(module, module.function(node) or module.root, name)) > 1:
+            if len(writes_of(module, module.scope(node), name)) > 1:
                 return None
         case _:
             return None

@@ -111,7 +111,7 @@ from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, infe
 from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, attr_of, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Heat
@@ -275,7 +275,7 @@ def _root(place: cst.CSTNode) -> str:
 
 def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> bool:
     """Say whether the accumulator is older than one step, and nothing empties it on the way."""
-    loop, name, scope = heat.loop, _root(place), module.function(node) or module.root
+    loop, name, scope = heat.loop, _root(place), module.scope(node)
     if isinstance(place, cst.Subscript) and not _part_of_a_container(module, place):
         return False
     if isinstance(loop, (cst.For, cst.While)):
@@ -371,13 +371,13 @@ def _always_tensor(module: Module, growth: _Growth) -> bool:
 
 
 def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return method_called(call)
 
 
 def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:
     for same in spelled_alike(module, loop, place):
         above = module.parent(same)
-        if isinstance(above, cst.Attribute) and above.attr.value in ("clear", "pop", "popleft"):
+        if attr_of(above) in ("clear", "pop", "popleft"):
             return True
         if isinstance(above, cst.Subscript) and isinstance(module.parent(above), cst.Del):
             return True
@@ -386,7 +386,7 @@ def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bo
 
 def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> Use | None:
     """Return how far the accumulated value gets, or None where it is or may be back-propagated."""
-    function = module.function(node) or module.root
+    function = module.scope(node)
     place = _with_holder(place)[-1]
     if isinstance(place, cst.Name):
         places: list[cst.CSTNode] = list(reads_of(module, function, place.value))
@@ -489,7 +489,7 @@ def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:
     """Say whether what leaves the function is a report: each step has been finished by the
     optimizer before."""
     steps = steps_of(module, heat.loop) if heat.loop is not None else []
-    finished = any(isinstance(s.func, cst.Attribute) and s.func.attr.value == "step" for s in steps)
+    finished = any(method_called(s) == "step" for s in steps)
     return finished and isinstance(place, cst.Name)
 
 

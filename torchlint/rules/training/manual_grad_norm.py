@@ -85,7 +85,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
@@ -184,7 +184,7 @@ def _behind(
 
 def _is_grad(module: Module, node: cst.BaseExpression, name: str) -> bool:
     found = (a for a in module.within(node, cst.Attribute) if a.attr.value == "grad")
-    return any(isinstance(a.value, cst.Name) and a.value.value == name for a in found)
+    return any(is_name(a.value, name) for a in found)
 
 
 def _squared(module: Module, node: cst.BaseExpression) -> bool:
@@ -200,7 +200,7 @@ def _squared(module: Module, node: cst.BaseExpression) -> bool:
 def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     """Return the call in an expression that brings a scalar to the host."""
     for call in module.within(node, cst.Call):
-        item = isinstance(call.func, cst.Attribute) and call.func.attr.value in _READS
+        item = method_called(call) in _READS
         if item or module.name(call.func) == "builtins.float":
             return call
     return None
@@ -214,9 +214,7 @@ def check_finite(node: cst.Call, module: Module) -> Iterator[Hit]:
     if name is None or not isinstance(home, cst.If):
         return
     calls = module.within(node, cst.Call)
-    checks = [
-        c for c in calls if isinstance(c.func, cst.Attribute) and c.func.attr.value in _CHECKS
-    ]
+    checks = [c for c in calls if method_called(c) in _CHECKS]
     if any(_is_grad(module, c, name) for c in checks):
         top = module.parent(node)
         yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE)
@@ -224,4 +222,4 @@ def check_finite(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _elsewhere(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the function deals with sparse gradients, or with shards of a model."""
-    return bool(module.names_in(module.function(node) or module.root) & _ELSEWHERE)
+    return bool(module.names_in(module.scope(node)) & _ELSEWHERE)

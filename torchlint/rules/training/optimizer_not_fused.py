@@ -90,6 +90,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import attr_of, has_star
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -139,8 +140,8 @@ rule = Rule(
 
 @rule.call(*_CLASSES)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func) or ""
-    if not on_accelerator(module) or any(arg.star for arg in node.args):
+    name = module.called(node)
+    if not on_accelerator(module) or has_star(node):
         return
     given = {arg.keyword.value: arg for arg in node.args if arg.keyword is not None}
     choices = [choice for choice in _CHOICES if choice in given]
@@ -173,7 +174,7 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     ):
         return
     calls = (c.func for c in module.within(node.body, cst.Call))
-    count = sum(isinstance(func, cst.Attribute) and func.attr.value in _UPDATES for func in calls)
+    count = sum(attr_of(func) in _UPDATES for func in calls)
     if count >= _LEAST:
         name = next(name for name in _BUILT_IN if name.lower() == own[2].lower())
         yield Hit(node, {"name": name}, message=_LOOP)

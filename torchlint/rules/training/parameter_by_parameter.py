@@ -113,6 +113,7 @@ from torchlint.rules.training._per_parameter import (
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
@@ -172,9 +173,7 @@ def _rare_alone(module: Module, method: str) -> bool:
     called = [
         call
         for call in module.nodes(cst.Call)
-        if isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == method
-        and not callees_of(module, call)
+        if method_called(call) == method and not callees_of(module, call)
     ]
     return bool(called) and not any(heat_of(module, call).step for call in called)
 

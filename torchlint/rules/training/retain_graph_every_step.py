@@ -83,7 +83,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, attr_of, is_name
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import carried_reads
 from torchlint.semantic.values.inferred import inferred
@@ -120,7 +120,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     asked = next(
         (a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None
     )
-    if asked is None or not isinstance(asked.value, cst.Name) or asked.value.value != "True":
+    if asked is None or not is_name(asked.value, "True"):
         return
     loop = heat_of(module, node).loop
     if not isinstance(loop, LOOPS) or _differentiated(module, node) or _of_many(module, node, loop):
@@ -153,7 +153,7 @@ def _differentiated(module: Module, node: cst.Call) -> bool:
     scope: cst.CSTNode = module.class_of(node) or module.function(node) or module.root
     calls = (c for c in module.within(scope, cst.Call, nested=True) if c is not node)
     functions = (c.func for c in calls)
-    return any(isinstance(f, cst.Attribute) and f.attr.value in _DIFFERENTIATE for f in functions)
+    return any(attr_of(f) in _DIFFERENTIATE for f in functions)
 
 
 def _fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:

@@ -90,6 +90,7 @@ from torchlint.rules.training._constructions import called_at_once
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.time.heat import Heat, heat_of
 from torchlint.semantic.torch import ops
@@ -126,7 +127,7 @@ rule = Rule(
 def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bool] | None:
     """Return what a call sets up: its severity, its message, and whether only a loop around it
     counts; or None."""
-    name = module.name(node.func) or ""
+    name = module.called(node)
     if name == "torch.compile":
         return Severity.WARNING, None, False
     if name in _SCALERS or (
@@ -160,7 +161,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _loop(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
-    return next(iter(module.loops(node)), None)
+    return module.loop(node)
 
 
 def _is_module(module: Module, place: cst.BaseExpression) -> bool:
@@ -197,7 +198,7 @@ def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
 def _plain(module: Module, node: cst.Call) -> bool:
     """Say whether a normalisation is asked to have no parameters."""
     given = (keyword_argument(module, node, word) for word in ("affine", "elementwise_affine"))
-    return any(isinstance(value, cst.Name) and value.value == "False" for value in given)
+    return any(is_name(value, "False") for value in given)
 
 
 def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool:
@@ -225,7 +226,7 @@ def _switched(module: Module, node: cst.Call) -> bool:
     loop, statement = _loop(module, node), module.small_statement(node)
     if loop is None or not isinstance(statement, cst.Expr) or statement.value is not node:
         return True
-    own = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    own = method_called(node)
     for call in module.within(loop, cst.Call):
         callee = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
         word = callee.value if isinstance(callee, cst.Name) else ""

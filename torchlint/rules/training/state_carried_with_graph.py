@@ -100,6 +100,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, InsertAfter, Module, NodeEdit, Replace, Rule, Safety, inferred
 from torchlint.rules.training._carried_states import carried_with_graph
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.tree import is_name
 
 _NOTE = (
     "The gradient no longer reaches earlier steps, and where another backward pass needs the "
@@ -128,7 +129,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     asked = next(
         (a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None
     )
-    if asked is None or not isinstance(asked.value, cst.Name) or asked.value.value != "True":
+    if asked is None or not is_name(asked.value, "True"):
         return
     if keyword_argument(module, node, "create_graph") is not None:
         return
@@ -144,7 +145,7 @@ def _fix(
     """Return the fix, where each state is one tensor that is bound in the loop, and no other
     backward pass is."""
     line, loops = module.statement(node), module.loops(node)
-    scope: cst.CSTNode = loops[0].body if loops else module.function(node) or module.root
+    scope: cst.CSTNode = loops[0].body if loops else module.scope(node)
     others = [
         call
         for call in module.within(scope, cst.Call)

@@ -94,6 +94,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.values.inferred import is_model_call
 
@@ -121,7 +122,7 @@ rule = Rule(
 
 @rule.method("zero_grad", benchmarks=True)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     if not isinstance(node.func, cst.Attribute) or loop is None:
         return
     if any(
@@ -140,7 +141,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     tests = [_counter(module, c, loop) for c in steps]
     backwards = [c for c in calls if _is_call(c, "backward")]
-    if any(next(iter(module.loops(c)), None) is not loop for c in (*steps, *backwards)):
+    if any(module.loop(c) is not loop for c in (*steps, *backwards)):
         return
     if None in tests or not backwards or any(_counter(module, c, loop) for c in backwards):
         return
@@ -154,7 +155,7 @@ def _code(node: cst.CSTNode) -> str:
 
 
 def _is_call(call: cst.Call, method: str) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+    return method_called(call) == method
 
 
 def _optimizer(step: cst.Call) -> cst.CSTNode:

@@ -81,6 +81,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import read_behind
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 
@@ -106,7 +107,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if len(node.args) != 1:
         return
     arg = node.args[0]
-    literal = isinstance(arg.value, cst.Name) and arg.value.value == "False"
+    literal = is_name(arg.value, "False")
     named = arg.keyword is None or arg.keyword.value == "set_to_none"
     if literal and named and not _needed(module, node):
         edit = Replace(node, node.with_changes(args=[]))
@@ -194,7 +195,7 @@ def _read(module: Module, node: cst.Attribute) -> bool:
         return False
     while isinstance(above, cst.Attribute) and above.attr.value == "data":
         above = module.parent(above)
-    if isinstance(above, cst.Attribute) and above.attr.value in _RESETS:
+    if attr_of(above) in _RESETS:
         return False
     if module.name(node) is not None:
         return False

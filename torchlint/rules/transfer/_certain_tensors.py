@@ -18,7 +18,7 @@ from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, has_star
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
@@ -117,7 +117,7 @@ def _operands(module: Module, left: cst.CSTNode, right: cst.CSTNode) -> list[Cer
 
 
 def _called(module: Module, call: cst.Call) -> Certain | None:
-    if any(arg.star for arg in call.args):
+    if has_star(call):
         return None
     if is_loss(module, call):
         return Certain(FLOAT, True)
@@ -137,7 +137,7 @@ def _called(module: Module, call: cst.Call) -> Certain | None:
 def is_loss(module: Module, call: cst.Call) -> bool:
     """Say whether a call is one of a loss of torch that gives one floating number, and takes
     nothing but tensors."""
-    if len(call.args) < 2 or any(arg.star for arg in call.args):
+    if len(call.args) < 2 or has_star(call):
         return False
     if module.name(call.func) in _LOSS_FUNCTIONS:
         plain = sum(arg.keyword is None for arg in call.args) <= 2
@@ -238,7 +238,7 @@ def _binds_alone(assign: cst.Assign) -> bool:
 def _altered(module: Module, name: cst.Name) -> bool:
     """Say whether the function may change the named tensor in place: ``x.fill_(…)``, ``x.data =
     …``, ``x[0] = …``."""
-    scope: cst.CSTNode = module.function(name) or module.root
+    scope: cst.CSTNode = module.scope(name)
     return any(_alters(module, read) for read in reads_of(module, scope, name.value)) or any(
         isinstance(module.parent(write), (cst.AugAssign, cst.Del))
         for write in writes_of(module, scope, name.value)
@@ -318,7 +318,7 @@ def _same_value(module: Module, given: cst.Name, name: cst.Name) -> bool:
     """Say whether a name still means at its second use what it meant at the first."""
     if given.value != name.value:
         return False
-    scope: cst.CSTNode = module.function(name) or module.root
+    scope: cst.CSTNode = module.scope(name)
     inside = [loop for loop in module.loops(name) if not module.is_within(given, loop)]
     owners = module.tree.owners
     for write in writes_of(module, scope, name.value):

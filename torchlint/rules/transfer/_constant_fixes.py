@@ -23,6 +23,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.object_uses import Way, object_uses
@@ -116,7 +117,7 @@ def _moved(module: Module, maker: cst.Call) -> tuple[Transfer | None, cst.BaseEx
         found = transfer_of(module, call)
         if found is not None:
             break
-        if method.attr.value not in _SHAPES or any(arg.star for arg in call.args):
+        if method.attr.value not in _SHAPES or has_star(call):
             return None
         at = call
     if found.like or not _plain(found):
@@ -128,7 +129,7 @@ def _plain(move: Transfer) -> bool:
     """Say whether a move says nothing but the device; ``.cuda(None)`` means the current GPU,
     ``device=None`` the CPU."""
     func = move.call.func
-    named = isinstance(func, cst.Attribute) and func.attr.value == "to"
+    named = attr_of(func) == "to"
     sure = named or move.target is None or isinstance(move.target, cst.Integer)
     return sure and move.given <= {"device"}
 
@@ -138,7 +139,7 @@ _Made = tuple[cst.Call, list[str]] | None
 
 def _of_number(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Made:
     """Return the call that fills a tensor with the one number that a list repeats."""
-    name = module.name(maker.func) or ""
+    name = module.called(maker)
     legacy = _LEGACY.get(name)
     if not isinstance(data, (cst.List, cst.Tuple)):
         if legacy is not None or name == "torch.Tensor" or inferred(module, data).kind != "number":
@@ -193,7 +194,7 @@ def _literal(node: cst.BaseExpression) -> float | None:
 
 def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Made:
     """Return the call that counts on the device what a range of the host counts."""
-    name = module.name(maker.func) or ""
+    name = module.called(maker)
     legacy = "float32" if name == "torch.Tensor" else _LEGACY.get(name)
     match data:
         case cst.Call(args=[cst.Arg(value=cst.Call() as inner)]) if (
@@ -296,8 +297,7 @@ def _made_again(module: Module, cls: cst.ClassDef, made: cst.Assign, name: str) 
             for target in each.targets
         )
         and any(
-            (module.name(call.func) or "").startswith("torch.")
-            for call in module.within(each.value, cst.Call)
+            module.called(call).startswith("torch.") for call in module.within(each.value, cst.Call)
         )
         for each in module.within(cls, cst.Assign, nested=True)
     )
@@ -329,7 +329,7 @@ def _is_fixed(step: cst.Call | cst.Subscript) -> bool:
             for part in step.slice
             for bound in _bounds(part.slice)
         )
-    method = step.func.attr.value if isinstance(step.func, cst.Attribute) else ""
+    method = method_called(step)
     literal = all(not arg.star and _is_literal(arg.value) for arg in step.args)
     return literal and method in _SHAPES
 
@@ -411,8 +411,7 @@ def _runs_layer(module: Module, cls: cst.ClassDef, call: cst.Call) -> bool:
 
 def _wrapped(module: Module, maker: cst.Call) -> cst.Call:
     """Return ``Variable(maker)``, the tensor itself since torch 0.4, or else the maker."""
-    arg = module.parent(maker)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    call = module.taker(maker)
     if isinstance(call, cst.Call) and len(call.args) == 1:
         return call if module.name(call.func) == "torch.autograd.Variable" else maker
     return maker
@@ -446,7 +445,7 @@ def _moves(module: Module, line: cst.BaseSmallStatement, name: str) -> bool:
         ) if target == name:
             found = transfer_of(module, call)
             source = found.source if found is not None else None
-            return isinstance(source, cst.Name) and source.value == name
+            return is_name(source, name)
     return False
 
 
@@ -470,7 +469,7 @@ def _constructed(module: Module, cls: cst.ClassDef, maker: cst.Call) -> cst.CSTN
     lines = list(init.body.body)
     needed: list[cst.CSTNode] = []
     for part in module.within(maker, cst.Attribute):
-        if isinstance(part.value, cst.Name) and part.value.value == "self":
+        if is_name(part.value, "self"):
             made = made_once(module, cls, part.attr.value)
             line = module.parent(made) if made is not None else None
             if line is None or line not in lines or not isinstance(made, cst.Assign):

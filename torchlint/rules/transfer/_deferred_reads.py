@@ -467,8 +467,7 @@ _NO_STEPS = "Behind a loop without steps torch.stack raises."
 def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     """Return the fix by which a list is filled with tensors, and turned into numbers behind the
     loop; None where somebody looks at the list before."""
-    arg = module.parent(read.node)
-    append = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    append = module.taker(read.node)
     if not isinstance(append, cst.Call) or read.how not in ("item", "float"):
         return None
     if not detachable(module, read.tensor):

@@ -43,7 +43,7 @@ def only_counted(module: Module, node: cst.BaseExpression) -> bool:
             return name == "shape" or name in _LENGTHS
         case cst.Arg():
             call = module.parent(above)
-            return isinstance(call, cst.Call) and module.name(call.func) == "builtins.len"
+            return module.called(call) == "builtins.len"
     return False
 
 

@@ -7,6 +7,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -72,7 +73,7 @@ def _plain_index(module: Module, part: cst.SubscriptElement) -> bool:
         return False
     index = part.slice.value
     fixed = isinstance(index, (cst.Integer, cst.UnaryOperation, cst.Ellipsis))
-    return fixed or (isinstance(index, cst.Name) and index.value == "None")
+    return fixed or is_name(index, "None")
 
 
 def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant | None:
@@ -106,7 +107,7 @@ def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
                 )
                 if isinstance(small, cst.AnnAssign) and small.value is not None:
                     targets.append(small.target)
-                if any(isinstance(target, cst.Name) and target.value == name for target in targets):
+                if any(is_name(target, name) for target in targets):
                     return True
     return False
 
@@ -136,7 +137,7 @@ def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:
 
 
 def _literal(module: Module, call: cst.Call) -> HostConstant | None:
-    name = module.name(call.func) or ""
+    name = module.called(call)
     first = call.args[0] if call.args else None
     if (
         name not in ops.DATA_FACTORIES

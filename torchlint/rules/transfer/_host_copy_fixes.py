@@ -33,7 +33,7 @@ def parts_of(
 ) -> tuple[cst.For, cst.Name] | None:
     """Return the loop that takes ``x[i]`` of a tensor on the device for each of its `i`, with
     ``x``; None where one copy of ``x`` before the loop would not do."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     part = next((p for p in _below(tensor) if isinstance(p, cst.Subscript)), None)
     if not isinstance(loop, cst.For) or part is None or not isinstance(part.value, cst.Name):
         return None
@@ -175,5 +175,5 @@ def _number_read(module: Module, read: cst.CSTNode) -> bool:
             return isinstance(module.parent(above), cst.Call)
         case cst.Arg():
             call = module.parent(above)
-            return isinstance(call, cst.Call) and module.name(call.func) in _NUMBER
+            return module.called(call) in _NUMBER
     return False

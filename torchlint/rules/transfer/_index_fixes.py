@@ -21,6 +21,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
@@ -155,7 +156,7 @@ def _counted(module: Module, index: cst.BaseExpression) -> cst.Call | None:
             module.name(func) == "builtins.list"
         ):
             index = inner
-    ranged = isinstance(index, cst.Call) and module.name(index.func) == "builtins.range"
+    ranged = module.called(index) == "builtins.range"
     return index if ranged and isinstance(index, cst.Call) else None
 
 
@@ -171,7 +172,7 @@ def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
     for part in node.slice:
         if isinstance(part.slice, cst.Index) and part.slice.value is not index:
             other = part.slice.value
-            none = isinstance(other, cst.Name) and other.value == "None"
+            none = is_name(other, "None")
             if not none and not isinstance(other, (cst.Ellipsis, cst.Integer)):
                 return None
     bounds = _neighbours(module, [each.value for each in index.elements])
@@ -404,9 +405,7 @@ def _is_list(
 
 def _behind_super(module: Module, made: cst.CSTNode, home: cst.FunctionDef) -> bool:
     return any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "__init__"
-        and module.before(call, made)
+        method_called(call) == "__init__" and module.before(call, made)
         for call in module.within(home.body, cst.Call)
     )
 

@@ -17,7 +17,7 @@ def used_as_mapping(module: Module, node: cst.BaseExpression) -> bool:
 
     That is ``**x``, ``x["key"]``, ``"key" in x``, ``x.items()``: an encoding of a tokenizer, say.
     """
-    scope = module.function(node) or module.root
+    scope = module.scope(node)
     return any(
         _as_mapping(module, each)
         for each in module.within(scope, type(node))

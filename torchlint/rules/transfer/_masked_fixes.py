@@ -10,6 +10,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.uses.observers import hooks_operations, replaced, scripted
 from torchlint.semantic.values.inferred import inferred
 
@@ -137,8 +138,7 @@ def _compares(module: Module, mask: cst.BaseExpression, tensor: cst.BaseExpressi
     if not isinstance(tensor, cst.Name) or not inferred(module, tensor).tensor:
         return False
     return any(
-        isinstance(side, cst.Name)
-        and side.value == tensor.value
+        is_name(side, tensor.value)
         and set(definitions_of(module, side)) == set(definitions_of(module, tensor))
         for side in sides
     )
@@ -165,7 +165,7 @@ def _makes(module: Module, made: cst.CSTNode) -> bool:
         case cst.Assign(targets=[_], value=cst.Call() as call):
             while isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call):
                 call = call.func.value
-            name = module.name(call.func) or ""
+            name = module.called(call)
             return name.startswith("torch.") and inferred(module, call).origin == "factory"
     return False
 

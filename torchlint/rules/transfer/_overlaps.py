@@ -28,7 +28,7 @@ def changed_later(module: Module, source: cst.BaseExpression) -> bool:
     that copy."""
     if not isinstance(source, cst.Name) or source.value in moved_names(module, source):
         return False
-    for read in reads_of(module, module.function(source) or module.root, source.value):
+    for read in reads_of(module, module.scope(source), source.value):
         if not module.before(source, read):
             continue
         above = module.parent(read)

@@ -13,6 +13,7 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.device.factories import makes_of_sizes, takes_device
 from torchlint.semantic.device.transfers import Transfer, transfer_of
 from torchlint.semantic.module import Module
@@ -189,7 +190,7 @@ class _Region:
         return not there
 
     def _factory(self, call: cst.Call) -> None:
-        name = self.module.name(call.func) or ""
+        name = self.module.called(call)
         tied = ("device", "requires_grad", "layout", "names")
         if (
             not takes_device(self.module, call)
@@ -282,7 +283,7 @@ class _Region:
             self.changes.add(ITEMS)
             return True
         value = inferred(self.module, node)
-        plain = isinstance(node, cst.Name) and node.value in ("None", "True", "False")
+        plain = is_name(node, "None", "True", "False")
         dtype = (self.module.name(node) or "").startswith("torch.") and not isinstance(
             node, cst.Call
         )
@@ -325,9 +326,8 @@ class _Region:
 
     def _reversed_by(self, loop: cst.For, name: str) -> bool:
         for goes in goes_over(self.module, loop):
-            if isinstance(goes.target, cst.Name) and goes.target.value == name:
-                arg = self.module.parent(goes.iterated)
-                call = self.module.parent(arg) if isinstance(arg, cst.Arg) else None
+            if is_name(goes.target, name):
+                call = self.module.taker(goes.iterated)
                 func = call.func if isinstance(call, cst.Call) else None
                 return func is not None and self.module.name(func) == "builtins.reversed"
         return False
@@ -342,14 +342,13 @@ class _Region:
             while isinstance(at, (cst.BinaryOperation, cst.UnaryOperation)):
                 at = self.module.parent(at)
             call = self.module.parent(at) if isinstance(at, cst.Arg) else None
-            if isinstance(call, cst.Call) and self.module.name(call.func) in _SIZED:
+            if self.module.called(call) in _SIZED:
                 return True
             if isinstance(at, cst.Assign) and isinstance(at.targets[0].target, cst.Name):
                 halved = at.targets[0].target.value
                 for each in reads_of(self.module, function, halved):
-                    arg = self.module.parent(each)
-                    user = self.module.parent(arg) if isinstance(arg, cst.Arg) else None
-                    if isinstance(user, cst.Call) and self.module.name(user.func) in _SIZED:
+                    user = self.module.taker(each)
+                    if self.module.called(user) in _SIZED:
                         return True
         return False
 
@@ -455,7 +454,7 @@ class _Region:
         return False
 
     def _reads(self, assign: cst.Assign, name: str) -> list[cst.Name]:
-        scope = self.module.function(assign) or self.module.root
+        scope = self.module.scope(assign)
         found = reads_of(self.module, scope, name)
         grown = [
             each
@@ -521,7 +520,7 @@ class _Region:
                 self._sole(move, further, depth - 1)
             for read in self._reads(assign, name.value):
                 above = self.module.parent(read)
-                fact = isinstance(above, cst.Attribute) and above.attr.value in _FACTS - {"type"}
+                fact = attr_of(above) in _FACTS - {"type"}
                 fresh = isinstance(above, (cst.BinaryOperation, cst.Comparison, cst.Index))
                 gone = read is name or self._gone(move, name, read)
                 if not gone and not fact and not fresh:
@@ -534,8 +533,7 @@ class _Region:
         return (
             isinstance(statement, cst.Assign)
             and statement.value is move.call
-            and isinstance(statement.targets[0].target, cst.Name)
-            and statement.targets[0].target.value == name.value
+            and is_name(statement.targets[0].target, name.value)
             and self.module.before(statement, read)
         )
 
@@ -627,9 +625,7 @@ class _Region:
                 self.module.name(node.func) is None
             ):
                 return receiver
-            case cst.Call(args=[first, *_]) if (self.module.name(node.func) or "").startswith(
-                "torch."
-            ):
+            case cst.Call(args=[first, *_]) if self.module.called(node).startswith("torch."):
                 return first.value
         return None
 
@@ -734,7 +730,7 @@ def _whole(part: cst.BaseSlice) -> bool:
 def _typed(move: Transfer) -> bool:
     """Say whether ``.type(torch.cuda.FloatTensor)`` moves: an old type says no device to give."""
     func = move.call.func
-    return isinstance(func, cst.Attribute) and func.attr.value == "type"
+    return attr_of(func) == "type"
 
 
 def _values(call: cst.Call) -> list[cst.BaseExpression]:

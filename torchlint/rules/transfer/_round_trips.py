@@ -55,7 +55,7 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
             copy = host_copy(module, call)
             if copy is not None:
                 return RoundTrip(copy, back, maker, module.is_within(call, data), tuple(through))
-            through.append(module.name(call.func) or "")
+            through.append(module.called(call))
     return None
 
 
@@ -101,7 +101,7 @@ def _sources(
 
 
 def _origin(module: Module, name: str, before: cst.CSTNode) -> cst.BaseExpression | None:
-    scope_node: cst.CSTNode = module.function(before) or module.root
+    scope_node: cst.CSTNode = module.scope(before)
     own = module.small_statement(before)
     for write in reversed(
         [w for w in writes_of(module, scope_node, name) if module.before(w, before)]

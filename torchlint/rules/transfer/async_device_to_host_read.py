@@ -76,6 +76,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import certainly_tensor
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -125,11 +126,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     keyword = keyword_argument(module, node, "non_blocking")
     target = arguments_of(module, node, "Tensor.to").value("device")
-    if (
-        not isinstance(keyword, cst.Name)
-        or keyword.value != "True"
-        or named_device(module, target) != CPU
-    ):
+    if not is_name(keyword, "True") or named_device(module, target) != CPU:
         return
     source = inferred(module, node.func.value)
     if (
@@ -157,7 +154,7 @@ def _race(module: Module, node: cst.Call) -> bool:
     statement = module.parent(place)
     match statement:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-            scope = module.function(node) or module.root
+            scope = module.scope(node)
             later = [
                 r
                 for r in reads_of(module, scope, name)
@@ -194,7 +191,7 @@ def _read(module: Module, node: cst.CSTNode) -> bool:
             return True
         case cst.Arg() as arg:
             call = module.parent(arg)
-            name = module.name(call.func) or "" if isinstance(call, cst.Call) else ""
+            name = module.called(call)
             return (name.startswith(("torch.", "numpy.")) and name not in _ASKS) or name in _READERS
     return False
 
@@ -203,7 +200,7 @@ def _waits(module: Module, copy: cst.Call, read: cst.CSTNode) -> bool:
     """Say whether something between the copy and the end of the statement that reads it waits for
     the device."""
     last = module.statement(read)
-    scope = module.function(copy) or module.root
+    scope = module.scope(copy)
     return any(
         module.before(copy, call)
         and (module.before(call, last) or module.is_within(call, last))

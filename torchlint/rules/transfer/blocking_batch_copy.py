@@ -155,6 +155,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.data.datasets import cuda_samples, takes_samples
 from torchlint.semantic.data.evaluated_batches import worked_on_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
@@ -333,8 +334,7 @@ def _asked_before(module: Module, transfer: Transfer) -> bool:
     """Say whether a test asks first where the tensor is: ``if x.device != device:``."""
     return any(
         isinstance(test, cst.Comparison)
-        and isinstance(test.left, cst.Attribute)
-        and test.left.attr.value == "device"
+        and attr_of(test.left) == "device"
         and isinstance(test.comparisons[0].operator, cst.NotEqual)
         for test, _ in conditions_around(module, transfer.call)
     )
@@ -420,7 +420,7 @@ def _bound_to(
             return value, None
         case cst.For():
             for goes in goes_over(module, definition):
-                if isinstance(goes.target, cst.Name) and goes.target.value == name:
+                if is_name(goes.target, name):
                     return goes.iterated, None
     return None, None
 
@@ -541,7 +541,7 @@ def _moved_by_callers(module: Module, function: cst.FunctionDef | None, name: st
 def _moved_there(module: Module, site: cst.Call, given: cst.BaseExpression | None) -> bool:
     made: list[cst.CSTNode | None] = [given]
     if isinstance(given, cst.Name):
-        home = module.function(site) or module.root
+        home = module.scope(site)
         made = [module.small_statement(each) for each in writes_of(module, home, given.value)]
     return any(
         transfer_of(module, call) is not None
@@ -559,7 +559,7 @@ def _made_there(module: Module, call: cst.Call) -> bool:
 def _of_another_package(module: Module, call: cst.Call) -> bool:
     """Say whether a call gives what another package than torch makes of a batch and of what is
     computed here, as a reward of answers: that lies in memory of its own."""
-    name = module.name(call.func) or ""
+    name = module.called(call)
     package = name.partition(".")[0]
     return (
         package not in ("", "torch", "builtins")
@@ -646,7 +646,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
 def _timed(module: Module, node: cst.Call) -> bool:
     """Say whether the turn reads a clock between a copy and the first run of a model."""
     clock = clock_behind(module, node)
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     return clock is not None and not any(
         module.before(node, call) and module.before(call, clock) and is_model_call(module, call)
         for call in (module.within(loop, cst.Call) if loop is not None else ())
@@ -715,7 +715,7 @@ def _unpacks(definition: cst.CSTNode, name: str) -> bool:
 
 
 def _is_named(node: cst.BaseExpression, name: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == name
+    return is_name(node, name)
 
 
 def _beside(module: Module, transfer: Transfer) -> list[Transfer]:
@@ -771,12 +771,12 @@ def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
     workers, pin = bound.value("num_workers"), bound.value("pin_memory")
     if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
         return []
-    if any(arg.star for arg in loader.args) or cuda_samples(module, loader):
+    if has_star(loader) or cuda_samples(module, loader):
         return []
     value = pin_word(module, loader)
     if pin is None:
         edit = Replace(loader, with_keyword(loader, "pin_memory", value))
-    elif isinstance(pin, cst.Name) and pin.value == "False":
+    elif is_name(pin, "False"):
         edit = Replace(pin, value)
     else:
         return []

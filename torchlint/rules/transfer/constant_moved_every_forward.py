@@ -111,6 +111,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.rules.transfer._constant_fixes import filled_there, kept_as_buffer
 from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import libraries, ops
@@ -232,6 +233,6 @@ def _fix(module: Module, constant: HostConstant) -> Fix | None:
 
 def _after_super(module: Module, made: cst.Assign, function: cst.FunctionDef) -> bool:
     for call in module.within(function.body, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__":
+        if method_called(call) == "__init__":
             return module.before(call, made)
     return False

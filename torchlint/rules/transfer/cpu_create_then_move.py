@@ -130,6 +130,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.factories import (
     any_dtype,
     device_effect,
@@ -394,7 +395,7 @@ def _named(module: Module, factory: cst.Call, device: str) -> str:
 def _by_type(transfer: Transfer) -> bool:
     """Say whether ``.type(torch.cuda.FloatTensor)`` moves: an old type says no device to give."""
     func = transfer.call.func
-    return isinstance(func, cst.Attribute) and func.attr.value == "type"
+    return attr_of(func) == "type"
 
 
 def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
@@ -524,8 +525,8 @@ def _watched(module: Module, placement: Placement) -> Iterator[str]:
     if defaults_to_meta(module):
         yield "meta"
     factories = placement.factories
-    called = [f.func.attr.value if isinstance(f.func, cst.Attribute) else "" for f in factories]
-    own = [(module.name(f.func) or "").rpartition(".")[2] for f in factories]
+    called = [method_called(f) for f in factories]
+    own = [module.called(f).rpartition(".")[2] for f in factories]
     plain = all(_of_numbers(module, each) for each in factories)
     hooked = _hooked(module, placement.alone, plain)
     if hooked or replaced(module, *{*called, *own, *_MOVES} - {""}):
@@ -590,7 +591,7 @@ def _casts_to_dtype(module: Module, call: cst.BaseExpression) -> bool:
         ):
             if arg.keyword is not None and arg.keyword.value != "dtype":
                 return False
-            own = isinstance(arg.value, cst.Attribute) and arg.value.attr.value == "dtype"
+            own = attr_of(arg.value) == "dtype"
             return own or (module.name(arg.value) or "") in _DTYPES
     return False
 
@@ -605,7 +606,7 @@ def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[
             yield "dtype"
     elif _casts(module, transfer) and not exact and module.name(factory.func) != "torch.arange":
         yield "cast"
-    method = transfer.call.func.attr.value if isinstance(transfer.call.func, cst.Attribute) else ""
+    method = method_called(transfer.call)
     if transfer.like:
         plain = isinstance(transfer.target, cst.Name) and (
             method == "type_as" or certainly_tensor(module, transfer.target)
@@ -647,7 +648,7 @@ def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bo
 def _has_sizes(module: Module, tensor: cst.Name) -> bool:
     """Say whether the function asks a named object for ``.size(…)``, which of all things with a
     dtype tensors have."""
-    for read in reads_of(module, module.function(tensor) or module.root, tensor.value):
+    for read in reads_of(module, module.scope(tensor), tensor.value):
         above = module.parent(read)
         if (
             isinstance(above, cst.Attribute)
@@ -679,7 +680,7 @@ def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str
     if defaults_to_meta(module):
         yield "meta"
     called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
-    own = (module.name(factory.func) or "").rpartition(".")[2]
+    own = module.called(factory).rpartition(".")[2]
     alone = not transfer.like and transfer.target is not None
     if _hooked(module, alone, _is_plain(module, transfer, factory)) or replaced(
         module, *{called, own, *_MOVES}
@@ -689,7 +690,7 @@ def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str
 
 def _is_plain(module: Module, transfer: Transfer, factory: cst.Call) -> bool:
     """Say whether what is made and moved is given numbers and dtypes alone."""
-    if (module.name(factory.func) or "") in _LIKE:
+    if module.called(factory) in _LIKE:
         return False
     at = transfer.source
     while at is not factory:

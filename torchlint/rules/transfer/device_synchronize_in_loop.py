@@ -102,6 +102,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.possible_waits import synchroniser
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.values.inferred import inferred
@@ -183,7 +184,7 @@ def _spelled(module: Module, call: cst.Call) -> str:
 def _ordered(module: Module, node: cst.Call) -> bool:
     """Say whether the function, or one of this file that it calls, orders work itself: streams,
     graphs, another library's kernels, collectives in flight, copies that do not wait."""
-    calls = list(module.within(module.function(node) or module.root, cst.Call))
+    calls = list(module.within(module.scope(node), cst.Call))
     helpers = {each for call in calls for each in callees_of(module, call)}
     for call in (*calls, *(inner for each in helpers for inner in module.within(each, cst.Call))):
         spelled = _spelled(module, call)
@@ -193,7 +194,7 @@ def _ordered(module: Module, node: cst.Call) -> bool:
             or keyword_argument(module, call, "async_op") is not None
         ):
             return True
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        method = method_called(call)
         if method == "copy_" and len(call.args) > 1:
             return True
         if (

@@ -150,7 +150,7 @@ from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, attr_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
@@ -396,7 +396,7 @@ def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     not collected, nor made one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    number = isinstance(outer, cst.Call) and module.name(outer.func) in _NUMBERS
+    number = module.called(outer) in _NUMBERS
     return (
         inferred(module, whole).kind in ("ndarray", "list")
         and not (number or (isinstance(outer, cst.Call) and _appends(module, outer)))
@@ -430,8 +430,7 @@ def _scalar_read(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether the chain ends in, or is the argument of, a read of one number."""
     if _read_together(module, whole):
         return True
-    above = module.parent(whole)
-    outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    outer = module.taker(whole)
     return any(scalar_reads(module, call) for call in (whole, outer) if call is not None)
 
 
@@ -458,7 +457,7 @@ def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
         return [outer] if isinstance(outer, cst.Call) else []
     if not isinstance(above, cst.Assign) or not isinstance(above.targets[0].target, cst.Name):
         return []
-    scope = module.function(whole) or module.root
+    scope = module.scope(whole)
     reads = reads_of(module, scope, above.targets[0].target.value)
     holders = [
         module.parent(arg) for read in reads if isinstance(arg := module.parent(read), cst.Arg)
@@ -531,15 +530,14 @@ def _only_moves(copy: HostRead) -> bool:
 
 def _detached(copy: HostRead) -> bool:
     func = copy.tensor.func if isinstance(copy.tensor, cst.Call) else None
-    return isinstance(func, cst.Attribute) and func.attr.value == "detach"
+    return attr_of(func) == "detach"
 
 
 def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
     """Return the calls of stack and cat that are the list's only readers, or nothing."""
     found = []
     for read in gathered_reads(module, append) or ():
-        arg = module.parent(read)
-        call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        call = module.taker(read)
         if (
             not isinstance(call, cst.Call)
             or module.name(call.func) not in JOINERS

@@ -184,7 +184,7 @@ def _fix(module: Module, trip: RoundTrip) -> Fix | None:
     inner = made if first is None else first.value
     if not isinstance(inner, cst.Call) or not _has_counterpart(module, trip, inner):
         return None
-    function = EQUIVALENTS[(module.name(inner.func) or "").rpartition(".")[2]]
+    function = EQUIVALENTS[module.called(inner).rpartition(".")[2]]
     args = [arg.with_changes(value=_on_device(module, arg.value)) for arg in inner.args]
     call = cst.Call(cst.Attribute(maker.value, cst.Name(function)), args)
     edits: tuple[NodeEdit, ...] = (Replace(trip.back, call),)
@@ -198,7 +198,7 @@ def _fix(module: Module, trip: RoundTrip) -> Fix | None:
 
 def _has_counterpart(module: Module, trip: RoundTrip, inner: cst.Call) -> bool:
     """Say whether a call is of a NumPy function that torch has too, on the copy and numbers."""
-    name = module.name(inner.func) or ""
+    name = module.called(inner)
     function = name.rpartition(".")[2]
     if (
         name != f"numpy.{function}"

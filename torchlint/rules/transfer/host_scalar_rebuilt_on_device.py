@@ -113,6 +113,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.observers import (
@@ -229,18 +230,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _is_number(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether an expression is a number of Python's that is not written out; not where it is
     made one in case it is none, ``float(aux)``."""
-    cast = isinstance(data, cst.Call) and (module.name(data.func) or "") in _CASTS
+    cast = isinstance(data, cst.Call) and module.called(data) in _CASTS
     unknown = (inferred(module, arg.value).kind == "?" for arg in getattr(data, "args", ()))
     return inferred(module, data).kind == "number" and not (cast and any(unknown))
 
 
 def _function_of(module: Module, place: cst.Call) -> cst.Call | None:
     """Return the call that computes a function of the number alone, which then meets a tensor."""
-    above = module.parent(place)
-    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    call = module.taker(place)
     if not isinstance(call, cst.Call) or len(call.args) != 1:
         return None
-    name = module.name(call.func) or ""
+    name = module.called(call)
     known = name in _POINTWISE and hasattr(math, name.removeprefix("torch."))
     return call if known and isinstance(module.parent(call), cst.BinaryOperation) else None
 
@@ -250,7 +250,7 @@ def _with_math(module: Module, outer: cst.Call, data: cst.BaseExpression) -> Fix
     used = module.parent(outer)
     assert isinstance(used, cst.BinaryOperation)
     other = used.right if used.left is outer else used.left
-    name = (module.name(outer.func) or "").rpartition(".")[2]
+    name = module.called(outer).rpartition(".")[2]
     number = next(_numbers(module, data))
     try:
         result = getattr(math, name)(number)
@@ -319,7 +319,7 @@ def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | 
     if number is None:
         return False
     in_floats = math.isnan(number) or math.isinf(number) or abs(number) <= _LARGEST
-    if dtype is None or (isinstance(dtype, cst.Name) and dtype.value == "None"):
+    if dtype is None or is_name(dtype, "None"):
         return in_floats
     name = (module.name(dtype) or "").removeprefix("torch.")
     if name in _FLOATING:

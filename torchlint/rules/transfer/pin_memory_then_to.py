@@ -90,6 +90,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
 
@@ -137,7 +138,7 @@ def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
             return source
         case cst.Name(value=name):
             definition = sole_definition(module, source)
-            scope = module.function(source) or module.root
+            scope = module.scope(source)
             made = _pinned(module, definition) if isinstance(definition, cst.Call) else None
             return made if len(reads_of(module, scope, name)) == 1 else None
     return None
@@ -159,11 +160,7 @@ def _beside(module: Module, node: cst.Call) -> bool:
 
 
 def _submits(call: cst.CSTNode) -> bool:
-    return (
-        isinstance(call, cst.Call)
-        and isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "submit"
-    )
+    return method_called(call) == "submit"
 
 
 def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:

@@ -118,6 +118,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.text import explained
+from torchlint.semantic.code.tree import attr_of, has_star, method_called
 from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.time.step_overhead import anomalies_sought
@@ -171,8 +172,8 @@ def _explained(module: Module, node: cst.CSTNode) -> bool:
     made = definitions_of(module, node) if isinstance(node, cst.Name) else []
     draws = [
         call
-        for call in module.within(module.function(node) or module.root, cst.Call)
-        if (module.name(call.func) or "").startswith("numpy.random.")
+        for call in module.within(module.scope(node), cst.Call)
+        if module.called(call).startswith("numpy.random.")
     ]
     return any(explained(module, each, _NUMPY) for each in (node, *made, *draws))
 
@@ -186,7 +187,7 @@ def _fix(module: Module, upload: Upload) -> Fix | None:
     if transfer is None or dtype is None or transfer.dtype or not isinstance(drawn, cst.Call):
         return None
     func = transfer.call.func
-    named = isinstance(func, cst.Attribute) and func.attr.value in ("to", "type_as")
+    named = attr_of(func) in ("to", "type_as")
     if transfer.given - {"device", "other", "non_blocking"} or not named:
         return None
     torch = name_for_module(module, "torch", "torch")
@@ -279,7 +280,7 @@ def _drawn(
 
 
 def _is_whole(draw: cst.Call) -> bool:
-    return isinstance(draw.func, cst.Attribute) and draw.func.attr.value in (
+    return method_called(draw) in (
         "randperm",
         "randint",
     )
@@ -287,8 +288,8 @@ def _is_whole(draw: cst.Call) -> bool:
 
 def _draw(module: Module, drawn: cst.Call, torch: str) -> cst.Call | None:
     """Return the call of torch that draws from the same distribution."""
-    name = (module.name(drawn.func) or "").removeprefix("numpy.random.")
-    if any(arg.star for arg in drawn.args):
+    name = module.called(drawn).removeprefix("numpy.random.")
+    if has_star(drawn):
         return None
     keywords = {arg.keyword.value for arg in drawn.args if arg.keyword is not None}
     values = [arg.value for arg in drawn.args]
@@ -320,11 +321,10 @@ def _draw(module: Module, drawn: cst.Call, torch: str) -> cst.Call | None:
 def _final_dtype(module: Module, drawn: cst.CSTNode, move: cst.CSTNode) -> str | None:
     """Return the dtype with which the numbers arrive; None where more is done on the way than to
     make a tensor of them and to cast it."""
-    arg = module.parent(drawn)
-    maker = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    maker = module.taker(drawn)
     if not isinstance(maker, cst.Call) or len(maker.args) != 1:
         return None
-    name = module.name(maker.func) or ""
+    name = module.called(maker)
     if name not in ops.DATA_FACTORIES:
         return None
     called = (module.name(getattr(drawn, "func", None)) or "").rpartition(".")[2]

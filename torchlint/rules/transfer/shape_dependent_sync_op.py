@@ -194,7 +194,7 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
 
 def _host_fix(module: Module, node: cst.CSTNode) -> Fix | None:
     """Return the fix that copies to the host what a loop only reads there: counts of classes."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     found = host_loop(module, loop) if isinstance(loop, cst.For) else None
     return brought_to_host(module, found) if found is not None and node in found.passed else None
 
@@ -250,7 +250,7 @@ def _by_order(module: Module, node: cst.CSTNode) -> bool:
 def _changes_with_the_loop(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a mask is worked out in the loop of what the loop binds itself, but for what it
     goes over: nothing can be split before it."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     if loop is None:
         return False
     return any(

@@ -403,7 +403,7 @@ def _instead(module: Module, read: HostRead, fix: Fix | None) -> str | None:
         return COMPUTED
     if not loop_in_sight(module, read.node):
         return NO_LOOP
-    loop = next(iter(module.loops(read.node)), None)
+    loop = module.loop(read.node)
     if loop is not None and endless(module, loop):
         return ENDLESS
     added = isinstance(module.small_statement(read.node), cst.AugAssign)

@@ -12,7 +12,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import Function
+from torchlint.semantic.code.tree import Function, attr_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, goes_over, spelled_alike
@@ -125,7 +125,7 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
     return any(given_as_size(module, part) for part in listed) or any(
         name.value in names
         for call in module.within(body, cst.Call)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SIZED
+        if method_called(call) in _SIZED
         for arg in call.args
         if arg.keyword is None
         for name in module.within(arg.value, cst.Name)
@@ -161,7 +161,7 @@ def rows_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) 
 
 def _chosen_by_mask(module: Module, value: cst.CSTNode, body: cst.CSTNode) -> bool:
     """Say whether a value is made of rows that a mask chooses, and is not one of them."""
-    if isinstance(value, cst.Call) and (module.name(value.func) or "").startswith("random."):
+    if isinstance(value, cst.Call) and module.called(value).startswith("random."):
         return False
     names = module.names_in(value) if not isinstance(value, cst.Subscript) else frozenset()
     parts = [value] + [
@@ -186,10 +186,10 @@ def _joined(module: Module, name: cst.Name) -> bool:
     """Say whether a list is given to a function that makes one tensor of it."""
     holders = (
         module.parent(arg)
-        for read in reads_of(module, module.function(name) or module.root, name.value)
+        for read in reads_of(module, module.scope(name), name.value)
         if isinstance(arg := module.parent(read), cst.Arg)
     )
-    return any(isinstance(call, cst.Call) and module.name(call.func) in _JOINS for call in holders)
+    return any(module.called(call) in _JOINS for call in holders)
 
 
 def _shape_of_tensor(module: Module, node: cst.CSTNode) -> bool:
@@ -206,7 +206,7 @@ def _name_sized(module: Module, node: cst.Name) -> bool:
     definition = sole_definition(module, node)
     if definition is not None:
         return is_size(module, definition)
-    function = module.function(node) or module.root
+    function = module.scope(node)
     writes = writes_of(module, function, node.value)
     statements = [module.small_statement(write) for write in writes]
     unpacked = [
@@ -322,7 +322,7 @@ def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
         own = row in bound and row == _row_of(_innermost(target))
         if own or _whole(module, use).deep_equals(target):
             continue
-        if isinstance(above, cst.Attribute) and above.attr.value in (
+        if attr_of(above) in (
             "shape",
             "device",
             "dtype",
@@ -343,8 +343,7 @@ def _own(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     made = definitions_of(module, holder) if isinstance(holder, cst.Name) else []
     anew = bool(made) and all(
         isinstance(each, cst.Assign)
-        and isinstance(each.value, cst.Call)
-        and module.name(each.value.func) in _MAKERS
+        and module.called(each.value) in _MAKERS
         and module.is_within(each, loop.body)
         for each in made
     )

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.rule import Fix, InsertAfter, Module, NodeEdit, Replace, Safety
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -193,7 +194,7 @@ def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:
         for each in (*params.posonly_params, *params.params, *params.kwonly_params)
         if each.name.value == test.value
     ]
-    if not any(isinstance(each, cst.Name) and each.value == "None" for each in defaults):
+    if not any(is_name(each, "None") for each in defaults):
         return None
     above = module.parent(test)
     refused = isinstance(above, cst.UnaryOperation) and isinstance(above.operator, cst.Not)

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
@@ -35,7 +36,7 @@ def same_modules_in_turn(module: Module, node: cst.For | cst.ListComp | cst.Gene
     if call is None or not isinstance(loop.target, cst.Name):
         return False
     name = loop.target.value
-    alike = isinstance(call.func, cst.Name) and call.func.value == name
+    alike = is_name(call.func, name)
     same_input = bool(call.args) and not any(name in module.names_in(arg) for arg in call.args)
     return alike and same_input and _joined(module, node) and _built_alike(module, loop.iter)
 
@@ -85,9 +86,8 @@ def _reads(module: Module, statement: cst.CSTNode | None) -> Iterator[cst.Name]:
 
 
 def _is_joined(module: Module, node: cst.CSTNode) -> bool:
-    arg = module.parent(node)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-    return isinstance(call, cst.Call) and module.name(call.func) in _JOINS
+    call = module.taker(node)
+    return module.called(call) in _JOINS
 
 
 def _built_alike(module: Module, held: cst.BaseExpression) -> bool:

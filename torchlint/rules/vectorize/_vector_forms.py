@@ -28,6 +28,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import hooks_operations
@@ -306,7 +307,7 @@ class _Form:
             for call in self.module.within(self.loop, cst.Call)
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append"
         ]
-        reads = [each for each in grown if isinstance(each, cst.Name) and each.value == name]
+        reads = [each for each in grown if is_name(each, name)]
         made = definitions_of(self.module, reads[0]) if len(reads) == 1 else []
         if len(made) != 1:
             raise _UnknownError
@@ -439,7 +440,7 @@ class _Form:
         """Return the whole tensor for ``x[:, i]``, and what a mask selects of each part."""
         match node.slice:
             case [cst.SubscriptElement(slice=cst.Index(value=index))] if not (
-                isinstance(index, cst.Name) and index.value == self.index
+                is_name(index, self.index)
             ):
                 mask = self._of(index)
                 if not _is_truth(self.module, index if isinstance(index, cst.Name) else mask.node):
@@ -507,7 +508,7 @@ class _Form:
 
     def _function(self, node: cst.Call) -> _Part:
         """Return a function of torch that computes one element out of each, or reduces."""
-        name = self.module.name(node.func) or ""
+        name = self.module.called(node)
         if not node.args or node.args[0].keyword is not None or node.args[0].star:
             raise _UnknownError
         part = self._of(node.args[0].value)
@@ -642,7 +643,7 @@ def _integers(node: cst.BaseExpression) -> list[int]:
 
 def _flattens(module: Module, call: cst.Call) -> bool:
     """Say whether a method makes one row of a part: ``view(-1)``, ``flatten()``."""
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    method = method_called(call)
     given = [module.source_of(arg.value) for arg in call.args]
     return (method in ("view", "reshape") and given == ["-1"]) or (
         method in ("flatten", "ravel") and not given
@@ -658,7 +659,7 @@ def _is_tensor(module: Module, node: cst.BaseExpression, several: bool) -> bool:
     if value.kind != "?" or not isinstance(node, cst.Name):
         return value.kind == "?" and several
     made = [each.value for each in definitions_of(module, node) if isinstance(each, cst.Assign)]
-    scope = module.function(node) or module.root
+    scope = module.scope(node)
     used = [module.parent(each) for each in reads_of(module, scope, node.value)]
     methods = [
         each.func if isinstance(each, cst.Call) else each

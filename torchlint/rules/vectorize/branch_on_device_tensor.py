@@ -181,7 +181,7 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     tensors = [each for each in values if inferred(module, each).tensor and on_device(module, each)]
     if tensors:
-        name, method = _LARGER[module.name(node.func) or ""]
+        name, method = _LARGER[module.called(node)]
         words = {"word": name, "other": module.shown(tensors[0]), "method": method}
         severity = Severity.INFO if _waits_as_well(module, node) is not None else None
         cause = wait_for(module, tensors[0])
@@ -214,7 +214,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
         fix = answers_at_once(module, holder)
     if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):
         fix = given_test(module, test)
-    loop = next(iter(module.loops(test)), None)
+    loop = module.loop(test)
     if fix is None and stop is None and isinstance(loop, cst.For):
         together = host_loop(module, loop)
         if together is not None and test in together.passed:
@@ -259,7 +259,7 @@ def _all_ended(module: Module, node: cst.If) -> bool:
             pass
         case _:
             return False
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     match loop:
         case cst.While():
             return True

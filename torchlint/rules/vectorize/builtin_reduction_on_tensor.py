@@ -124,7 +124,7 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if len(node.args) != 1 or node.args[0].star:
         return
-    name, tensor = module.name(node.func) or "", node.args[0].value
+    name, tensor = module.called(node), node.args[0].value
     if not one_tensor(module, tensor):
         return
     often = heat_of(module, node).grade >= Grade.SAMPLE
@@ -149,7 +149,7 @@ def _still_waits(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> 
 
 
 def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression, waits: bool) -> Fix:
-    name = module.name(node.func) or ""
+    name = module.called(node)
     held = as_receiver(tensor)
     new: cst.BaseExpression
     if name == "builtins.sorted":

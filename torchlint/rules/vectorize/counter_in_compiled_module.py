@@ -120,6 +120,7 @@ from torchlint.rule import Hit, Module, Rule, conditions_around, heat_of, inferr
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.step_overhead import compiled_by, regions
 
@@ -237,9 +238,7 @@ def _is_first_bound(
 
 def _is_shortened(module: Module, node: cst.CSTNode, name: str) -> bool:
     return any(
-        each.attr.value in ("clear", "pop", "popleft")
-        and isinstance(each.value, cst.Attribute)
-        and each.value.attr.value == name
+        each.attr.value in ("clear", "pop", "popleft") and attr_of(each.value) == name
         for each in module.nodes(cst.Attribute)
     )
 

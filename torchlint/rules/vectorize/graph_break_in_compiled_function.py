@@ -89,6 +89,7 @@ from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.time.step_overhead import compiled_by
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -202,4 +203,4 @@ def _broken(module: Module, node: cst.BaseExpression, construct: str) -> Iterato
 def _set(module: Module, how: cst.Call, option: str) -> bool:
     """Say whether an option of ``torch.compile`` is given and not plainly off."""
     value = keyword_argument(module, how, option)
-    return value is not None and not (isinstance(value, cst.Name) and value.value == "False")
+    return value is not None and not is_name(value, "False")

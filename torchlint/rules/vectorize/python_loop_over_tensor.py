@@ -445,7 +445,7 @@ def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -
 
 
 def _computes(module: Module, call: cst.Call) -> bool:
-    name = module.name(call.func) or ""
+    name = module.called(call)
     if name in _REDUCTIONS and len(call.args) == 1:
         return one_tensor(module, call.args[0].value)
     if name.startswith("torch."):

@@ -90,6 +90,7 @@ from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, 
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import most_turns
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import (
     is_reset,
@@ -229,7 +230,7 @@ def _collects_results(
     if has_model_call(module, loop) or (isinstance(loop, cst.For) and is_loader(module, loop.iter)):
         return True
     reads = (c.func for p in parts for c in module.within(p, cst.Call))
-    return any(isinstance(f, cst.Attribute) and f.attr.value in _TO_HOST for f in reads)
+    return any(attr_of(f) in _TO_HOST for f in reads)
 
 
 def _fix(module: Module, node: cst.Assign, call: cst.Call, loop: cst.For | cst.While) -> Fix | None:

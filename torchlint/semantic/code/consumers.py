@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import callees_of, reads_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -87,7 +88,7 @@ def _step(
             cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))])
             | cst.AugAssign(target=cst.Name(value=name))
         ):
-            return _named(module, name, module.function(above) or module.root, depth)
+            return _named(module, name, module.scope(above), depth)
         case cst.Subscript(value=value):
             return above if value is node else Use.READ
         case (
@@ -116,7 +117,7 @@ def _attribute(module: Module, node: cst.Attribute, attr: str) -> Use | cst.CSTN
 
 
 def _argument(module: Module, call: cst.Call) -> Use | cst.CSTNode:
-    name = module.name(call.func) or ""
+    name = module.called(call)
     package, _, last = name.partition(".")
     if name.startswith(("torch.autograd", "torch.func")):
         return Use.GRAD
@@ -132,7 +133,7 @@ def _argument(module: Module, call: cst.Call) -> Use | cst.CSTNode:
         return call
     if package in ("numpy", "math", "logging"):
         return Use.SHOWN
-    attr = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    attr = method_called(call)
     if attr in _BACKWARD:
         return Use.GRAD
     return Use.SHOWN if _SHOW.match(attr) and not callees_of(module, call) else Use.ESCAPES

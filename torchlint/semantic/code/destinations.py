@@ -127,7 +127,7 @@ def _reads(
                 args=[cst.Arg()],
             )
         ):
-            later = reads_of(module, module.function(above) or module.root, name)
+            later = reads_of(module, module.scope(above), name)
             return [read for read in later if module.before(above, read)]
         case cst.For(target=target, iter=iterated) if iterated is child:
             names = [each.value for each in module.within(target, cst.Name)]
@@ -147,7 +147,7 @@ def _reads_of_holder(module: Module, stored: cst.Subscript) -> list[cst.Name]:
         isinstance(key, cst.Index) and isinstance(key.value, cst.SimpleString)
     ):
         return []
-    reads = reads_of(module, module.function(stored) or module.root, holder.value)
+    reads = reads_of(module, module.scope(stored), holder.value)
     return [
         read
         for read in reads

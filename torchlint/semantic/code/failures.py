@@ -15,7 +15,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, has_star
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import DEFS, parsed
@@ -403,7 +403,7 @@ def _problem(takes: ast.arguments, skipped: int, call: cst.Call) -> str | None:
         return f"gives `{unknown[0]}`, which is no parameter"
     if places + skipped > len(first) and takes.vararg is None:
         return f"gives {places} arguments by place, where {len(first) - skipped} are taken"
-    if any(arg.star for arg in call.args):
+    if has_star(call):
         return None
     optional = len(takes.defaults)
     needed = first[skipped + places : len(first) - optional]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.torch import ops
 
 _KEPT = ops.having("move") | ops.having("cast") | ops.having("same")
@@ -86,8 +87,5 @@ def differ(test: cst.BaseExpression, needed: bool) -> bool:
             left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]
         ):
             other = isinstance(operator, cst.NotEqual if needed else cst.Equal)
-            return other and any(
-                isinstance(side, cst.Attribute) and side.attr.value in _TRAITS
-                for side in (left, right)
-            )
+            return other and any(attr_of(side) in _TRAITS for side in (left, right))
     return False

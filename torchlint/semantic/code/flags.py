@@ -16,7 +16,7 @@ from torchlint.semantic.code.left_out import never_given, turned_on
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.reaching import Reaching
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, LOOPS, Tree, has_star, is_name
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
 
@@ -278,7 +278,7 @@ class Flags:
         for param in (each for each in params if each.name.value in flags):
             flag = self._flag(function, param, flags[param.name.value])
             given = _argument(call, flag) if flag is not None else None
-            if given is not None and not any(arg.star for arg in call.args):
+            if given is not None and not has_star(call):
                 yield given, flags[param.name.value]
 
     def _parameter(
@@ -356,8 +356,7 @@ class Flags:
     def _asks(self, function: cst.FunctionDef, name: str) -> bool:
         """Say whether a function asks itself if a name of it is None."""
         return any(
-            isinstance(each.left, cst.Name)
-            and each.left.value == name
+            is_name(each.left, name)
             and isinstance(each.comparisons[0].operator, (cst.Is, cst.IsNot))
             for each in self.tree.within(function, cst.Comparison)
         )
@@ -538,8 +537,7 @@ class Flags:
         function = self.tree.function(name)
         for each in self.tree.within(function, cst.Attribute) if function is not None else ():
             if (
-                isinstance(each.value, cst.Name)
-                and each.value.value == name.value
+                is_name(each.value, name.value)
                 and order[each] < order[name]
                 and self.reaching.definitions(each.value) == definitions
             ):
@@ -563,11 +561,7 @@ class Flags:
                 targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))],
                 value=cst.Call() as call,
             ):
-                places = [
-                    index
-                    for index, each in enumerate(elements)
-                    if isinstance(each.value, cst.Name) and each.value.value == name
-                ]
+                places = [index for index, each in enumerate(elements) if is_name(each.value, name)]
                 callees = self.flow.callees(call)
                 return bool(callees) and all(
                     isinstance(line.value, cst.Tuple)
@@ -625,10 +619,7 @@ def _argument(call: cst.Call, flag: Flag) -> cst.BaseExpression | None:
             if arg.keyword.value == flag.name:
                 return arg.value
         elif not arg.star:
-            if plain == flag.position and (
-                not flag.by_object
-                or (isinstance(arg.value, cst.Name) and arg.value.value == flag.name)
-            ):
+            if plain == flag.position and (not flag.by_object or is_name(arg.value, flag.name)):
                 return arg.value
             plain += 1
     return None

@@ -7,7 +7,7 @@ import libcst as cst
 from torchlint.semantic.code.instances import Instances
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Function, Tree
+from torchlint.semantic.code.tree import Function, Tree, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -47,11 +47,7 @@ class Flow:
             return self._method_of(self.instances.class_held(receiver.value), func)
         if isinstance(receiver, cst.Attribute):
             return self._method_of(self.instances.class_of(receiver), func)
-        if (
-            isinstance(receiver, cst.Call)
-            and isinstance(receiver.func, cst.Name)
-            and receiver.func.value == "super"
-        ):
+        if isinstance(receiver, cst.Call) and is_name(receiver.func, "super"):
             cls = self.scopes.tree.class_of(func)
             for member in self.scopes.lineage(cls)[1:] if cls is not None else ():
                 found = self.scopes.own_method(member, func.attr.value)

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.tree import Tree, is_name
 from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class GradContexts:
             return False
         if name == "torch.set_grad_enabled" and isinstance(expr, cst.Call) and expr.args:
             value = expr.args[0].value
-            if isinstance(value, cst.Name) and value.value in ("True", "False"):
+            if is_name(value, "True", "False"):
                 return value.value == "False"
             return None
         if _NO_GRAD_WORDS.search(name.rpartition(".")[2]):
@@ -128,7 +128,7 @@ class GradContexts:
             if self.tree.order[call] > self.tree.order[node] or not call.args:
                 continue
             value = call.args[0].value
-            if isinstance(value, cst.Name) and value.value == "False":
+            if is_name(value, "False"):
                 statement = self.tree.parents.get(call)
                 if (
                     isinstance(statement, cst.Expr)

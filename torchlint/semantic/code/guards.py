@@ -17,7 +17,16 @@ from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, OPEN, Function, Open, Tree
+from torchlint.semantic.code.tree import (
+    FUNCTIONS,
+    LOOPS,
+    OPEN,
+    Function,
+    Open,
+    Tree,
+    is_name,
+    method_called,
+)
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -383,11 +392,7 @@ class Guards:
         method = call.func
         cls = self.tree.class_of(call)
         outside = self.names.outside
-        if (
-            isinstance(method, cst.Attribute)
-            and isinstance(method.value, cst.Name)
-            and method.value.value == "self"
-        ):
+        if isinstance(method, cst.Attribute) and is_name(method.value, "self"):
             family = self.scopes.family_outside(cls) if cls is not None else ()
             return outside.returns_seldom(family, method.attr.value, needed)
         found = outside.find(self.names.name(method))
@@ -715,8 +720,7 @@ class Guards:
                 return False
         home = self.tree.function(node)
         return home is not None and not any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES
-            for call in self.tree.within(home, cst.Call)
+            method_called(call) in MOVES for call in self.tree.within(home, cst.Call)
         )
 
     def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:

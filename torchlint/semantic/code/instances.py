@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.names import Binding, Names, one_by_one
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import Tree, targets_of
+from torchlint.semantic.code.tree import Tree, has_star, is_name, targets_of
 from torchlint.semantic.torch import ops
 
 _SAME_MODULE = ops.having("module", "chains")
@@ -147,7 +147,7 @@ class Instances:
         family = {*self.scopes.lineage(cls), *self.scopes.subclasses(cls)}
         found = False
         for target, value in self._stored.get(name, ()):
-            own = isinstance(target.value, cst.Name) and target.value.value == "self"
+            own = is_name(target.value, "self")
             if own and self.tree.class_of(target) not in family:
                 continue
             found = True
@@ -216,7 +216,7 @@ class Instances:
     ) -> cst.BaseExpression | None:
         """Return what a call passes for a parameter, its default where nothing; None where that
         cannot be told."""
-        if any(arg.star for arg in call.args):
+        if has_star(call):
             return None
         params = [*function.params.posonly_params, *function.params.params]
         bound = self.scopes.is_method(function) and not any(

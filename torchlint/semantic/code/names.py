@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.records import dataclass
-from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree, is_name
 from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
@@ -386,11 +386,7 @@ class Names:
 
     def _placeholder(self, binding: Binding) -> bool:
         """Say whether a binding is the ``torch = None`` of a failed optional import."""
-        if (
-            binding.kind != "assign"
-            or not isinstance(binding.value, cst.Name)
-            or binding.value.value != "None"
-        ):
+        if binding.kind != "assign" or not is_name(binding.value, "None"):
             return False
         return any(
             isinstance(above, cst.ExceptHandler) for above in self.tree.ancestors(binding.node)

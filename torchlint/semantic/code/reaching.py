@@ -236,7 +236,7 @@ def assigned_value(module: Module, read: cst.Name) -> cst.BaseExpression | None:
 @question(yes="it is assigned", no="nothing in the function or class assigns it")
 def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""
-    scope: cst.CSTNode = module.function(place) or module.root
+    scope: cst.CSTNode = module.scope(place)
     if isinstance(place, cst.Attribute):
         scope = module.class_of(place) or scope
     elif not isinstance(place, cst.Name):

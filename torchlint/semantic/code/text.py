@@ -168,6 +168,6 @@ def reasoned(module: Module, node: cst.CSTNode) -> bool:
     if not names:
         return False
     named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))}) (is|was|has|\w+[^s]s)\b")
-    home = module.function(node) or module.root
+    home = module.scope(node)
     lines = module.within(home, cst.SimpleStatementLine, cst.With)
     return any(_commented(module, line, named) for line in lines)

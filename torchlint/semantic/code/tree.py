@@ -10,7 +10,7 @@ import bisect
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import libcst as cst
 
@@ -354,6 +354,27 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return what a call calls, and any other expression as it is: a decorator with or without
     arguments, say."""
     return node.func if isinstance(node, cst.Call) else node
+
+
+def method_called(node: cst.CSTNode | None) -> str:
+    """Return the attribute that a call calls, ``item`` of ``loss.item()``; empty for any other
+    node."""
+    return attr_of(node.func) if isinstance(node, cst.Call) else ""
+
+
+def attr_of(node: cst.CSTNode | None) -> str:
+    """Return what stands behind the last dot of an attribute; empty for any other node."""
+    return node.attr.value if isinstance(node, cst.Attribute) else ""
+
+
+def is_name(node: cst.CSTNode | None, *names: str | None) -> TypeGuard[cst.Name]:
+    """Say whether a node is a plain name, one of these."""
+    return isinstance(node, cst.Name) and node.value in names
+
+
+def has_star(call: cst.Call) -> bool:
+    """Say whether a call is handed the parts of a list or dictionary."""
+    return any(arg.star for arg in call.args)
 
 
 def targets_of(

@@ -13,6 +13,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import bases_behind
@@ -89,7 +90,7 @@ def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
     if _ITERABLE in module.outside.bases(value):
         return True
     made = [dataset, *assigned_to(module, dataset)]
-    names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
+    names = [module.called(call) for call in made if isinstance(call, cst.Call)]
     return any(_ITERABLE in bases_behind(module, name) for name in names)
 
 
@@ -113,7 +114,7 @@ def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
     if _DATASETS & {*own, *module.outside.bases(value)}:
         return True
     made = [node, *assigned_to(module, node)]
-    names = [module.name(call.func) or "" for call in made if isinstance(call, cst.Call)]
+    names = [module.called(call) for call in made if isinstance(call, cst.Call)]
     return any(
         name in _WRAPPERS
         or name.startswith(_COSTLY_PACKAGES)
@@ -140,7 +141,7 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
 
 
 def _made(module: Module, call: cst.Call) -> bool | None:
-    name = module.name(call.func) or ""
+    name = module.called(call)
     if name.endswith(".TensorDataset") and name.startswith("torch."):
         return False
     if name.startswith(_COSTLY_PACKAGES):
@@ -173,10 +174,8 @@ def does_work(module: Module, function: cst.CSTNode) -> bool | None:
     unknown."""
     unknown = False
     for call in _calls(module, function):
-        name = module.name(call.func) or ""
-        last = name.rpartition(".")[2] or (
-            call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        )
+        name = module.called(call)
+        last = name.rpartition(".")[2] or (method_called(call))
         if isinstance(call.func, cst.Name):
             last = call.func.value
         if _IO.match(name) or (_WORK.search(last) and not name.startswith("builtins.")):

@@ -99,11 +99,7 @@ def waits_anyway(
 def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the call that empties the allocator's cache in each turn, with no run of a model
     between it and `node`: blocks are freed when the device is done."""
-    calls = (
-        each
-        for each in turn_places(module, node)
-        if isinstance(each, cst.Call) and module.name(each.func) in _EMPTIES
-    )
+    calls = (each for each in turn_places(module, node) if module.called(each) in _EMPTIES)
     return nearest(module, node, calls)
 
 
@@ -130,7 +126,7 @@ def _taken_by_host(module: Module, copy: cst.Call) -> bool:
 def _uses_array(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
         return False
-    package, _, last = (module.name(place.func) or "").rpartition(".")
+    package, _, last = module.called(place).rpartition(".")
     if isinstance(place.func, cst.Attribute):
         last = place.func.attr.value
     package = package.partition(".")[0]

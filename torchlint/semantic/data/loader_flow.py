@@ -14,7 +14,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.scopes import local_class, method_of, name_outside
-from torchlint.semantic.code.tree import targets_of
+from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -128,11 +128,7 @@ class _Tracer:
         """Follow the reads of ``self.attr`` in a class and its relatives."""
         for home, each in self._family(where, cls):
             for node in home.within(each.body, cst.Attribute, nested=True):
-                if (
-                    node.attr.value == attr
-                    and isinstance(node.value, cst.Name)
-                    and node.value.value == "self"
-                ):
+                if node.attr.value == attr and is_name(node.value, "self"):
                     self.follow(home, node, path)
 
     def _family(self, where: Module, cls: cst.ClassDef) -> Iterator[tuple[Module, cst.ClassDef]]:
@@ -165,7 +161,7 @@ class _Tracer:
         call = where.parent(arg)
         if not isinstance(call, cst.Call) or arg.star:
             return
-        name = where.name(call.func) or ""
+        name = where.called(call)
         if name == "builtins.next":
             loops = where.loops(call)
             if loops and not path:

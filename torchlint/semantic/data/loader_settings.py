@@ -15,7 +15,7 @@ from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, method_called
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loaders import (
@@ -80,7 +80,7 @@ def pin_word(module: Module, loader: cst.Call) -> cst.BaseExpression:
 
 
 def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("False", "None")
+    return is_name(node, "False", "None")
 
 
 def _given(module: Module, loader: cst.Call, setting: str) -> Iterator[cst.BaseExpression]:
@@ -117,18 +117,14 @@ def _named_workers(module: Module, loader: cst.Call) -> Iterator[cst.BaseExpress
 def _options(module: Module, loader: cst.Call) -> Iterator[tuple[str, str]]:
     """Yield the options that the file's parser has, each with the name for all options that is
     read in the function of a loader."""
-    scope: cst.CSTNode = module.function(loader) or module.root
+    scope: cst.CSTNode = module.scope(loader)
     parsed = {
         _last(write.targets[0].target)
         for write in module.nodes(cst.Assign)
         if isinstance(write.value, cst.Call) and _last(write.value.func) == "parse_args"
     }
     roots = [name for name in parsed if _seen(module, scope, name, loader)]
-    added = [
-        call
-        for call in module.nodes(cst.Call)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument"
-    ]
+    added = [call for call in module.nodes(cst.Call) if method_called(call) == "add_argument"]
     for call in added if len(roots) == 1 else ():
         texts = [str(a.value.raw_value) for a in call.args if isinstance(a.value, cst.SimpleString)]
         long = [text[2:].replace("-", "_") for text in texts if text.startswith("--")]
@@ -155,7 +151,7 @@ def _asks(module: Module, value: cst.BaseExpression) -> bool:
     """Say whether a value is that of ``torch.cuda.is_available()``, maybe and something else."""
     if isinstance(value, cst.BooleanOperation) and isinstance(value.operator, cst.And):
         return _asks(module, value.left) or _asks(module, value.right)
-    return isinstance(value, cst.Call) and module.name(value.func) == _AVAILABLE
+    return module.called(value) == _AVAILABLE
 
 
 def _last(node: cst.BaseExpression) -> str:
@@ -182,7 +178,7 @@ def _root(node: cst.BaseExpression) -> cst.Name | None:
 
 def _readable(module: Module, word: cst.BaseExpression, loader: cst.Call) -> bool:
     """Say whether what stands elsewhere in the file means the same at a loader."""
-    if isinstance(word, cst.Integer) or (isinstance(word, cst.Name) and word.value == "True"):
+    if isinstance(word, cst.Integer) or is_name(word, "True"):
         return True
     root = _root(word)
     if root is None or module.is_within(word, loader):

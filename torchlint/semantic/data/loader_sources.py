@@ -15,7 +15,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, writes_of
 from torchlint.semantic.code.scopes import local_class, method_of, name_outside
-from torchlint.semantic.code.tree import COMPREHENSIONS, targets_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called, targets_of
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
@@ -117,7 +117,7 @@ class _Search:
             if (where, call) not in self.found:
                 self.found.append((where, call))
             return True
-        name = where.name(call.func) or ""
+        name = where.called(call)
         if (name in _SAME or name.startswith("tqdm.")) and call.args:
             return self.loader(where, call.args[0].value, path)
         home, function = self._function(where, call)
@@ -207,7 +207,7 @@ class _Search:
         self, where: Module, node: cst.BaseExpression
     ) -> Iterator[tuple[Module, cst.ClassDef]]:
         """Yield the class of an object, and those in other files that it inherits from."""
-        own = isinstance(node, cst.Name) and node.value == "self"
+        own = is_name(node, "self")
         value = Value("object", node=where.class_of(node)) if own else inferred(where, node)
         if isinstance(value.node, cst.ClassDef):
             yield where, value.node
@@ -246,11 +246,7 @@ class _Search:
 
 def _takes_apart(node: cst.BaseExpression) -> bool:
     """Say whether an expression is ``batch.items()``."""
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in _PARTS
-    )
+    return method_called(node) in _PARTS
 
 
 def _root(node: cst.BaseExpression) -> str | None:

@@ -14,6 +14,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
@@ -51,11 +52,7 @@ def built(module: Module, node: cst.BaseExpression) -> list[cst.Call]:
     if value.kind == "loader" and isinstance(value.node, cst.Call):
         return [value.node]
     function = module.function(node)
-    if (
-        isinstance(node, cst.Call)
-        and node.args
-        and (module.name(node.func) or "").startswith("tqdm.")
-    ):
+    if isinstance(node, cst.Call) and node.args and module.called(node).startswith("tqdm."):
         return built(module, node.args[0].value)
     if not isinstance(node, cst.Name) or function is None:
         return []
@@ -112,7 +109,7 @@ def _gives_one_batch(module: Module, loader: cst.Call) -> bool:
     target = above.targets[0].target if isinstance(above, cst.Assign) else None
     if not isinstance(target, cst.Name):
         return False
-    reads = reads_of(module, module.function(loader) or module.root, target.value)
+    reads = reads_of(module, module.scope(loader), target.value)
     for read in reads:
         arg = module.parent(read)
         first = module.parent(arg) if isinstance(arg, cst.Arg) else None
@@ -195,7 +192,7 @@ def _batch_names(module: Module, node: cst.CSTNode) -> set[str]:
         return {param.name.value for param in params if param.name.value not in ("self", "cls")}
     found = set(module.names_in(node.target)) if isinstance(node, cst.For) else set()
     for each in module.within(node, cst.Assign):
-        if isinstance(each.value, cst.Call) and module.name(each.value.func) == "builtins.next":
+        if module.called(each.value) == "builtins.next":
             found.update(name for target in each.targets for name in module.names_in(target.target))
     return found
 
@@ -430,7 +427,7 @@ def held_out(module: Module, loader: cst.Call) -> bool:
     if bound is None or dataset is None:
         return False
     shuffle = bound.value("shuffle")
-    mixed = shuffle is not None and not (isinstance(shuffle, cst.Name) and shuffle.value == "False")
+    mixed = shuffle is not None and not is_name(shuffle, "False")
     words = {name.value for name in module.within(dataset, cst.Name)}
     return not mixed and any(called(word, HELD_OUT) for word in words)
 

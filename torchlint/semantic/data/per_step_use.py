@@ -22,6 +22,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.data.step_counters import steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
@@ -205,7 +206,7 @@ def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]
 
 def _passes(module: Module, call: cst.Call) -> bool:
     """Say whether a call only makes text, a number or a container of its arguments."""
-    name = module.name(call.func) or ""
+    name = module.called(call)
     if name in _CASTS or name in (
         "collections.OrderedDict",
         "numpy.mean",
@@ -225,7 +226,7 @@ def _passes(module: Module, call: cst.Call) -> bool:
 def _by_name(module: Module, target: cst.Name, name: str) -> list[Sink]:
     """Return the logging calls that read a name which is bound once, where nothing else reads
     it."""
-    scope: cst.CSTNode = module.function(target) or module.root
+    scope: cst.CSTNode = module.scope(target)
     reads = reads_of(module, scope, name)
     if len(writes_of(module, scope, name)) != 1 or not reads:
         return []
@@ -291,9 +292,7 @@ def _bounds_above(module: Module, node: cst.CSTNode, bound: cst.Name) -> bool:
     home = module.parent(line)
     lines = home.body if isinstance(home, cst.IndentedBlock) else ()
     return any(
-        isinstance(other.tensor, cst.Name)
-        and other.tensor.value == bound.value
-        and definitions_of(module, other.tensor) == made
+        is_name(other.tensor, bound.value) and definitions_of(module, other.tensor) == made
         for above in lines
         if isinstance(above, cst.SimpleStatementLine) and module.before(above, line)
         for each in module.within(above, cst.Subscript)
@@ -354,7 +353,7 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
 def redraws_bar(module: Module, call: cst.Call) -> bool:
     """Say whether a call only changes what stands beside a progress bar."""
     func = call.func
-    named = isinstance(func, cst.Attribute) and func.attr.value in _BAR
+    named = attr_of(func) in _BAR
     sink = logging_call(module, call) if named else None
     return sink is not None and sink.kind == "show"
 

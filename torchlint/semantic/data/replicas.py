@@ -13,6 +13,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, is_interval
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names, local_class
+from torchlint.semantic.code.tree import has_star, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -107,7 +108,7 @@ def _constructed_with(
     return [
         arg.value
         for call in module.nodes(cst.Call)
-        if local_class(module, call.func) is cls and not any(arg.star for arg in call.args)
+        if local_class(module, call.func) is cls and not has_star(call)
         for at, arg in enumerate(call.args)
         if (arg.keyword.value if arg.keyword is not None else "".join(names[at : at + 1])) == name
     ]
@@ -138,7 +139,7 @@ def accumulation_in(module: Module, loop: cst.For | cst.While) -> Accumulation |
     """Return how a loop accumulates gradients: backward for each micro-batch, a step only for every
     k-th."""
     calls = list(module.within(loop.body, cst.Call))
-    own = [c for c in calls if is_step(module, c) and next(iter(module.loops(c)), None) is loop]
+    own = [c for c in calls if is_step(module, c) and module.loop(c) is loop]
     steps = [c for c in own if _is_call(c, "step")]
     tests = [counter(module, c, loop) for c in steps]
     backwards = tuple(c for c in own if _is_call(c, "backward"))
@@ -166,7 +167,7 @@ def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpres
 
 
 def _is_call(call: cst.Call, method: str) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+    return method_called(call) == method
 
 
 def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -9,6 +9,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import number_of
@@ -62,10 +63,7 @@ def collate_functions(module: Module) -> set[str]:
         )
     for assign in module.nodes(cst.Assign):
         for target in assign.targets:
-            if (
-                isinstance(target.target, cst.Attribute)
-                and target.target.attr.value == "collate_fn"
-            ):
+            if attr_of(target.target) == "collate_fn":
                 given.append(assign.value)
     out = {(dotted_text(each) or "").rpartition(".")[2] for each in given}
     return out - {""}
@@ -199,8 +197,8 @@ def is_fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
     changing.
     """
     for call in module.within(node, cst.Call, nested=True):
-        name = module.name(call.func) or ""
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        name = module.called(call)
+        method = method_called(call)
         if not _PURE.match(name) and method not in _PURE_METHODS:
             return False
     if any(

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -184,4 +185,4 @@ def _worked_out(module: Module, loop: cst.For, line: cst.CSTNode, own: str | Non
 def _whole_epochs(side: cst.BaseExpression, other: cst.BaseExpression, own: str) -> bool:
     """Say whether a product is added to a loop's own count: ``i + epoch * len(loader)``."""
     product = isinstance(other, cst.BinaryOperation) and isinstance(other.operator, cst.Multiply)
-    return product and isinstance(side, cst.Name) and side.value == own
+    return product and is_name(side, own)

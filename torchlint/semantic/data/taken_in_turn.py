@@ -71,7 +71,7 @@ def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> b
 
 
 def _turn(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
-    return next(iter(module.loops(node)), None)
+    return module.loop(node)
 
 
 def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -85,7 +85,7 @@ def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
 
 def _keeps(module: Module, call: cst.Call) -> bool:
     """Say whether a call writes a record, or plots."""
-    if (module.name(call.func) or "").partition(".")[0] in (*_RECORDS, *_PLOTS):
+    if module.called(call).partition(".")[0] in (*_RECORDS, *_PLOTS):
         return True
     match call.func:
         case cst.Attribute(attr=cst.Name(value=method)) if method in _WRITES:

@@ -10,6 +10,7 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -51,7 +52,7 @@ def _as_given(module: Module, factory: cst.Call, node: cst.BaseExpression) -> bo
     """Say whether a helper's factory makes its tensor where it is told to, or where an argument
     lies."""
     placed = keyword_argument(module, factory, "device") is not None
-    given = placed or (module.name(factory.func) or "") in _LIKE
+    given = placed or module.called(factory) in _LIKE
     return given and module.function(factory) is not module.function(node)
 
 
@@ -161,7 +162,7 @@ def _bound(module: Module, name: cst.Name) -> _Inner:
             yield module, definition.value, None
         elif isinstance(target, (cst.Tuple, cst.List)):
             for index, element in enumerate(target.elements):
-                if isinstance(element.value, cst.Name) and element.value.value == name.value:
+                if is_name(element.value, name.value):
                     yield module, definition.value, index
 
 
@@ -203,7 +204,7 @@ def makes_of_sizes(module: Module, call: cst.Call) -> bool:
 def is_sized_type(module: Module, call: cst.Call) -> bool:
     """Say whether a call gives sizes to an old tensor type of the CPU: ``torch.LongTensor(n,
     m)``."""
-    name = module.name(call.func) or ""
+    name = module.called(call)
     meant = tensor_type(name)
     if meant is None or meant.device != CPU:
         return False
@@ -213,7 +214,7 @@ def is_sized_type(module: Module, call: cst.Call) -> bool:
 def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
     """Say whether the function reads or writes single elements of a named tensor, or of one that
     `self` holds, or uses the host's copy elsewhere."""
-    scope: cst.CSTNode = module.function(name) or module.root
+    scope: cst.CSTNode = module.scope(name)
     alike = [*module.within(scope, cst.Attribute)] if isinstance(name, cst.Attribute) else []
     reads = reads_of(module, scope, name.value) if isinstance(name, cst.Name) else alike
     for read in reads:
@@ -315,7 +316,7 @@ def takes_device(module: Module, factory: cst.Call) -> bool:
 
 def _without_elements(module: Module, factory: cst.Call) -> bool:
     """Say whether a size of a new tensor is written as 0: there is nothing to copy."""
-    sized = (module.name(factory.func) or "").rpartition(".")[2] in _SIZED
+    sized = module.called(factory).rpartition(".")[2] in _SIZED
     if not sized and not is_sized_type(module, factory):
         return False
     sizes = [arg.value for arg in factory.args if arg.keyword is None]
@@ -333,14 +334,14 @@ def device_effect(module: Module, factory: cst.Call) -> str:
     a tensor, and a range that is not of whole numbers may differ in the last place.
     """
     grad = keyword_argument(module, factory, "requires_grad")
-    asked = grad is not None and not (isinstance(grad, cst.Name) and grad.value == "False")
+    asked = grad is not None and not is_name(grad, "False")
     return ", ".join(
         each for each in (_effect_on_values(module, factory), "grad" if asked else "") if each
     )
 
 
 def _effect_on_values(module: Module, factory: cst.Call) -> str:
-    name = (module.name(factory.func) or "").rpartition(".")[2]
+    name = module.called(factory).rpartition(".")[2]
     if name in _RANDOM:
         return "random"
     if name in _EXACT:
@@ -375,4 +376,4 @@ def any_dtype(module: Module, factory: cst.Call) -> bool:
     Not of what is left empty: in torch's deterministic mode it is filled with NaN, or with the
     largest integer.
     """
-    return (module.name(factory.func) or "").rpartition(".")[2] in _ANY_DTYPE
+    return module.called(factory).rpartition(".")[2] in _ANY_DTYPE

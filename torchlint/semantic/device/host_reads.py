@@ -432,7 +432,7 @@ def _made_of_device(module: Module, node: cst.Call | cst.Subscript) -> bool:
         return False
     if (
         inferred(module, call).kind != "?"
-        or (module.name(call.func) or "").partition(".")[0] in _HOST_LIBRARIES
+        or module.called(call).partition(".")[0] in _HOST_LIBRARIES
     ):
         return False
     return any(_waits(module, arg.value) for arg in call.args)

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.truth import ASKING, asked_for_truth
 from torchlint.semantic.device.host_reads import (
     may_wait,
@@ -77,7 +78,7 @@ def possible_waits(module: Module, node: cst.CSTNode) -> tuple[PossibleWait, ...
 def unseen(module: Module, call: cst.Call) -> bool:
     """Say whether a call is of something that nothing is known of, as of a library: it may wait,
     and a run shows that at its line. Code of the project waits at lines of its own."""
-    name = module.name(call.func) or ""
+    name = module.called(call)
     if name.startswith(_KNOWN) or callees_of(module, call):
         return False
     receiver = call.func.value if isinstance(call.func, cst.Attribute) else call.func
@@ -146,7 +147,7 @@ def _batch(module: Module, node: cst.BaseExpression) -> bool:
 def _goes_on(module: Module, call: cst.Call) -> bool:
     """Say whether a copy is told not to wait."""
     told = keyword_argument(module, call, "non_blocking")
-    return told is not None and not (isinstance(told, cst.Name) and told.value == "False")
+    return told is not None and not is_name(told, "False")
 
 
 @question()
@@ -169,7 +170,7 @@ def _of_scaler(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
             value = inferred(module, scaler)
             made = value.node if isinstance(value.node, cst.Call) else None
             switch = keyword_argument(module, made, "enabled") if made is not None else None
-            off = isinstance(switch, cst.Name) and switch.value == "False"
+            off = is_name(switch, "False")
             if value.kind == "scaler" and not off:
                 certain = made is not None and switch is None
                 yield PossibleWait(call, None if certain else scaler, SCALED)

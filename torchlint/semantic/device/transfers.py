@@ -13,6 +13,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes
+from torchlint.semantic.code.tree import has_star, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import spelled_alike
@@ -64,11 +65,7 @@ def transfer_of(module: Module, call: cst.Call) -> Transfer | None:
     func = call.func
     if not isinstance(func, cst.Attribute) or func.attr.value not in _METHODS:
         return None
-    if (
-        not on_accelerator(module)
-        or module.name(func) is not None
-        or any(arg.star for arg in call.args)
-    ):
+    if not on_accelerator(module) or module.name(func) is not None or has_star(call):
         return None
     if func.attr.value == "type_as":
         return _like(module, call, func.value, call.args[0].value) if len(call.args) == 1 else None
@@ -118,7 +115,7 @@ def _like(
     module: Module, call: cst.Call, source: cst.BaseExpression, other: cst.BaseExpression
 ) -> Transfer | None:
     meant = inferred(module, other)
-    named = isinstance(call.func, cst.Attribute) and call.func.attr.value == "type_as"
+    named = method_called(call) == "type_as"
     if named and meant.kind == "?" and meant.device in (CUDA, ACCEL):
         pass  # Only a tensor can be meant there.
     elif on_device(module, other) is not True:
@@ -250,7 +247,7 @@ def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
     A batch's elements may be any object with a ``.to``: graphs, nested tensors, encodings of a
     tokenizer.
     """
-    scope: cst.CSTNode = module.function(source) or module.root
+    scope: cst.CSTNode = module.scope(source)
     names = {source.value} if isinstance(source, cst.Name) else set()
     names.update(moved_names(module, source))
     func = module.parent(source)
@@ -299,7 +296,7 @@ def _used_as_tensor(module: Module, read: cst.CSTNode) -> bool:
 
 
 def _takes_tensor(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
-    name = module.name(call.func) or ""
+    name = module.called(call)
     if (
         name.startswith("torch.")
         and not name.startswith(_NOT_FUNCTIONS)

@@ -11,6 +11,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -77,7 +78,7 @@ def _makes_there(module: Module, call: cst.Call, first: cst.BaseExpression) -> b
         device = keyword_argument(module, call, "device")
         there = named_device(module, device) in (CUDA, ACCEL)
         return there and inferred(module, first).kind in _DATA
-    meant = tensor_type(module.name(call.func) or "") or inferred(module, call.func)
+    meant = tensor_type(module.called(call)) or inferred(module, call.func)
     if meant.kind == "type":
         given = [inferred(module, arg.value) for arg in call.args]
         return meant.device in (CUDA, ACCEL) and len(given) == 1 and not only_sizes(given)
@@ -245,7 +246,7 @@ def _of_parameter(module: Module, function: cst.FunctionDef, name: str) -> _Word
 def _is_filled(module: Module, name: cst.Name) -> bool:
     """Say whether the function writes into what a name holds, or may do so: ``x[i] = …``,
     ``x.append(…)``, ``shuffle(x)``."""
-    for read in reads_of(module, module.function(name) or module.root, name.value):
+    for read in reads_of(module, module.scope(name), name.value):
         match above := module.parent(read):
             case cst.Subscript() if isinstance(
                 module.parent(above), (cst.AssignTarget, cst.AugAssign)
@@ -263,7 +264,7 @@ def _of_attribute(module: Module, node: cst.Attribute) -> _Words | None:
         return _NOTHING  # a dtype, or a number such as pi
     if node.attr.value in _SIZES and inferred(module, node.value).kind in _HELD:
         return frozenset([SIZE])
-    if not isinstance(node.value, cst.Name) or node.value.value != "self":
+    if not is_name(node.value, "self"):
         return _words(module, node.value)
     cls = module.class_of(node)
     if cls is None or inferred(module, node).kind in ("module", "loader", "function", "object"):
@@ -287,9 +288,9 @@ def _of_comprehension(
 
 
 def _of_call(module: Module, call: cst.Call) -> _Words | None:
-    if any(arg.star for arg in call.args):
+    if has_star(call):
         return None
-    name = module.name(call.func) or ""
+    name = module.called(call)
     given = [arg.value for arg in call.args if arg.keyword is None]
     if _draws(module, call, name, given):
         return None if any(_holds(module, each) for each in given) else frozenset([RANDOM])

@@ -8,6 +8,7 @@ from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -66,7 +67,7 @@ def unsized(module: Module, call: cst.Call) -> Unsized | None:
     """Return the values that a call of one_hot, or of repeat_interleave by a tensor, sizes its
     result by; None where the call says the size."""
     name = module.name(call.func)
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    method = method_called(call)
     if name == "torch.nn.functional.one_hot":
         bound, values, size = arguments_of(module, call, name), "tensor", "num_classes"
     elif name == f"torch.{_REPEATS}" or (

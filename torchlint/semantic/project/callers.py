@@ -22,6 +22,7 @@ from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import name_outside
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.project import exports
@@ -221,8 +222,7 @@ def _off_by_default(module: Module, call: cst.Call) -> bool:
     off = {
         param.name.value
         for param in (*function.params.params, *function.params.kwonly_params)
-        if (isinstance(param.default, cst.Name) and param.default.value in ("False", "None"))
-        or _PICTURES.search(param.name.value)
+        if is_name(param.default, "False", "None") or _PICTURES.search(param.name.value)
     }
     return any(
         needed and isinstance(test, cst.Name) and test.value in off

@@ -19,7 +19,16 @@ from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.options import option_left_off
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, OPEN, Loop, Open, Tree
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    LOOPS,
+    OPEN,
+    Loop,
+    Open,
+    Tree,
+    attr_of,
+    method_called,
+)
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import uncalled, unused
@@ -733,10 +742,7 @@ class HeatMap:
 
     def _moves(self, code: cst.CSTNode) -> bool:
         """Say whether code brings something to a device: batches, where it hands them on."""
-        return any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES
-            for call in self.tree.within(code, cst.Call)
-        )
+        return any(method_called(call) in MOVES for call in self.tree.within(code, cst.Call))
 
     def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
         """Say whether a method is what a metric does for each batch; one that gets a model goes
@@ -889,11 +895,7 @@ def _given_tensors(module: Module, function: cst.FunctionDef) -> bool:
 
 
 def _is_read(node: cst.BaseExpression | None) -> bool:
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "item"
-    )
+    return method_called(node) == "item"
 
 
 def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
@@ -910,7 +912,7 @@ def _takes_tensors(module: Module, function: cst.FunctionDef) -> bool:
 def _forward_of(call: cst.Call) -> str | None:
     """Return a name of torch for ``self.part.forward(x)``."""
     func = call.func
-    runs = isinstance(func, cst.Attribute) and func.attr.value == "forward" and bool(call.args)
+    runs = attr_of(func) == "forward" and bool(call.args)
     return "torch.nn.Module.forward" if runs else None
 
 

@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.tree import Tree, method_called
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -214,7 +214,7 @@ class Loops:
 
 
 def _is_backward(step: cst.Call) -> bool:
-    return isinstance(step.func, cst.Attribute) and step.func.attr.value == "backward"
+    return method_called(step) == "backward"
 
 
 @question(ground=True)

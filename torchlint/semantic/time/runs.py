@@ -12,7 +12,15 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import LOOPS, Function, Loop, Tree
+from torchlint.semantic.code.tree import (
+    LOOPS,
+    Function,
+    Loop,
+    Tree,
+    attr_of,
+    is_name,
+    method_called,
+)
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -97,8 +105,7 @@ class Runs:
         if self.names.name(loop.iter.func) != "builtins.range" or len(args) != 3:
             return False
         return any(
-            isinstance(call.func, cst.Name) and call.func.value == "len"
-            for call in self.tree.within(args[1], cst.Call)
+            is_name(call.func, "len") for call in self.tree.within(args[1], cst.Call)
         ) and not isinstance(args[2].value, (cst.Integer, cst.UnaryOperation))
 
     def _over_no_data(self, loop: Loop) -> bool:
@@ -134,7 +141,7 @@ class Runs:
     def _begins_anew(self, call: cst.Call) -> bool:
         """Say whether a call loads another model, or is a whole training or evaluation."""
         func = call.func
-        last = func.attr.value if isinstance(func, cst.Attribute) else ""
+        last = attr_of(func)
         if isinstance(func, cst.Name):
             last = func.value
         return last in _LOADING or (
@@ -183,7 +190,7 @@ class Runs:
     def _plausible(self, func: cst.BaseExpression) -> bool:
         """Say whether a callee may be a model at all; asked first, as it needs no values."""
         if isinstance(func, cst.Attribute):
-            if isinstance(func.value, cst.Name) and func.value.value == "self":
+            if is_name(func.value, "self"):
                 return True
             last = func.attr.value
             return (
@@ -224,7 +231,7 @@ class Runs:
     def _moved(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Say whether code moves what an argument is: ``net(x.cuda())``, ``x = y.to(dev)``."""
         for call in self.tree.within(node, cst.Call):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES:
+            if method_called(call) in MOVES:
                 return True
         for name in self.tree.within(node, cst.Name) if depth else ():
             _, bindings = self.names.bindings(name.value, name)

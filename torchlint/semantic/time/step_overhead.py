@@ -22,7 +22,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import LOOPS, callee
+from torchlint.semantic.code.tree import LOOPS, callee, is_name, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -169,7 +169,7 @@ def _listed(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return method_called(call)
 
 
 def _parameters(module: Module, node: cst.BaseExpression) -> bool:
@@ -318,7 +318,7 @@ def _says(module: Module, call: cst.Call, name: str, word: str) -> bool:
     context = module.name(call.func) in ANOMALY_CONTEXT
     callee = f"torch.autograd.{'detect_anomaly' if context else 'set_detect_anomaly'}"
     given = arguments_of(module, call, callee).value(name)
-    return isinstance(given, cst.Name) and given.value == word
+    return is_name(given, word)
 
 
 @question(yes="`{0}` is the context of a `with`", no="`{0}` is no context of a `with`")

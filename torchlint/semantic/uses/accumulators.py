@@ -19,7 +19,7 @@ from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, callee
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, callee, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
@@ -232,7 +232,7 @@ def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | N
     call of the function: ``loss += …``, ``loss.add_(…)``."""
     if not isinstance(tensor, cst.Name):
         return None
-    turn = next(iter(module.loops(tensor)), None) or module.function(tensor) or module.root
+    turn = module.loop(tensor) or module.function(tensor) or module.root
     made = set(definitions_of(module, tensor))
     for each in module.within(turn, cst.AugAssign, cst.Call):
         match each:
@@ -260,9 +260,7 @@ def _may_reduce(module: Module, use: cst.CSTNode | None) -> bool:
 def _changed_behind(module: Module, loop: cst.CSTNode, name: str, made: list[cst.CSTNode]) -> bool:
     """Say whether a loop has a ``name *= …`` that changes in place what these have bound."""
     return any(
-        isinstance(step.target, cst.Name)
-        and step.target.value == name
-        and not set(made).isdisjoint(definitions_of(module, step.target))
+        is_name(step.target, name) and not set(made).isdisjoint(definitions_of(module, step.target))
         for step in module.within(loop, cst.AugAssign)
     )
 
@@ -722,8 +720,7 @@ def averaged_behind(module: Module, append: cst.Call) -> bool:
     """Say whether of a list, which only lines behind the loop read, one takes the mean or an end:
     an empty list has none."""
     for read in gathered_reads(module, append) or ():
-        above = module.parent(read)
-        call = module.parent(above) if isinstance(above, cst.Arg) else None
+        call = module.taker(read)
         name = module.name(call.func) if isinstance(call, cst.Call) else None
         if name in _OF_SOME:
             return True
@@ -803,7 +800,7 @@ def _only_looks(module: Module, read: cst.Name) -> bool:
             return True
         case cst.Arg():
             call = module.parent(above)
-            name = module.name(call.func) or "" if isinstance(call, cst.Call) else ""
+            name = module.called(call)
             return name in _LOOKERS or name.startswith(("numpy.", "statistics."))
     return False
 
@@ -918,11 +915,7 @@ def _assigned_by(
     if statement is None or len(writes_of(module, statement, name)) != 1:
         return None
     for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
-        if (
-            isinstance(small, cst.AnnAssign)
-            and isinstance(small.target, cst.Name)
-            and small.target.value == name
-        ):
+        if isinstance(small, cst.AnnAssign) and is_name(small.target, name):
             found = small.value
         elif isinstance(small, cst.Assign):
             for target in small.targets:
@@ -942,7 +935,7 @@ def _assigned(
     ):
         for left, right in zip(target.elements, value.elements, strict=True):
             plain = isinstance(left, cst.Element) and isinstance(right, cst.Element)
-            if plain and isinstance(left.value, cst.Name) and left.value.value == name:
+            if plain and is_name(left.value, name):
                 return right.value
     return None
 

@@ -12,6 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -253,7 +254,7 @@ def _turned(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has had two of its axes swapped on its way."""
     for source in _sources(module, node):
         value = source.value if isinstance(source, (cst.Assign, cst.AugAssign)) else source
-        if isinstance(value, cst.Attribute) and value.attr.value in ("mT", "T"):
+        if attr_of(value) in ("mT", "T"):
             return True
         found = operation_of(module, value)
         if (
@@ -320,7 +321,7 @@ def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
     for made, name in chain.names:
         for read in readers_of(module, made, name):
             above = module.parent(read)
-            fact = isinstance(above, cst.Attribute) and above.attr.value in ops.HOST_ATTRIBUTES
+            fact = attr_of(above) in ops.HOST_ATTRIBUTES
             inside = (
                 module.is_within(read, softmax) or module.small_statement(read) in chain.statements
             )
@@ -366,7 +367,7 @@ def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
         seen.add(node)
         for read in uses_of(module, node):
             above = module.parent(read)
-            if isinstance(above, cst.Attribute) and above.attr.value in ops.HOST_ATTRIBUTES:
+            if attr_of(above) in ops.HOST_ATTRIBUTES:
                 continue
             if dropped_result(module, read):
                 continue

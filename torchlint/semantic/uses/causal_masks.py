@@ -18,6 +18,7 @@ from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.scopes import local_class
+from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
@@ -131,7 +132,7 @@ def _given_by_callers(module: Module, function: cst.FunctionDef, name: str) -> T
     at = params.index(name) if name in params else len(params)
     found: list[Triangle | None] = []
     for call in _runs_of(module, cls):
-        starred = any(arg.star for arg in call.args)
+        starred = has_star(call)
         given = next(iter(given_for(call, at, name)), None)
         found.append(None if starred else _triangle(module, given))
     return _one(found)
@@ -201,7 +202,7 @@ def _given(module: Module, cls: cst.ClassDef, name: str) -> Iterator[cst.BaseExp
             value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
             function = module.function(target)
             first = function is not None and function.name.value == "__init__"
-            if not (first and isinstance(value, cst.Name) and value.value == "None"):
+            if not (first and is_name(value, "None")):
                 yield value
     for call in module.within(cls.body, cst.Call, nested=True):
         buffer = dotted_text(call.func) == "self.register_buffer" and call.args
@@ -377,7 +378,7 @@ def _filled(module: Module, found: Operation) -> Triangle | None:
     if value is None:
         sizes, filling = sizes[:1], found.argument(1, "fill_value")
         value = _number(module, filling)
-        boolean = isinstance(filling, cst.Name) and filling.value in ("True", "False")
+        boolean = is_name(filling, "True", "False")
     given = found.keywords.get("size", sizes[0] if len(sizes) == 1 else None)
     if isinstance(given, (cst.Tuple, cst.List)):
         sizes = [element.value for element in given.elements]
@@ -416,7 +417,7 @@ def _cast(module: Module, found: Operation, own: Triangle) -> Triangle | None:
     if not own.boolean:
         return own
     kinds = {inferred(module, each).kind for each in given}
-    if any(isinstance(each, cst.Attribute) and each.attr.value == "device" for each in given):
+    if any(attr_of(each) == "device" for each in given):
         kinds = {"device"} if len(given) == 1 else kinds
     return own if kinds <= {"device", "str"} else own.each(float) if kinds == {"dtype"} else None
 

@@ -8,6 +8,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
@@ -95,9 +96,7 @@ def _off_by_default(module: Module, flag: cst.BaseExpression) -> bool:
 
 def _default_false(function: cst.FunctionDef, name: str) -> bool:
     return any(
-        param.name.value == name
-        and isinstance(param.default, cst.Name)
-        and param.default.value == "False"
+        param.name.value == name and is_name(param.default, "False")
         for param in (*function.params.params, *function.params.kwonly_params)
     )
 

@@ -12,6 +12,7 @@ from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, read_behind
+from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -431,11 +432,7 @@ def _exactly(
 
 
 def _mapped(module: Module, call: cst.Call) -> Iterator[ElementReads]:
-    if (
-        module.name(call.func) != "builtins.map"
-        or len(call.args) != 2
-        or any(arg.star for arg in call.args)
-    ):
+    if module.name(call.func) != "builtins.map" or len(call.args) != 2 or has_star(call):
         return
     how, tensor = _mapper(module, call.args[0].value), call.args[1].value
     if how is None or not _iterable(module, tensor):
@@ -479,7 +476,7 @@ def _asked_as_tensor(module: Module, node: cst.BaseExpression) -> bool:
         isinstance(above := module.parent(use), cst.Attribute)
         and above.attr.value in _OF_TENSORS
         and definitions_of(module, use) == made
-        for use in reads_of(module, module.function(node) or module.root, node.value)
+        for use in reads_of(module, module.scope(node), node.value)
     )
 
 

@@ -15,7 +15,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
-from torchlint.semantic.code.tree import targets_of
+from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -43,7 +43,7 @@ def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
     constructor of its class, also by an argument that is False by default, or the function that
     returns it, and the code that gets it changes nothing about that."""
     text = dotted_text(model)
-    home: cst.CSTNode = module.function(model) or module.root
+    home: cst.CSTNode = module.scope(model)
     if text is not None and text.startswith("self."):
         home = module.class_of(model) or home
     if text is not None and _changed(module, home, text):
@@ -266,7 +266,7 @@ def _weight_alone(module: Module, cls: cst.ClassDef, assign: cst.Assign | cst.An
     """Say whether a layer has a weight alone, for which the class puts one without gradients."""
     value = assign.value
     bias = keyword_argument(module, value, "bias") if isinstance(value, cst.Call) else None
-    if not isinstance(bias, cst.Name) or bias.value != "False":
+    if not is_name(bias, "False"):
         return False
     weights = {f"self.{name}.weight" for name in _attributes(assign)}
     return any(
@@ -279,13 +279,13 @@ def _weight_alone(module: Module, cls: cst.ClassDef, assign: cst.Assign | cst.An
 
 def _parameter(module: Module, node: cst.BaseExpression | None) -> cst.Call | None:
     """Return an expression that makes a parameter."""
-    made = isinstance(node, cst.Call) and module.name(node.func) == "torch.nn.Parameter"
+    made = module.called(node) == "torch.nn.Parameter"
     return node if made and isinstance(node, cst.Call) else None
 
 
 def _without_gradient(module: Module, parameter: cst.Call) -> bool:
     given = keyword_argument(module, parameter, "requires_grad")
-    return isinstance(given, cst.Name) and given.value == "False"
+    return is_name(given, "False")
 
 
 def _whose_parameters(node: cst.BaseExpression) -> str | None:

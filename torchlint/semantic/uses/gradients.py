@@ -9,6 +9,7 @@ from torchlint.semantic.code.bindings import binds_globally, top_level
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, uses_of
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -130,16 +131,12 @@ def proves_no_grad(module: Module, function: cst.CSTNode) -> bool:
 
 def _assigned_false(module: Module, target: cst.CSTNode) -> bool:
     home = module.small_statement(target)
-    return (
-        isinstance(home, cst.Assign)
-        and isinstance(home.value, cst.Name)
-        and home.value.value == "False"
-    )
+    return isinstance(home, cst.Assign) and is_name(home.value, "False")
 
 
 def _is_false(args: object) -> bool:
     first = args[0].value if isinstance(args, (list, tuple)) and args else None
-    return isinstance(first, cst.Name) and first.value == "False"
+    return is_name(first, "False")
 
 
 # -- accumulated values without their graph --------------------------------------------------------
@@ -304,8 +301,8 @@ def detached_for_nothing(module: Module, call: cst.Call) -> bool:
 def hands_graph_on(module: Module, call: cst.Call) -> bool:
     """Say whether what a call is given surely keeps its graph in what it returns: torch's own
     operations and layers, and code of the project that cuts no graph."""
-    func, name = call.func, module.name(call.func) or ""
-    if isinstance(func, cst.Attribute) and func.attr.value in (_CUTS | _HOST):
+    func, name = call.func, module.called(call)
+    if attr_of(func) in _CUTS | _HOST:
         return False
     if name.startswith("torch.") or name == "builtins.sum":
         return name.rpartition(".")[2] not in _CUTS

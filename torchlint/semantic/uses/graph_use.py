@@ -22,7 +22,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of
 from torchlint.semantic.code.updates import is_step, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -312,7 +312,7 @@ class _GraphSearch:
     # -- arguments ---------------------------------------------------------------------------------
 
     def _argument(self, call: cst.Call, arg: cst.Arg) -> None:
-        name = self.module.name(call.func) or ""
+        name = self.module.called(call)
         package, _, last = name.partition(".")
         if package == "builtins":
             self._builtin(call, arg, last)
@@ -789,7 +789,7 @@ def keeps_what_it_computes(module: Module, model: cst.BaseExpression) -> bool:
         forward = method_of(where, cls, "forward")
         for node in where.within(forward, cst.Attribute) if forward is not None else ():
             above = where.parent(node)
-            grown = isinstance(above, cst.Attribute) and above.attr.value in _GROWS
+            grown = attr_of(above) in _GROWS
             if dotted_text(node.value) == "self" and (grown or _stored_to(where, node)):
                 return True
     return False

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.reaching import definitions_of, read_behind
+from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -105,7 +106,7 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
 def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor is taken by its position from one that is older than a loop, other than
     one over batches, whose turns take one after the other; the loop does not write into it."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     if not isinstance(loop, cst.For) or loop_kind(module, loop) is not LoopKind.OTHER:
         return False
     match node:
@@ -191,7 +192,7 @@ def _copies(module: Module, tops: Iterable[cst.BaseExpression]) -> tuple[cst.Cal
     found: dict[cst.Call, None] = {}
     for top in tops:
         for call in module.within(top, cst.Call):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cpu":
+            if method_called(call) == "cpu":
                 found[call] = None
     return tuple(found)
 
@@ -239,7 +240,7 @@ class _Elements:
             above = self.module.parent(use)
             while isinstance(above, (cst.Subscript, cst.Attribute)):
                 use_of, above = above, self.module.parent(above)
-                method = use_of.attr.value if isinstance(use_of, cst.Attribute) else ""
+                method = attr_of(use_of)
                 if method.endswith("_") and not method.startswith("_"):
                     return True
             if isinstance(above, (cst.AssignTarget, cst.Del)):
@@ -398,7 +399,7 @@ class _Elements:
         return isinstance(above, _TESTS) and above.test is node
 
     def _reads(self, call: cst.Call, node: cst.BaseExpression) -> bool:
-        name = self.module.name(call.func) or ""
+        name = self.module.called(call)
         if name in _CASTS or name.startswith("math."):
             return True
         return any(

@@ -15,6 +15,7 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
@@ -80,7 +81,7 @@ def ends_a_loop(module: Module, holder: cst.CSTNode) -> bool:
     look for something, as all could be looked at at once."""
     if isinstance(holder, cst.While):
         return loop_kind(module, holder) is LoopKind.OTHER
-    loop = next(iter(module.loops(holder)), None)
+    loop = module.loop(holder)
     if not isinstance(holder, cst.If) or loop is None:
         return False
     return (
@@ -340,7 +341,7 @@ def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
-    name = (module.name(place.func) or "") if isinstance(place, cst.Call) else ""
+    name = module.called(place)
     return name.partition(".")[0] in _WORKS
 
 
@@ -351,7 +352,7 @@ def worked_on_by_arrays(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _works_on_arrays(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
-    name = (module.name(place.func) or "") if isinstance(place, cst.Call) else ""
+    name = module.called(place)
     return name.partition(".")[0] == "numpy"
 
 
@@ -421,7 +422,7 @@ def _keeps_in_object(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool
                     )
                 ]
             )
-        ) if not (isinstance(holder, cst.Name) and holder.value == "self"):
+        ) if not is_name(holder, "self"):
             pass
         case _:
             return False
@@ -470,7 +471,7 @@ def _tokenizes(module: Module, call: cst.Call) -> bool:
 
 
 def _takes_it_away(module: Module, call: cst.Call) -> bool:
-    name = module.name(call.func) or ""
+    name = module.called(call)
     package, _, last = name.rpartition(".")
     if package == "torch.linalg":
         return last not in _NORMS

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, has_star, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
@@ -120,7 +120,7 @@ def _uses_numpy(module: Module, cls: cst.ClassDef) -> bool:
     for method in _methods(cls):
         mine = {each.name.value for each in method.params.params}
         for call in module.within(method.body, cst.Call, nested=True):
-            named = (module.name(call.func) or "").startswith("numpy.")
+            named = module.called(call).startswith("numpy.")
             names = {name for arg in call.args for name in module.names_in(arg.value)}
             if named and names & mine:
                 return True
@@ -155,7 +155,7 @@ def number_store(module: Module, update: cst.Call) -> dict[str, cst.BaseExpressi
         return None
     if start is not None and _grows_what_it_was_given(where, cls, start):
         return None
-    if any(arg.star for arg in update.args) or not _only_computes(where, methods, method):
+    if has_star(update) or not _only_computes(where, methods, method):
         return None
     handed = bind(method, update, method=True)
     return handed if len(handed) == len(update.args) else None
@@ -178,7 +178,7 @@ def _grows_what_it_was_given(module: Module, cls: cst.ClassDef, start: cst.Funct
         and assign.value.value in params
     }
     grown = (each.target for each in module.within(cls.body, cst.AugAssign, nested=True))
-    return any(isinstance(each, cst.Attribute) and each.attr.value in given for each in grown)
+    return any(attr_of(each) in given for each in grown)
 
 
 def _only_computes(
@@ -197,7 +197,7 @@ def _only_computes(
     ):
         return False
     for call in module.within(method.body, cst.Call, nested=True):
-        name = module.name(call.func) or ""
+        name = module.called(call)
         pure = name in _PURE or name.startswith("math.")
         match call.func:
             case cst.Attribute(value=value, attr=cst.Name(other)) if _is_name(value, me):
@@ -249,15 +249,13 @@ def _me(function: cst.FunctionDef) -> str | None:
     """Return the name of a method's first parameter, which is the object."""
     params = (*function.params.posonly_params, *function.params.params)
     static = any(
-        isinstance(each.decorator, cst.Name)
-        and each.decorator.value in ("staticmethod", "classmethod")
-        for each in function.decorators
+        is_name(each.decorator, "staticmethod", "classmethod") for each in function.decorators
     )
     return params[0].name.value if params and not static else None
 
 
 def _is_name(node: cst.CSTNode, name: str | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == name
+    return is_name(node, name)
 
 
 def _looks_at_itself(module: Module, function: cst.FunctionDef, me: str) -> bool:

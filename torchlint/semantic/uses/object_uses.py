@@ -17,7 +17,7 @@ from torchlint.base.records import dataclass
 from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -493,7 +493,7 @@ class _Search:
         if not isinstance(call, cst.Call):
             self._end(Way.ESCAPES, arg, "", reached)
             return
-        name = self.module.name(call.func) or ""
+        name = self.module.called(call)
         if any(a.keyword is not None and a.keyword.value in ("out", "inplace") for a in call.args):
             self._end(Way.WRITTEN, call, "out", reached)
         elif name.startswith("numpy.") and self._lives == "graph":
@@ -610,7 +610,7 @@ class _Search:
         passed = bind(function, call, method)
         names = [name for name, value in passed.items() if value is arg.value]
         yields = any(True for _ in self.module.within(function, cst.Yield, nested=True))
-        if len(names) != 1 or yields or any(a.star for a in call.args):
+        if len(names) != 1 or yields or has_star(call):
             self._end(Way.ESCAPES, call, "called", reached)
             return
         before = self._entry

@@ -553,7 +553,7 @@ CLOCKS = frozenset(
 def clock_behind(module: Module, node: cst.CSTNode) -> cst.Call | None:
     """Return the first reading of a clock behind a place in the innermost loop around it: what it
     says changes where the host no longer waits there."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     calls = module.within(loop.body, cst.Call) if loop is not None else ()
     return next(
         (call for call in calls if module.name(call.func) in CLOCKS and module.before(node, call)),

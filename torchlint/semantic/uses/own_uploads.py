@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import Transfer, transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -90,7 +91,7 @@ def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> It
 
 
 def _is(node: cst.BaseExpression, name: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == name
+    return is_name(node, name)
 
 
 def _each(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -112,7 +113,7 @@ def _from_loader(module: Module, source: cst.BaseExpression) -> bool:
 
 def _changed(module: Module, name: cst.Name) -> bool:
     """Say whether the function writes into what a name holds: ``y[i] = 0``, ``y.fill_(0)``."""
-    for read in reads_of(module, module.function(name) or module.root, name.value):
+    for read in reads_of(module, module.scope(name), name.value):
         above = module.parent(read)
         while isinstance(above, cst.Subscript):
             if isinstance(module.parent(above), (cst.AssignTarget, cst.AugAssign)):

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -148,7 +148,7 @@ def _harmless(module: Module, call: cst.Call, reads: Sequence[HostRead]) -> bool
             return not last.endswith("_")
         return root in _PLAIN and name not in _ACTING
     func = call.func
-    return isinstance(func, cst.Attribute) and func.attr.value in _KNOWN
+    return attr_of(func) in _KNOWN
 
 
 def _of_kind(module: Module, line: cst.CSTNode, kind: str) -> list[HostRead]:

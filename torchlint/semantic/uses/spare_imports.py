@@ -13,6 +13,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import Import, import_of, is_exported
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 from torchlint.semantic.question import question
@@ -89,7 +90,7 @@ def _plain_import(module: Module, home: Import, name: str) -> cst.ImportAlias | 
         return None
     for alias in home.names:
         bound = alias.asname.name if alias.asname is not None else alias.name
-        if isinstance(bound, cst.Name) and bound.value == name and _is_known(module, home, alias):
+        if is_name(bound, name) and _is_known(module, home, alias):
             return None if _is_named(module, home, name) else alias
     return None
 

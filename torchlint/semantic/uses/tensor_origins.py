@@ -19,6 +19,7 @@ from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import base_names, own_method
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
@@ -107,7 +108,7 @@ def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str) -> bool
 
 
 def _called(module: Module, call: cst.Call) -> bool:
-    name = module.name(call.func) or ""
+    name = module.called(call)
     if _may_be_several(call, name):
         return False
     if name in _MAKERS:
@@ -116,7 +117,7 @@ def _called(module: Module, call: cst.Call) -> bool:
         return False
     callee = inferred(module, call.func)
     made = callee.node if callee.kind == "module" and isinstance(callee.node, cst.Call) else None
-    if made is not None and (module.name(made.func) or "").startswith("torch.nn."):
+    if made is not None and module.called(made).startswith("torch.nn."):
         return (callee.name or "").endswith("Loss") or callee.name in _LAYERS
     if isinstance(call.func, cst.Attribute) and not name:
         known = call.func.attr.value in (ops.COMPUTING_METHODS | ops.ALIASING_METHODS) - {"numpy"}
@@ -134,13 +135,7 @@ _OF_ONE = ops.having("reduce", "several-with-more")
 def _may_be_several(call: cst.Call, name: str) -> bool:
     """Say whether a call may give several tensors at once: ``torch.median(x, 1)`` does,
     ``torch.median(x)`` not."""
-    last = (
-        name.rpartition(".")[2]
-        if name
-        else call.func.attr.value
-        if isinstance(call.func, cst.Attribute)
-        else ""
-    )
+    last = name.rpartition(".")[2] if name else method_called(call)
     if last not in _SEVERAL:
         return False
     plain = all(arg.keyword is None and not arg.star for arg in call.args)
@@ -285,7 +280,7 @@ def _assigned_roots(
         and len(target.elements) == len(value.elements)
     ):
         for left, right in zip(target.elements, value.elements, strict=True):
-            if isinstance(left.value, cst.Name) and left.value.value == name:
+            if is_name(left.value, name):
                 return host_roots(module, right.value, granted=granted)
         return None
     roots = host_roots(module, value, granted=granted)
@@ -381,7 +376,7 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
                     given = [p.default for p in params if p.name.value == name]
                 else:
                     given = [getattr(definition, "value", None)]
-                if any(isinstance(each, cst.Name) and each.value == "None" for each in given):
+                if any(is_name(each, "None") for each in given):
                     return True
     return False
 

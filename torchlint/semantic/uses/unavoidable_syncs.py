@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, attr_of
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
@@ -133,7 +133,7 @@ def _starts_work(module: Module, call: cst.Call) -> bool:
 
 def _method(call: cst.CSTNode) -> str:
     func = call.func if isinstance(call, cst.Call) else None
-    return func.attr.value if isinstance(func, cst.Attribute) else ""
+    return attr_of(func)
 
 
 def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -228,7 +228,7 @@ def _makes_a_number(module: Module, call: cst.Call) -> bool:
     value = inferred(module, call)
     if value.kind != "number" or value.dtype != "float" or isinstance(call.func, cst.Attribute):
         return False
-    name = module.name(call.func) or ""
+    name = module.called(call)
     own = bool(callees_of(module, call)) or module.outside.find(name) is not None
     return own and any(on_device(module, arg.value) for arg in call.args)
 
@@ -289,7 +289,7 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     with no run of a model, backward pass or step between the two: the one before `node`, or behind
     it where `node` has a condition of its own. Of several that wait for the same work one is left,
     for which there is none."""
-    turn = next(iter(module.loops(node)), None) or module.function(node)
+    turn = module.loop(node) or module.function(node)
     if turn is None:
         return None
     places = (
@@ -362,7 +362,7 @@ def _reads_number(module: Module, call: cst.Call) -> bool:
 def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     """Return another call in the same turn of the loop that copies a tensor to the host, for other
     code than torch's: itself, or in a function that is handed the tensor."""
-    name, loop = _name_behind(tensor), next(iter(module.loops(tensor)), None)
+    name, loop = _name_behind(tensor), module.loop(tensor)
     if name is None or loop is None:
         return None
     made, own = definitions_of(module, name), module.small_statement(tensor)
@@ -387,7 +387,7 @@ def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     collected = isinstance(line, cst.Expr) and _method(line.value) in ("append", "extend")
     if copy is not None and not collected and goes_on_elsewhere(module, call):
         yield copy.tensor
-    for each in argument_reads(module, module.name(call.func) or ""):
+    for each in argument_reads(module, module.called(call)):
         if each.how in _COPIES:
             yield from given_for(call, each.position, each.name)
     for arg in call.args:

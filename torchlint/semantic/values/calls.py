@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values import library, methods, unmoved
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
@@ -275,8 +276,7 @@ class Calls(Functions):
             return False
         forward = self.values.scopes.method(module.node, "forward")
         return forward is None or any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
-            for call in self.values.tree.within(forward, cst.Call)
+            method_called(call) in _MOVES for call in self.values.tree.within(forward, cst.Call)
         )
 
     # -- methods -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
@@ -100,6 +101,6 @@ def _bound_to_size(module: Module, made: cst.Assign, name: str, depth: int) -> b
             | cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size")), args=[]),
         ):
             plain = [each.value for each in elements if isinstance(each, cst.Element)]
-            bound = any(isinstance(each, cst.Name) and each.value == name for each in plain)
+            bound = any(is_name(each, name) for each in plain)
             return bound and inferred(module, tensor).tensor
     return False

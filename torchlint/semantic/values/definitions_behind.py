@@ -89,4 +89,4 @@ def made(module: Module, call: cst.Call) -> Value:
     cls = local_class(module, call.func)
     if cls is not None:
         return Value("object", node=cls)
-    return module.outside.instance(module.name(call.func) or "")
+    return module.outside.instance(module.called(call))

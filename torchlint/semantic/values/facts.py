@@ -22,7 +22,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.tree import Tree, is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -327,7 +327,7 @@ class Values(Budgeted, Roles):
 
     def _held(self, node: cst.Attribute, holder: Value, attr: str, budget: int) -> Value:
         cls: cst.ClassDef | None = None
-        if isinstance(node.value, cst.Name) and node.value.value == "self":
+        if is_name(node.value, "self"):
             cls = self.scopes.tree.class_of(node)
         elif isinstance(holder.node, cst.ClassDef) and holder.kind in ("module", "object"):
             cls = holder.node

@@ -24,7 +24,7 @@ _STEPS = 24
 def proven_on_host(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a tensor must lie on the host, as its function gives NumPy what it computes of
     it, or of which it is computed."""
-    proofs = _proofs(module, module.function(node) or module.root)
+    proofs = _proofs(module, module.scope(node))
     return any(
         (root in proven or _definition(module, root) in proven)
         and all(module.is_within(node, branch) for branch in branches)

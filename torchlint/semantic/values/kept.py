@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.base.records import dataclass
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.classes import family_of
@@ -85,7 +86,7 @@ def refilled(module: Module, cls: cst.ClassDef, name: str) -> bool:
     for node in module.within(cls.body, cst.Attribute, nested=True):
         if _is_self(node, name):
             above = module.parent(node)
-            if isinstance(above, cst.Attribute) and above.attr.value in MUTATORS:
+            if attr_of(above) in MUTATORS:
                 return True
             if isinstance(above, cst.Subscript) and isinstance(
                 module.parent(above), (cst.AssignTarget, cst.AugAssign)
@@ -95,9 +96,7 @@ def refilled(module: Module, cls: cst.ClassDef, name: str) -> bool:
 
 
 def _is_self(node: cst.Attribute, name: str) -> bool:
-    return (
-        node.attr.value == name and isinstance(node.value, cst.Name) and node.value.value == "self"
-    )
+    return node.attr.value == name and is_name(node.value, "self")
 
 
 def _inside(module: Module, node: cst.CSTNode) -> bool:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.values.value import CPU, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
@@ -115,7 +116,7 @@ def _is_plain(names: Names, kind: cst.BaseExpression) -> bool:
 
 def _of_python(names: Names, node: cst.BaseExpression, name: str) -> bool:
     """Say whether an expression is a builtin; no ``import *`` is taken to hide these."""
-    if isinstance(node, cst.Name) and node.value == name:
+    if is_name(node, name):
         return names.name(node) in (None, f"builtins.{name}")
     return False
 

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.ops import values
@@ -57,7 +58,7 @@ def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
         and type(node.operator) in _AUGMENTED
     ):
         return Operation(_AUGMENTED[type(node.operator)], (node.target, node.value), {})
-    if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
+    if not isinstance(node, cst.Call) or has_star(node):
         return None
     given = tuple(arg.value for arg in node.args if arg.keyword is None)
     keywords = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
@@ -69,9 +70,7 @@ def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
             return Operation(_plain(dotted[len(package) :]), given, keywords)
     layer = _layer(module, node.func)
     if layer is not None:
-        return Operation(
-            (module.name(layer.func) or "").removeprefix("torch.nn."), given, keywords, layer
-        )
+        return Operation(module.called(layer).removeprefix("torch.nn."), given, keywords, layer)
     func = node.func
     if (
         not isinstance(func, cst.Attribute)
@@ -93,11 +92,7 @@ def _layer(module: Module, func: cst.BaseExpression) -> cst.Call | None:
     if made is None and isinstance(func, (cst.Name, cst.Attribute)):
         value = inferred(module, func)
         made = value.node if value.kind == "module" and isinstance(value.node, cst.Call) else None
-    return (
-        made
-        if made is not None and (module.name(made.func) or "").startswith("torch.nn.")
-        else None
-    )
+    return made if made is not None and module.called(made).startswith("torch.nn.") else None
 
 
 def _no_tensor(module: Module, receiver: cst.BaseExpression) -> bool:

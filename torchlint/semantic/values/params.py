@@ -16,7 +16,7 @@ from torchlint.semantic.code.graphless_calls import calls_method
 from torchlint.semantic.code.left_out import passes
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
-from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.tree import Tree, attr_of, has_star, is_name
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
@@ -217,7 +217,7 @@ class Parameters:
         """Say whether a parameter whose truth the function asks is None by default, and no call of
         anything of the function's name gives it."""
         tree, function, name = self._values.tree, self._function.name.value, param.name.value
-        if not (isinstance(param.default, cst.Name) and param.default.value == "None"):
+        if not is_name(param.default, "None"):
             return False
         if function == "forward" or function.startswith("__"):
             return False  # Called by the names of objects.
@@ -245,7 +245,7 @@ class Parameters:
     def _counts(self, param: cst.Param) -> bool:
         """Say whether a parameter is None by default and else a number: tests compare it with None
         and with numbers that are written out, and nothing of it is asked for."""
-        if not (isinstance(param.default, cst.Name) and param.default.value == "None"):
+        if not is_name(param.default, "None"):
             return False
         tree, compared, absent = self._values.tree, False, False
         for name in tree.named(param.name.value, self._function.body):
@@ -255,7 +255,7 @@ class Parameters:
             match above:
                 case cst.Comparison(comparisons=[cst.ComparisonTarget(comparator=right)]):
                     compared = compared or isinstance(right, cst.Integer)
-                    absent = absent or (isinstance(right, cst.Name) and right.value == "None")
+                    absent = absent or is_name(right, "None")
         return compared and absent
 
     def _from_sites(self, name: str, budget: int) -> Value:
@@ -318,7 +318,7 @@ class Parameters:
         """Return the join of what calls in other files pass, of tensors and plain values, where
         every call is understood; else where it lives if it is a tensor, as far as all calls
         agree."""
-        absent = isinstance(param.default, cst.Name) and param.default.value == "None"
+        absent = is_name(param.default, "None")
         default = NONE if absent else _default(param.default)
         found, near = None, True
         for each in self._elsewhere():
@@ -427,7 +427,7 @@ def _argument(call: cst.Call, position: int | None, name: str) -> cst.BaseExpres
 
 def _may_give(call: cst.Call, position: int, name: str) -> bool:
     """Say whether a call gives a parameter, or may by stars."""
-    return any(arg.star for arg in call.args) or _argument(call, position, name) is not None
+    return has_star(call) or _argument(call, position, name) is not None
 
 
 def _asks_truth(tree: Tree, read: cst.BaseExpression) -> bool:
@@ -516,7 +516,7 @@ def _item_used(values: Values, function: cst.FunctionDef, item: cst.Subscript) -
         case cst.Arg():
             call = values.tree.parents[above]
             func = call.func if isinstance(call, cst.Call) else None
-            sized = isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS
+            sized = attr_of(func) in _SIZE_METHODS
             return not sized and not (values.names.name(func) or "").startswith("builtins.")
     return isinstance(above, (cst.BinaryOperation, cst.Subscript, cst.Element, cst.Return))
 
@@ -560,7 +560,7 @@ def _default(node: cst.BaseExpression | None) -> Value:
         return FLOAT
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
         return STR
-    if isinstance(node, cst.Name) and node.value in ("True", "False"):
+    if is_name(node, "True", "False"):
         return BOOL
     if isinstance(node, cst.UnaryOperation):
         return _default(node.expression)
@@ -717,7 +717,7 @@ def converted(values: Values, owner: cst.CSTNode) -> set[str]:
 def _listed(node: cst.BaseExpression | None, name: str) -> bool:
     """Say whether an expression is a list of what a name holds, ``[len(x) for x in xs]``."""
     over = node.for_in.iter if isinstance(node, cst.ListComp) else None
-    return isinstance(over, cst.Name) and over.value == name
+    return is_name(over, name)
 
 
 def _compared(values: Values, function: cst.FunctionDef, used: set[str]) -> set[str]:
@@ -777,11 +777,7 @@ def _factory(name: str) -> bool:
 
 def _self_module(values: Values, call: cst.Call) -> bool:
     func = call.func
-    if not (
-        isinstance(func, cst.Attribute)
-        and isinstance(func.value, cst.Name)
-        and func.value.value == "self"
-    ):
+    if not (isinstance(func, cst.Attribute) and is_name(func.value, "self")):
         return False
     cls = values.scopes.tree.class_of(call)
     return (
@@ -804,7 +800,7 @@ def _all_rest(values: Values, function: cst.FunctionDef, budget: int) -> Value:
 def rest(values: Values, function: cst.FunctionDef, site: cst.Call, budget: int) -> Value:
     """Return the tuple that ``*args`` holds in one call, unknown where that call has a ``*``
     itself."""
-    if any(arg.star for arg in site.args):
+    if has_star(site):
         return UNKNOWN
     taken = len(_positional(function, site, values.scopes.is_method(function)))
     plain = [arg.value for arg in site.args if arg.keyword is None][taken:]
@@ -816,10 +812,7 @@ def _positional(function: cst.FunctionDef, call: cst.Call, method: bool) -> list
     """Return the names of the parameters that a call's positional arguments go to, without
     ``self``."""
     names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-    static = any(
-        isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod"
-        for d in function.decorators
-    )
+    static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
     bound = method and not static and isinstance(call.func, cst.Attribute)
     return names[1:] if bound else names
 
@@ -866,11 +859,7 @@ def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
                 element.value,
                 given[index].value if len(given) == len(target.elements) else element.value,
             )
-    elif (
-        isinstance(target, cst.Attribute)
-        and isinstance(target.value, cst.Name)
-        and target.value.value == "self"
-    ):
+    elif isinstance(target, cst.Attribute) and is_name(target.value, "self"):
         out.setdefault(target.attr.value, []).append(value)
 
 
@@ -880,11 +869,7 @@ def registered_buffers(tree: Tree, cls: cst.ClassDef) -> frozenset[str]:
     for call in tree.within(cls.body, cst.Call, nested=True):
         assert isinstance(call, cst.Call)
         func = call.func
-        if (
-            isinstance(func, cst.Attribute)
-            and func.attr.value in ("register_buffer", "register_parameter")
-            and call.args
-        ):
+        if attr_of(func) in ("register_buffer", "register_parameter") and call.args:
             first = call.args[0].value
             if isinstance(first, cst.SimpleString):
                 out.add(str(first.raw_value))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.values.value import FLOAT, UNKNOWN, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _writes(
     """Yield the statements that add to an attribute of ``self``, and those that give one of this
     name to another receiver, with that receiver."""
     for target, node in values.attributes_written(attr):
-        own = isinstance(target.value, cst.Name) and target.value.value == "self"
+        own = is_name(target.value, "self")
         if not own:
             yield node, target.value
         elif isinstance(node, cst.AugAssign) and values.scopes.tree.class_of(node) in family:

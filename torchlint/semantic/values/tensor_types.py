@@ -10,7 +10,7 @@ from functools import cache
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.tree import children
+from torchlint.semantic.code.tree import children, is_name
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.torch.spelling import DEVICE_FLAG, called
 from torchlint.semantic.values.value import CPU, CUDA, Value, join, moved_or_not
@@ -73,10 +73,10 @@ def holds_on_gpu(test: cst.BaseExpression) -> bool:
     match test:
         case cst.Comparison(comparisons=[cst.ComparisonTarget(op, other)]):
             number = isinstance(other, (cst.Integer, cst.UnaryOperation))
-            if number or (isinstance(other, cst.Name) and other.value == "None"):
+            if number or is_name(other, "None"):
                 return against == isinstance(op, _BELOW)  # ``gpu is None``, ``gpu < 0``
             same = not isinstance(op, (cst.NotEqual, cst.IsNot, cst.NotIn))
-            if isinstance(other, cst.Name) and other.value in ("True", "False"):
+            if is_name(other, "True", "False"):
                 return (other.value == "True") == (same != against)  # ``use_cuda == False``
             return against != same
     return not against

@@ -6,6 +6,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.torch import ops
 
 _MOVES = ops.having("move") | frozenset(("apply", "share_memory", "to_empty", "type", "xpu"))
@@ -78,7 +79,7 @@ def _chained(flow: Flow, node: cst.BaseExpression) -> bool:
     """Say whether what is asked of a part of a network moves nothing either."""
     above = flow.tree.parents.get(node)
     while isinstance(above, (cst.Attribute, cst.Call, cst.Subscript)):
-        if isinstance(above, cst.Attribute) and above.attr.value in _MOVES:
+        if attr_of(above) in _MOVES:
             return False
         above = flow.tree.parents.get(above)
     return True
@@ -86,7 +87,7 @@ def _chained(flow: Flow, node: cst.BaseExpression) -> bool:
 
 def _kept(flow: Flow, kept: cst.Attribute, depth: int) -> bool:
     """Say whether nothing in the file moves what ``self.model`` holds."""
-    if not (isinstance(kept.value, cst.Name) and kept.value.value == "self"):
+    if not is_name(kept.value, "self"):
         return False
     same = [
         flow.tree.parents[name]
@@ -120,7 +121,7 @@ def _passed_on(
     flow: Flow, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, depth: int
 ) -> bool:
     """Say whether a function leaves what it gets as an argument where it is."""
-    if not depth or any(each.star for each in call.args):
+    if not depth or has_star(call):
         return False
     if arg.keyword is not None:
         return _unmoved(flow, function, arg.keyword.value, depth - 1)
