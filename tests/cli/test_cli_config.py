@@ -29,8 +29,10 @@ def test_json_has_examples_that_the_configuration_takes(cli) -> None:
 def test_one_key_is_explained(cli, key: str) -> None:
     said = cli("config", key, code=0).stdout
     row = json.loads(cli("config", key, "--output-format", "json", code=0).stdout)
-    assert said.startswith(f"{key}\n\n{KEYS[key].words}")
-    assert f"Default: {row['default']}\nExample:\n{row['example']}\n" in said.replace("`", "")
+    assert " ".join(said.split()).startswith(f"{key} {KEYS[key].words}")
+    assert f"Default: {row['default']}\nExample:\n{row['example']}\n" in said
+    assert "](" not in said
+    assert max(map(len, said.partition("Example:")[0].splitlines())) <= 100
 
 
 def test_an_unknown_key_is_one_line_with_the_nearest(cli) -> None:

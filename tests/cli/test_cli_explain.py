@@ -31,29 +31,36 @@ NOTEBOOK = json.dumps(
 )
 
 
+LINE = "name a line as FILE:LINE, such as train.py:88"
+IN_NOTEBOOK = "name a line of a cell as FILE:cell N:LINE, such as 'train.ipynb:cell 3:5'"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "--explain: name a line, as in train.py:88"),
-        (("a.py",), "--explain: a.py: name a line, as in train.py:88"),
+        ((), f"--explain: {LINE}"),
+        (("a.py",), f"--explain: a.py: {LINE}"),
         (("a.py:0",), "--explain: a.py:0: cells, lines and columns are counted from 1"),
         (("a.py:1:0",), "--explain: a.py:1:0: cells, lines and columns are counted from 1"),
         (
             ("a.py:cell 1:1",),
-            "--explain: a.py:cell 1:1: only notebooks have cells; name a line, as in train.py:88",
+            f"--explain: a.py:cell 1:1: only notebooks have cells; {LINE}",
         ),
-        (("n.ipynb",), "--explain: n.ipynb: name a line of a cell, as in 'train.ipynb:cell 3:5'"),
+        (
+            ("n.ipynb",),
+            f"--explain: n.ipynb: {IN_NOTEBOOK}",
+        ),
         (
             ("n.ipynb:cell 2",),
-            "--explain: n.ipynb:cell 2: name a line of a cell, as in 'train.ipynb:cell 3:5'",
+            f"--explain: n.ipynb:cell 2: {IN_NOTEBOOK}",
         ),
         (
             ("n.ipynb:2",),
-            "--explain: n.ipynb:2: name a line of a cell, as in 'train.ipynb:cell 3:5'",
+            f"--explain: n.ipynb:2: {IN_NOTEBOOK}",
         ),
         (
             ("n.ipynb:cell:3:1",),
-            "--explain: n.ipynb:cell:3:1: name a line of a cell, as in 'train.ipynb:cell 3:5'",
+            f"--explain: n.ipynb:cell:3:1: {IN_NOTEBOOK}",
         ),
         (
             ("n.ipynb:cell 0:1",),
@@ -65,10 +72,10 @@ NOTEBOOK = json.dumps(
         ),
         (("n.ipynb:cell 2:3:1",), "--explain: n.ipynb:cell 2:3:1: the cell has 2 lines"),
         (("a.py:3",), "--explain: a.py:3: the file has 2 lines"),
-        (("a.py:x",), "--explain: a.py:x: name a line, as in train.py:88"),
+        (("a.py:x",), f"--explain: a.py:x: {LINE}"),
         (
             ("folder:3",),
-            "--explain: folder:3: folder is a directory; name a line, as in train.py:88",
+            f"--explain: folder:3: folder is a directory; {LINE}",
         ),
         (("a.py:1", "--fix"), "--explain and --fix cannot be used together"),
         (("a.py:1", "--diff"), "--explain and --diff cannot be used together"),

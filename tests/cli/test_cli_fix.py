@@ -120,12 +120,16 @@ def test_read_only_file_is_said_and_fails(cli, source: Source) -> None:
 
 @POSIX
 def test_what_is_left_in_a_read_only_file_is_what_a_check_finds(cli, source: Source) -> None:
-    cli.write("a.py", source("slow", "odd")).chmod(0o444)
+    cli.write("a.py", source("slow", "odd", "slow")).chmod(0o444)
+    cli.write("b.py", source("slow"))
+    shown = cli("check", "--fix", code=1).stdout
+    assert "[*] 2 fixable with" in shown
+    assert "2 fixes not written:\n  a.py: is read-only" in shown
     cli.write("b.py", source("slow"))
     left = json.loads(cli("check", "--fix", "--output-format", "json", code=1).stdout)
     found = json.loads(cli("check", "--output-format", "json", code=1).stdout)
     assert left == found
-    assert len(found) == 2
+    assert len(found) == 3
 
 
 @POSIX

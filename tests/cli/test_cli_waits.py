@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import tomli
 
 Cli = Any
 CONTRACT = """\
@@ -174,5 +175,13 @@ def test_an_error_of_the_configuration_names_file_and_key(contract: Cli) -> None
 
 
 def test_the_settings_are_shown(contract: Cli) -> None:
-    shown = contract("check", "--show-settings", code=0).stdout
-    assert 'no-waits = [["step"], [], ["no_waits"], [["train.py:step", ' in shown
+    contract.write(
+        "b.toml", CONTRACT + '[per-file-ignores]\n"x/*" = ["TL1"]\n[severity]\nTL1="info"'
+    )
+    shown = contract("check", "--show-settings", "--config", "b.toml", code=0).stdout
+    assert '\nno-waits.functions = ["step"]\nno-waits.files = []\n' in shown
+    assert '\nno-waits.allow = [{ at = "train.py:step", line = ' in shown
+    assert '\nper-file-ignores."x/*" = ["TL1"]\n' in shown
+    read = tomli.loads(shown)
+    assert read["no-waits"]["allow"] == tomli.loads(CONTRACT)["no-waits"]["allow"]
+    assert (read["severity"], read["target-torch"]) == ({"TL1": "info"}, "2.4")

@@ -172,6 +172,7 @@ def test_a_terminal_is_cleared_before_the_next_run(cli: Cli, source: Source) -> 
     [
         (["--watch", "-"], "--watch cannot be used with - (standard input)"),
         (["--watch", "--show-files"], "--watch and --show-files cannot be used together"),
+        (["--watch", "--silent"], "--silent and --watch cannot be used together"),
         (["--watch", "--config", "nonsense = 1"], "unknown key 'nonsense'"),
         (["--watch", "--since", "HEAD"], "--since HEAD: "),
     ],

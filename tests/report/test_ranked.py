@@ -147,6 +147,15 @@ def test_infos_in_code_that_nothing_uses_are_counted_apart(
     assert shown.index("TL409") < shown.index("1 info in 1 file\n  Tensor is made")
 
 
+def test_a_line_in_code_that_nothing_uses_is_marked(
+    many: list[Finding], make_finding: Findings, make_run: Runs
+) -> None:
+    dead = make_finding(start=Position(7, 9), end=Position(7, 12), frequency=Frequency.UNUSED)
+    lines = render(make_run(*many, dead, show_source=False)).splitlines()
+    marked = [line for line in lines if line.endswith("  (in unused code)")]
+    assert [line.split()[0] for line in marked] == ["7:9"]
+
+
 def test_infos_are_listed_on_request(many: list[Finding], make_run: Runs) -> None:
     report = render(make_run(*many, show_infos=True))
     assert report.index("TL201") < report.index("TL409") < report.index("not read as Python")

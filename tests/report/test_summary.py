@@ -84,7 +84,8 @@ def test_a_run_over_nothing_does_not_claim_success(make_run: Runs) -> None:
 def test_all_that_was_not_done_is_listed(make_run: Runs) -> None:
     notes = (
         Note(NoteKind.WITHHELD, "w.py", "a comment stands inside", 3),
-        Note(NoteKind.UNWRITTEN, "ro.py", "read-only\x1b"),
+        Note(NoteKind.UNWRITTEN, "ro.py", "read-only\x1b", count=3),
+        Note(NoteKind.UNWRITTEN, "rp.py", "gone"),
         Note(NoteKind.FAILED, "z\n.py", "rule TL101 crashed", 12),
         Note(NoteKind.FAILED, "z\n.py", "rule TL102 crashed", 2),
         Note(NoteKind.SKIPPED, "::big.py", "larger than 1 MB"),
@@ -96,8 +97,9 @@ def test_all_that_was_not_done_is_listed(make_run: Runs) -> None:
         "  ./::big.py: larger than 1 MB\n"
         "  z\\n.py:2: rule TL102 crashed\n"
         "  z\\n.py:12: rule TL101 crashed\n"
-        "1 fix not written:\n"
+        "4 fixes not written:\n"
         "  ro.py: read-only\\x1b\n"
+        "  rp.py: gone\n"
         "1 fix withheld:\n"
         "  w.py:3: a comment stands inside\n"
         "1 file fixed with fewer checks:\n"

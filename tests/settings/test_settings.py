@@ -576,9 +576,11 @@ def test_ignoring_takes_back_what_the_file_extends(write: Write) -> None:
         ({"select": ["TL9"]}, "--select: unknown rule 'TL9'"),
         ({"select": []}, "--select is empty"),
         ({"per_file_ignores": {"[a": ["TL1"]}}, "--per-file-ignores: the glob '[a'"),
-        ({"colour": 1}, "unknown key 'colour'"),
-        ({"extend": "x.toml"}, "extend can stand in a configuration file only"),
-        ({"required_version": "1"}, "required-version can stand in a configuration file only"),
+        ({"colour": 1}, "--config: unknown key 'colour'"),
+        ({"extend": "x.toml"}, "--config: extend can stand in a configuration file only"),
+        ({"required_version": ">=99"}, "--config: required-version is '>=99', but this is torchl"),
+        ({"required_version": "x"}, "--config: required-version 'x' is not a version specifier"),
+        ({"no_waits": {"files": 1}}, "--config: no-waits files must be a list of strings"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_a_usage_error(
@@ -587,6 +589,10 @@ def test_an_option_that_cannot_be_used_is_a_usage_error(
     with pytest.raises(UsageError) as caught:
         load(None, **overrides)
     assert str(caught.value).startswith(reason)
+
+
+def test_the_command_line_may_say_which_torchlint_it_is_for(write: Write) -> None:
+    assert load(write("torchlint.toml", ""), required_version=">=0.0.1", jobs=3).jobs == 3
 
 
 def test_a_line_of_toml_is_an_override() -> None:

@@ -232,7 +232,27 @@ def test_where_the_text_cannot_be_tokenized() -> None:
             "x  # torchlint: ignore",
             "suppression without codes is not honoured; write '# torchlint: ignore[TL101]'",
         ),
-        ("x  # torchlint: ignor[TL101]", "unknown suppression 'ignor'; did you mean 'ignore'?"),
+        *(
+            (
+                f"x  # torchlint: {written}",
+                f"unknown suppression '{written.partition('[')[0].partition(':')[0]}'; "
+                f"did you mean '# torchlint: {meant}'?",
+            )
+            for written, meant in (
+                ("ignor[TL101]", "ignore[TL101]"),
+                ("ignore-file", "file-ignore[TL101]"),
+                ("skip-file", "file-ignore[TL101]"),
+                ("disable-file[TL101]", "file-ignore[TL101]"),
+                ("ignore-next-line[TL101]", "ignore[TL101]"),
+                ("disable-line[TL101]", "ignore[TL101]"),
+                ("noqa", "ignore[TL101]"),
+                ("noqa: TL101", "ignore[TL101]"),
+                ("skip", "ignore[TL101]"),
+                ("off", "disable[TL101]"),
+                ("type-ignore", "ignore[TL101]"),
+                ("allow-waits[ada] x", "allow-wait[owner] reason"),
+            )
+        ),
     ],
 )
 def test_complaints(text: str, message: str) -> None:
@@ -253,6 +273,9 @@ def test_complaints(text: str, message: str) -> None:
         "x  # noqa",
         "x  # noqa: E501, XYZ1, PT101",
         "# torchlint: see the manual",
+        "# torchlint: skip it when the log is off",
+        "# torchlint: on Mondays",
+        "# torchlint: off-by-one, says the review",
         "# torchlint: 12",
         "'torchlint: ignore'",
         "x  # torchlint: ignore[TL101, TL001]",

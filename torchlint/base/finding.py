@@ -233,13 +233,15 @@ FAILING = frozenset({NoteKind.UNSUPPORTED, NoteKind.FAILED, NoteKind.UNWRITTEN})
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line on something that was not done, so that nothing is skipped silently."""
+    """One line on something that was not done, so that nothing is skipped silently; `count` says
+    how many fixes or files it speaks of."""
 
     kind: NoteKind
     filename: str
     message: str
     line: int = 0
     cell: int | None = None
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

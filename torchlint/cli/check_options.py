@@ -115,6 +115,7 @@ _APART = (
     ("add_ignore", ("fix", "statistics")),
     ("add_noqa", ("fix", "statistics")),
     ("no_baseline", ("baseline",)),
+    ("silent", ("watch",)),
     ("ignore_noqa", ("add_ignore", "add_noqa", "report_suppressed", "explain")),
     ("waits", ("fix", "statistics", "explain", "since", "shard", "report_suppressed")),
     ("profile", ("explain", "diff", "statistics", "show_files", "show_settings")),

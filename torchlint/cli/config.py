@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
 from torchlint.base.errors import UsageError
+from torchlint.base.regex import regex
+from torchlint.cli.terminal import terminal_width
+from torchlint.report.kit.terminal import readable, wrapped
 from torchlint.settings.documentation import default_of, in_pyproject
 from torchlint.settings.keys import KEYS, Key, nearest_key
+
+_LINK = regex(r"\[([^\]]*)\]\([^)]*\)")
 
 
 @click.command("config")
@@ -53,7 +59,7 @@ def _as_json(row: Key) -> dict[str, object]:
 
 def _text(key: str, row: Key) -> str:
     said = _as_json(row)
-    return (
-        f"{key}\n\n{said['description']}\n\nTakes: {row.takes}\nDefault: {said['default']}\n"
-        f"Example:\n{said['example']}"
-    ).replace("`", "")
+    words = (str(said["description"]), "", f"Takes: {row.takes}", f"Default: {said['default']}")
+    plain = (_LINK.sub(r"\1", line).replace("`", "") for line in words)
+    lines = (part for line in plain for part in wrapped(line, readable(terminal_width(sys.stdout))))
+    return "\n".join([key, "", *lines, "Example:", str(said["example"])])

@@ -27,8 +27,8 @@ from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
 from torchlint.source.globs import matches
 
-_EXAMPLE = "name a line, as in train.py:88"
-_IN_NOTEBOOK = "name a line of a cell, as in 'train.ipynb:cell 3:5'"
+_EXAMPLE = "name a line as FILE:LINE, such as train.py:88"
+_IN_NOTEBOOK = "name a line of a cell as FILE:cell N:LINE, such as 'train.ipynb:cell 3:5'"
 
 
 def explain(given: Given, catalog: Catalog) -> int:

@@ -256,7 +256,7 @@ common_options = in_order(
                 "-s",
                 "--silent",
                 is_flag=True,
-                help="Print no finding and no message; the exit code tells.",
+                help="Print no finding, in whatever format, and no message; the exit code tells.",
             ),
         ),
         (

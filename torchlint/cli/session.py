@@ -374,11 +374,11 @@ class Session:
         others = [names[index] for index in group if index != at]
         if others:
             said += f"; so {' and '.join(others)} not either, which is fixed with it"
+        lost = max(1, sum(self.files[index].applied for index in group))
         for index in group:
-            report = self.files[index]
-            report = unchanged(report)
+            report = unchanged(self.files[index])
             if index == at:
-                note = Note(NoteKind.UNWRITTEN, names[at], said)
+                note = Note(NoteKind.UNWRITTEN, names[at], said, count=lost)
                 report = dataclasses.replace(report, notes=(*report.notes, note))
             self.files[index] = report
         self._unchanged += group

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
-
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given
 from torchlint.cli.output import complain, emit
 from torchlint.cli.scope import Scope
 from torchlint.report.kit.words import visible, visible_path
-from torchlint.settings.keys import Settings
 from torchlint.source.discover import SkipKind
 
 
 def shown(found: Scope, given: Given) -> int:
     """Print the files or the settings, and return the exit code."""
-    emit(_settings(found.settings) if given["show_settings"] else _files(found))
+    if given["show_settings"]:
+        from torchlint.settings.documentation import settings_page
+
+        emit(settings_page(found.settings))
+    else:
+        emit(_files(found))
     complain(
         _left_out(found, SkipKind.ERROR, *([SkipKind.NOTE, SkipKind.EXCLUDED] * given["verbose"]))
     )
@@ -59,25 +60,3 @@ def _left_out(scope: Scope, *kinds: SkipKind) -> str:
         for skip in scope.skipped
         if skip.kind in kinds
     )
-
-
-def _settings(found: Settings) -> str:
-    """Return settings as ``key = value`` lines in the words of the configuration."""
-    lines = [
-        f"{spec.name.replace('_', '-')} = {_shown(getattr(found, spec.name))}\n"
-        for spec in dataclasses.fields(found)
-        if spec.name != "refused"
-    ]
-    return "".join(lines)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if isinstance(value, tuple):
-        if len(value) == 2 and all(isinstance(part, int) for part in value):
-            return f'"{value[0]}.{value[1]}"'
-        return f"[{', '.join(map(_shown, value))}]"
-    import json
-
-    return json.dumps(value)

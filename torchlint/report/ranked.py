@@ -199,6 +199,7 @@ class _Listing:
         finding = same[0]
         text = self.rows.get(finding.filename, {}).get(finding.cell, {}).get(finding.start.row)
         more = f"  ({len(same)}x)" if len(same) > 1 else ""
+        more += "  (in unused code)" * (finding.frequency is Frequency.UNUSED)
         known = [one.measured for one in same if one.measured is not None]
         if known:
             more += f"  ({max(known, key=lambda one: one.share).words})"

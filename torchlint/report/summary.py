@@ -142,7 +142,7 @@ def _undone(run: RunReport) -> Iterator[str]:
     for kind, word in _PARTLY.items():
         notes = list(run.notes(kind))
         if notes:
-            yield f"{pluralise(len(notes), word)} {_TITLES[kind]}:"
+            yield f"{pluralise(sum(note.count for note in notes), word)} {_TITLES[kind]}:"
             yield from map(_noted, notes)
 
 

@@ -1,10 +1,18 @@
-"""The table of keys in words: for the documentation and for `torchlint init`."""
+"""The table of keys in words: for the documentation and for `torchlint init`; and settings as
+TOML."""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import fields
 from enum import Enum
+from typing import Any
 
-from torchlint.settings.keys import KEYS, Key
+from torchlint.base.regex import regex
+from torchlint.settings.keys import KEYS, Key, Settings
+
+_BARE = regex(r"[\w-]+", re.ASCII)
 
 
 def default_of(row: Key) -> str:
@@ -16,14 +24,42 @@ def default_of(row: Key) -> str:
     return "`{}`" if row.sample.startswith("[") else f"`{_toml(row.default)}`"
 
 
+def settings_page(found: Settings) -> str:
+    """Return settings as TOML in the words of the configuration, a line for each key, and for each
+    of a table."""
+    lines = []
+    for spec in fields(found):
+        value = getattr(found, spec.name)
+        name = spec.name.replace("_", "-")
+        if spec.name == "refused" or value is None:
+            continue
+        table = name in KEYS and KEYS[name].sample.startswith("[")
+        rows = _table(value).items() if table else ()
+        lines += [f"{name}.{key} = {part}\n" for key, part in rows] or [
+            f"{name} = {'{}' if table else _toml(value)}\n"
+        ]
+    return "".join(lines)
+
+
+def _table(value: Any) -> dict[str, str]:
+    """Return the keys and values of a table as TOML; settings hold one as pairs, or as a record."""
+    named = value._asdict() if hasattr(value, "_asdict") else dict(value)
+    return {key if _BARE.fullmatch(key) else _toml(key): _toml(part) for key, part in named.items()}
+
+
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if hasattr(value, "_asdict"):
+        return f"{{ {', '.join(f'{key} = {part}' for key, part in _table(value).items())} }}"
+    if isinstance(value, tuple) and value and all(isinstance(part, int) for part in value):
+        value = ".".join(map(str, value))  # a version
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, int | float):
         return f"{value:.15g}"
-    return f'"{value.value if isinstance(value, Enum) else value}"'
+    text = str(value.value if isinstance(value, Enum) else value)
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def keys_page() -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from torchlint import __version__
-from torchlint.base.errors import ConfigError
+from torchlint.base.errors import ConfigError, TorchlintError
 from torchlint.base.records import dataclass
 from torchlint.settings.keys import EXTEND, REQUIRED_VERSION, checked
 from torchlint.settings.versions import meets
@@ -207,7 +207,8 @@ def _read_layer(path: str) -> Layer:
         raise ConfigError(
             f"{_place(path, text, 'tool')}write the keys without [tool.torchlint] here"
         )
-    _check_required_version(data, path, text)
+    # A file made for another torchlint is refused before anything in it can be found wrong.
+    check_version(data, lambda key: _place(path, text, key), ConfigError)
     values = {
         key: checked(key, value, _place(path, text, key), ConfigError, section)
         for key, value in data.items()
@@ -215,16 +216,25 @@ def _read_layer(path: str) -> Layer:
     return Layer(path, values, text)
 
 
-def _check_required_version(data: Mapping[str, object], path: str, text: str) -> None:
-    """Refuse a file made for another torchlint before anything in it can be found wrong."""
+def check_version(
+    data: Mapping[str, object], place: Callable[[str], str], error: type[TorchlintError]
+) -> None:
+    """Refuse keys made for another torchlint.
+
+    Args:
+        data: the keys as they were written.
+        place: gives what a message on a key starts with.
+        error: the class to raise.
+
+    Raises:
+        TorchlintError: of class `error`; they ask for another version.
+    """
     if REQUIRED_VERSION not in data:
         return
-    where = _place(path, text, REQUIRED_VERSION)
-    wanted = str(checked(REQUIRED_VERSION, data[REQUIRED_VERSION], where, ConfigError))
+    where = place(REQUIRED_VERSION)
+    wanted = str(checked(REQUIRED_VERSION, data[REQUIRED_VERSION], where, error))
     if not meets(__version__, wanted):
-        raise ConfigError(
-            f"{where}{REQUIRED_VERSION} is {wanted!r}, but this is torchlint {__version__}"
-        )
+        raise error(f"{where}{REQUIRED_VERSION} is {wanted!r}, but this is torchlint {__version__}")
 
 
 def _place(path: str, text: str, key: str) -> str:

@@ -189,11 +189,13 @@ class Settings:
         sample='ignore = ["TL202"]',
         place=20,
         more="Of several selectors that hold a rule the most specific one decides; of two equally "
-        "specific ones, `ignore` wins. A family or a severity is as specific as `TL1`.",
+        "specific ones, `ignore` wins. A family or a severity is as specific as `TL1`; a severity "
+        "is that of the rule itself: `info` leaves out no info of a rule that warns elsewhere.",
         known=values.known_rules,
         option=Option(
             {
-                "common": "Leave these rules out.",
+                "common": "Leave these rules out; a severity (info) goes by the rule, not by the "
+                "finding.",
                 "verify": "Leave the fixes of these rules out.",
             },
             20,
@@ -595,7 +597,6 @@ _WITHOUT_FIELD = {
         sample=f'required-version = ">={__version__}"',
         place=200,
         more="Any other refuses to run, with exit code 2.",
-        in_files_only=True,
     ),
 }
 """Keys that are used up before there are settings."""

@@ -22,7 +22,7 @@ from torchlint.settings.dependencies import (
     declared_in,
     declared_over,
 )
-from torchlint.settings.files import Layer, read_chain
+from torchlint.settings.files import Layer, check_version, read_chain
 from torchlint.settings.keys import CONFIGURED, FIELDS, KEYS, TARGET_TORCH, Settings, checked
 from torchlint.settings.line_length import declared_length
 from torchlint.source.discover import DiscoverOptions
@@ -90,10 +90,11 @@ def load_settings(
         merged = _merged(merged, layer.values)
     root = os.path.realpath(root) if root else find_root(config, start)
     refused = {} if trusted else _refused(merged, layers, root)
+    check_version(overrides, _as_option, UsageError)
     given = {
         key: _checked_override(key, value) for key, value in overrides.items() if value is not None
     }
-    _check_rules(given, lambda key: "--", catalog, UsageError)
+    _check_rules(given, _as_option, catalog, UsageError)
     fields = _resolved(_merged(merged, given), root)
     found = Settings(
         root=root,
@@ -142,8 +143,14 @@ def _refused(merged: dict[str, object], layers: Sequence[Layer], root: str) -> d
 
 def _checked_override(key: str, value: object) -> object:
     if key in KEYS and KEYS[key].in_files_only:
-        raise UsageError(f"{key} can stand in a configuration file only")
-    return checked(key, value, "--" if key in KEYS else "", UsageError)
+        raise UsageError(f"{_as_option(key)}{key} can stand in a configuration file only")
+    return checked(key, value, _as_option(key), UsageError)
+
+
+def _as_option(key: str) -> str:
+    """Return what a message on a key of the command line starts with."""
+    row = KEYS.get(key)
+    return "--config: " if row is None or row.option is None else "--"
 
 
 def parse_inline(text: str) -> dict[str, object]:

@@ -15,6 +15,14 @@ IGNORE, DISABLE, ENABLE, FILE_IGNORE, NOQA = "ignore", "disable", "enable", "fil
 ALLOW_WAIT = "allow-wait"
 """Lists a wait of code under a contract of no waits; it names who answers for it, and why."""
 _VERBS = (IGNORE, DISABLE, ENABLE, FILE_IGNORE, ALLOW_WAIT)
+_ELSEWHERE = {
+    "file": FILE_IGNORE,
+    "off": DISABLE,
+    "on": ENABLE,
+    **dict.fromkeys(("noqa", "nolint", "skip", "line", "next"), IGNORE),
+    **{verb: verb for verb in (IGNORE, DISABLE, ENABLE)},
+}
+"""Words in what other tools write, and what it is here."""
 
 _PRAGMA = regex(
     r"#\s*(?:torchlint\s*:\s*(?P<verb>[a-z][\w-]*)[ \t]*(?P<list>\[(?P<own>[^\]#]*)(?P<close>\])?)?"
@@ -88,7 +96,9 @@ def pragmas(comment: Comment) -> Iterator[Pragma]:
                 )
             continue
         entries = _entries(found, "own", comment.start)
-        problem = _problem(verb.lower(), found["close"] is not None and bool(entries), reason)
+        prose = bool(reason) and found["list"] is None and not reason[-1].isdigit()
+        closed = found["close"] is not None and bool(entries)
+        problem = _problem(verb.lower(), closed, reason, prose)
         if problem is not None:
             yield Pragma(verb.lower(), () if problem else entries, span, comment, problem, reason)
 
@@ -100,18 +110,26 @@ def _entries(found: re.Match[str], group: str, start: int) -> tuple[Entry, ...]:
     return tuple(Entry(word[0], Span(start + word.start(), start + word.end())) for word in words)
 
 
-def _problem(verb: str, has_codes: bool, reason: str) -> str | None:
+def _problem(verb: str, has_codes: bool, reason: str, prose: bool) -> str | None:
     """Return what is wrong with a torchlint pragma, "" if nothing, None if it is mere prose."""
     if verb == ALLOW_WAIT:
         lacking = "a reason" if has_codes else "an owner"
         if has_codes and reason:
             return ""
-        return f"a wait without {lacking} is not listed; write '# torchlint: {verb}[owner] reason'"
+        return f"a wait without {lacking} is not listed; write '{_written(verb)}'"
     if verb in _VERBS:
         if has_codes:
             return ""
-        return f"suppression without codes is not honoured; write '# torchlint: {verb}[TL101]'"
-    import difflib
+        return f"suppression without codes is not honoured; write '{_written(verb)}'"
+    words = verb.split("-")
+    close = [own for word, own in _ELSEWHERE.items() if word in words]
+    if not close or (prose and verb != NOQA and not {*_VERBS}.intersection(words)):
+        import difflib
 
-    close = difflib.get_close_matches(verb[:40], _VERBS, 1, 0.7)
-    return f"unknown suppression '{verb}'; did you mean '{close[0]}'?" if close else None
+        close = difflib.get_close_matches(verb[:40], _VERBS, 1, 0.7)
+    return f"unknown suppression '{verb}'; did you mean '{_written(close[0])}'?" if close else None
+
+
+def _written(verb: str) -> str:
+    """Return an example of a suppression."""
+    return f"# torchlint: {verb}{'[owner] reason' if verb == ALLOW_WAIT else '[TL101]'}"
