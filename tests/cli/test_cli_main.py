@@ -112,7 +112,8 @@ def test_no_progress_for_short_or_quiet_runs_or_dumb_terminals(
 
 
 def test_version(cli) -> None:
-    assert cli("--version", code=0).stdout == f"torchlint {torchlint.__version__}\n"
+    for option in ("--version", "-V"):
+        assert cli(option, code=0).stdout == f"torchlint {torchlint.__version__}\n"
     assert cli("version", code=0).stdout == f"torchlint {torchlint.__version__}\n"
     said = json.loads(cli("version", "--output-format", "json", code=0).stdout)
     assert said == {"version": torchlint.__version__, "commit_info": None}
@@ -292,12 +293,20 @@ def test_a_bad_glob_is_said_with_its_file_and_key(cli, key: str) -> None:
         (("--exclude", "gen", "--exclude", "a.py"), {"scripts/s.py", "old/o.py"}),
         (("--per-file-ignores", "scripts/*:TL1,gen/*:slow"), {"a.py"}),
         (("--per-file-ignores", "a.py:TL102"), {"a.py", "scripts/s.py", "gen/g.py"}),
+        (("--per-file-ignores", "!gen/g.py:TL1"), {"gen/g.py"}),
+        (("--per-file-ignores", "!scripts/*:slow,a.py:TL102"), {"scripts/s.py"}),
+        (("--exclude", "{here}/gen,{here}/old/o.py"), {"a.py", "scripts/s.py"}),
+        (("--extend-exclude", "{here}/scripts/"), {"a.py", "gen/g.py"}),
+        (("--per-file-ignores", "{here}/gen/*:TL1"), {"a.py", "scripts/s.py"}),
+        (("--exclude", "{here}"), {"a.py", "scripts/s.py", "gen/g.py", "old/o.py"}),
     ],
 )
 def test_files_are_left_out_as_ruff_leaves_them_out(
     cli, arguments: tuple[str, ...], left: set[str]
 ) -> None:
-    """Options win over the file; only ``--extend-exclude`` adds to it."""
+    """Options win over the file; only ``--extend-exclude`` adds to it. Whole paths name files of
+    the project, too."""
+    arguments = tuple(word.format(here=os.path.realpath(cli.cwd)) for word in arguments)
     cli.write("torchlint.toml", "exclude = ['old']\n[per-file-ignores]\n'a.py' = ['TL1']\n")
     for name in ("a.py", "scripts/s.py", "gen/g.py", "old/o.py"):
         cli.write(name, "import torch\ntorch.slow()\n")

@@ -106,6 +106,33 @@ def test_new_files_are_changed_as_a_whole(repo: Cli, source: Source) -> None:
     assert all(place.endswith(":3:1") for place in places)
 
 
+def test_a_submodule_is_compared_with_the_commit_that_the_revision_names(
+    repo: Cli, source: Source, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q", "-b", "trunk")
+    (other / "s.py").write_text(source("slow"))
+    commit(other)
+    git(repo.cwd, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
+    assert found(repo, revision="main") == ["sub/s.py:2:1"], "the submodule is new"
+    commit(repo.cwd)
+    assert found(repo, revision="main", code=0) == []
+    repo.write("sub/s.py", source("slow", "odd"))
+    assert found(repo, revision="main", code=1) == ["sub/s.py:3:1"]
+    commit(repo.cwd / "sub")
+    assert found(repo, revision="main", code=1) == ["sub/s.py:3:1"]
+    commit(repo.cwd)
+    assert found(repo, revision="main", code=0) == []
+    assert found(repo, revision="main~1", code=1) == ["sub/s.py:3:1"]
+    assert found(repo, "sub", revision="trunk~1", code=1) == ["sub/s.py:3:1"]
+    (repo.cwd / "clone").mkdir()
+    git(repo.cwd / "clone", "init", "-q", "-b", "main")
+    repo.write("clone/c.py", source("slow"))
+    commit(repo.cwd / "clone")
+    assert found(repo, revision="main", code=0) == [], "a repository that is no submodule"
+
+
 def test_an_ignored_file_that_is_named_is_new(repo: Cli, source: Source) -> None:
     repo.write("ignored.py", source("slow"))
     assert found(repo, ".") == []

@@ -174,6 +174,14 @@ def test_an_error_of_the_configuration_names_file_and_key(contract: Cli) -> None
     assert "torchlint.toml:1: no-waits allow, entry 1: lacks owner" in done.stderr
 
 
+def test_what_cannot_be_read_is_named(contract: Cli) -> None:
+    contract.write("bad.py", "def (\n")
+    done = contract("check", "--waits", ".", "none.py", code=1)
+    assert "bad.py:1:5: invalid-syntax" in done.stderr
+    assert "none.py:1:1: unreadable" in done.stderr
+    assert contract("check", "--waits", "--silent", "bad.py", code=1).stderr == ""
+
+
 def test_the_settings_are_shown(contract: Cli) -> None:
     contract.write(
         "b.toml", CONTRACT + '[per-file-ignores]\n"x/*" = ["TL1"]\n[severity]\nTL1="info"'

@@ -729,6 +729,15 @@ def test_clean(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
+def test_clean_takes_no_path_that_is_not_there(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.check()
+    assert main.run(["clean", ".", "none"]) == 2
+    assert "none: No such file or directory" in capsys.readouterr().err
+    assert project.cache.exists()
+
+
 def test_clean_leaves_what_is_not_ours(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -664,6 +664,30 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         read(str(place))
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("date", 1),
+        ("machine", None),
+        ("verdict", ["slower"]),
+        ("ratio", "1.2"),
+        ("ratio", 10**400),
+        ("ci95", [1.0]),
+        ("ci95", ["a", "b"]),
+        ("ms", 3),
+        ("waits", [None, None]),
+    ],
+)
+def test_a_value_of_another_kind_is_no_line_of_a_history(
+    tmp_path: Path, key: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "h.jsonl"
+    wrong = {**json.loads(line(_entry())), key: value}
+    place.write_bytes(line(_entry(ci95=(None, 1.5))) + b"\n" + json.dumps(wrong).encode())
+    assert run(["history", str(place)]) == 2
+    assert capsys.readouterr().err.endswith("h.jsonl:3: is no line of --history\n")
+
+
 def test_the_text_draws_each_interval_beside_one() -> None:
     entries = [_entry(), _entry(verdict="slower", ratio=0.8, ci95=(0.7, 0.9), waits=None)]
     title, head, first, second, _ = text([*entries, _entry(machine="gpu")]).splitlines()[:5]

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from torchlint.base.errors import UsageError
 from torchlint.base.places import is_temporary
 from torchlint.cli.options import from_environment, in_order, overrides, table_options
 from torchlint.cli.output import complain, emit
@@ -33,6 +34,9 @@ def clean_command(paths: tuple[str, ...], **given: Any) -> int:
 
     Exit code: 0, or 1 when something could not be removed.
     """
+    for path in paths:
+        if not os.path.exists(path):
+            raise UsageError(f"{visible_path(path)}: No such file or directory")
     typed = {key: value for key, value in overrides(given).items() if value is not None}
     asked = {**from_environment(given), **typed}
     found = [load_settings(find_config(path), asked, start=path) for path in paths or (os.curdir,)]

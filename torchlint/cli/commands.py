@@ -122,7 +122,9 @@ def _explains(word: str) -> str:
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="torchlint", message="%(prog)s %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", prog_name="torchlint", message="%(prog)s %(version)s"
+)
 def main() -> None:
     """Find PyTorch code that wastes a GPU, and fix it without changing what it computes."""
 

@@ -23,9 +23,9 @@ from torchlint.report.text import place
 from torchlint.run.jobs import job_for
 from torchlint.run.run import RunOptions, run
 from torchlint.settings.keys import Settings
+from torchlint.settings.load import is_for
 from torchlint.source.discover import SkipKind
 from torchlint.source.document import Document
-from torchlint.source.globs import matches
 
 _EXAMPLE = "name a line as FILE:LINE, such as train.py:88"
 _IN_NOTEBOOK = "name a line of a cell as FILE:cell N:LINE, such as 'train.ipynb:cell 3:5'"
@@ -199,9 +199,7 @@ def _off(
     for info in catalog.rules:
         if info.code in codes:
             continue
-        glob = next(
-            (glob for glob, _ in settings.per_file_ignores if matches(relative, (glob,))), ""
-        )
+        glob = next((glob for glob, _ in settings.per_file_ignores if is_for(glob, relative)), "")
         if info.code in on:
             out[info.code] = f"`per-file-ignores` switches it off for `{glob}`"
         elif info.code in ignored:

@@ -107,7 +107,7 @@ def _apply(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) ->
     run = session.execute()
     if STDIN in given["paths"]:
         emit_bytes(session.fixed_stdin(run))
-    _report_undone(run, given)
+    report_undone(run, given)
     if not given["quiet"]:
         complain(_joint(session, run) + _told(run, "Fixed") + _granted(run))
     return exit_code(run, False)
@@ -139,7 +139,7 @@ def preview(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -
         emit(render_diff(run, for_eyes=True))
     else:
         emit_bytes(_patch(session, run))
-    _report_undone(run, given)
+    report_undone(run, given)
     if not given["quiet"]:
         complain(_joint(session, run) + _told(run, "Would fix") + _granted(run))
     return exit_code(run, differs)
@@ -191,7 +191,7 @@ def _only_broken(file: FileReport) -> FileReport:
     )
 
 
-def _report_undone(run: RunReport, given: Given) -> None:
+def report_undone(run: RunReport, given: Given) -> None:
     """Say on standard error which files are no Python, and what was not done; with ``--quiet`` only
     what changes the exit code."""
     if given["silent"]:

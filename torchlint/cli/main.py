@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
         arguments = ["--help"]
     try:
         whole = list(expanded(arguments))
-        if whole == ["--version"]:
+        if whole in (["--version"], ["-V"]):
             emit(f"torchlint {__version__}\n")
             return 0
         if whole[:1] == ["check"] and "--no-cache" not in whole:

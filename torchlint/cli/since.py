@@ -11,7 +11,13 @@ from torchlint.base.regex import regex
 from torchlint.cli.scope import Scope, Target
 from torchlint.cli.session import BROKEN
 from torchlint.report.kit.words import visible_path
-from torchlint.source.changes import ALL_LINES, ChangedLines, Changes, changes_since
+from torchlint.source.changes import (
+    ALL_LINES,
+    ChangedLines,
+    Changes,
+    changes_since,
+    submodule_commit,
+)
 from torchlint.source.document import read_bytes
 from torchlint.source.git import working_tree
 
@@ -28,6 +34,7 @@ class Since:
     def __init__(self, revision: str) -> None:
         self.revision = revision
         self._tops: dict[str, str] = {}
+        self._named: set[str] = set()
         self._changes: dict[str, Changes] = {}
 
     def narrowed(self, scope: Scope) -> Scope:
@@ -36,9 +43,9 @@ class Since:
         Raises:
             UsageError: a file lies in no repository, or the revision is unknown there.
         """
-        self._of(
-            os.path.realpath(scope.named[0] if scope.named else os.curdir)
-        )  # also where there are no files
+        named = [os.path.realpath(path) for path in scope.named or (os.curdir,)]
+        self._named = {self._top(_folder(path)) for path in named}
+        self._of(named[0])  # also where there are no files
         return replace(
             scope,
             targets=tuple(target for target in scope.targets if self._lines(target) is not None),
@@ -59,21 +66,35 @@ class Since:
         return self._of(os.path.dirname(target.found.path)).lines(target.found.path)
 
     def _of(self, path: str) -> Changes:
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        folder = _folder(path)
         top = self._top(folder)
         if not top:
             raise UsageError(
                 f"--since {self.revision}: {visible_path(folder)} is in no git repository"
             )
         if top not in self._changes:
-            self._changes[top] = changes_since(self.revision, top)
+            revision = self._revision(top)
+            self._changes[top] = Changes(top) if revision is None else changes_since(revision, top)
         return self._changes[top]
+
+    def _revision(self, top: str) -> str | None:
+        """Return what a working tree is compared with: of a submodule that no path leads into, the
+        commit that the repository around it had; None where it had none."""
+        outer = self._top(os.path.dirname(top))
+        if top in self._named or not outer:
+            return self.revision
+        around = self._revision(outer)
+        return submodule_commit(around, outer, top) if around is not None else None
 
     def _top(self, folder: str) -> str:
         """Return the top of the working tree that holds a folder, or an empty string."""
         if folder not in self._tops:
             self._tops[folder] = working_tree(folder)
         return self._tops[folder]
+
+
+def _folder(path: str) -> str:
+    return path if os.path.isdir(path) else os.path.dirname(path)
 
 
 def _has_other_lines(target: Target) -> bool:

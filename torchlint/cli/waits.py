@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torchlint.base.errors import UsageError
 from torchlint.cli.destinations import to_files
+from torchlint.cli.fix import report_undone
 from torchlint.cli.options import Given
-from torchlint.cli.output import complain, write_report
+from torchlint.cli.output import write_report
 from torchlint.cli.session import exit_code
 from torchlint.report.formats import TEXT_FORMATS
 from torchlint.report.listed_waits import amiss, document, table
 from torchlint.report.measured import read_waits
 from torchlint.report.run_report import RunReport
-from torchlint.report.summary import undone
 from torchlint.settings.keys import Settings
 
 
@@ -35,5 +35,5 @@ def shown(run: RunReport, given: Given, settings: Settings) -> int:
     costs = read_waits(given["profile"]) if given["profile"] is not None else None
     render = document if settings.output_format == "json" else table
     write_report(given["output_file"], render(run, costs))
-    complain(undone(run))
+    report_undone(run, given)
     return exit_code(run, bool(amiss(run)) and not given["exit_zero"])

@@ -76,18 +76,35 @@ def read(path: str) -> tuple[Entry, ...]:
         UsageError: it cannot be read, or a line is none of ours.
     """
     try:
-        lines = Path(path).read_text("utf-8").splitlines()
+        lines = Path(path).read_bytes().splitlines()
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    known = {each.name for each in fields(Entry)}
+    kinds = {each.name: str(each.type) for each in fields(Entry)}
     found = []
     for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
         try:
             value = json.loads(text)
-            found.append(Entry(**{name: value[name] for name in known & value.keys()}))
-        except (ValueError, TypeError, AttributeError):
+            known = {name: value[name] for name in kinds.keys() & value.keys()}
+            if not all(_fits(kinds[name], part) for name, part in known.items()):
+                raise ValueError
+            found.append(Entry(**known))
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             raise UsageError(f"{path}:{number}: is no line of --history") from None
     return tuple(found)
+
+
+def _fits(kind: str, value: object) -> bool:
+    """Say whether what a file holds is a field's value; `kind` is the field's type as written."""
+    if value is None:
+        return kind.endswith("None")
+    if kind.startswith("str"):
+        return isinstance(value, str)
+    if kind.startswith("float"):
+        return isinstance(value, int | float) and math.isfinite(value)
+    ends = "float | None" if kind.startswith("tuple") else "float"
+    return isinstance(value, list) and len(value) == 2 and all(_fits(ends, part) for part in value)
 
 
 def text(entries: Sequence[Entry], *, color: bool = False) -> str:

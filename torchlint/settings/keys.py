@@ -230,6 +230,7 @@ class Settings:
         words="Rules to leave out in some files.",
         sample='[per-file-ignores]\n"scripts/*" = ["TL101"]',
         place=220,
+        more="A glob with `!` in front stands for all other files.",
         known=values.known_by_glob,
         option=Option(
             {"common": "Leave rules out in some files, in place of the configured ones."},

@@ -117,14 +117,26 @@ def _resolved(merged: Mapping[str, object], root: str) -> dict[str, Any]:
     """Return the values of the fields of `Settings`: lists that add to others added, paths
     absolute."""
     found = {**merged}
+    for key in (key for key in merged if KEYS[key].known is values.known_globs):
+        found[key] = tuple(_below(root, glob) for glob in _items(merged[key]))
+    for key in (key for key in merged if KEYS[key].known is values.known_by_glob):
+        found[key] = tuple((_below(root, glob), rules) for glob, rules in _items(merged[key]))
     for key, row in KEYS.items():
         if row.adds_to:
-            base = merged.get(row.adds_to, KEYS[row.adds_to].default)
-            found[row.adds_to] = (*_items(base), *_items(merged.get(key, ())))
+            base = found.get(row.adds_to, KEYS[row.adds_to].default)
+            found[row.adds_to] = (*_items(base), *_items(found.get(key, ())))
         elif row.check is values.path and (written := merged.get(key, row.default)):
             path = os.path.join(root, os.path.expanduser(str(written)))
             found[key] = os.path.normpath(path)
     return {FIELDS[key]: value for key, value in found.items() if key in FIELDS}
+
+
+def _below(root: str, glob: str) -> str:
+    """Return a glob as it is matched: one that is a whole path starts at the project's root."""
+    bare, place = glob.removeprefix("!"), os.path.join(root, "").replace(os.sep, "/")
+    if len(place) == 1 or not bare.startswith(place):
+        return glob
+    return f"{'!' * (bare != glob)}/{bare[len(place) :]}"
 
 
 def _refused(merged: dict[str, object], layers: Sequence[Layer], root: str) -> dict[str, str]:
@@ -262,9 +274,16 @@ def codes_for(settings: Settings, catalog: Catalog, relative_path: str) -> froze
     """
     codes = catalog.enabled(settings.select, settings.ignore, settings.extend_select)
     for glob, selectors in settings.per_file_ignores:
-        if matches(relative_path, (glob,)):
+        if is_for(glob, relative_path):
             codes -= catalog.resolve(selectors, f"{settings.config}: per-file-ignores")
     return codes
+
+
+def is_for(glob: str, relative_path: str) -> bool:
+    """Say whether a glob of ``per-file-ignores`` stands for a file; with ``!`` in front it stands
+    for all others."""
+    bare = glob.removeprefix("!")
+    return matches(relative_path, (bare,)) is (bare == glob)
 
 
 def unfixable(settings: Settings, catalog: Catalog) -> frozenset[str]:

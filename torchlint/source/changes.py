@@ -13,6 +13,8 @@ from torchlint.base.regex import regex
 from torchlint.source.git import Git
 
 _HUNK = regex(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_SUBMODULE = b"160000 "
+"""What git's lists of files begin a submodule with."""
 _ESCAPE = regex(rb"\\([0-7]{3}|.)", re.DOTALL)
 _LETTERS = {
     b"a": b"\a",
@@ -96,6 +98,27 @@ def changes_since(revision: str, root: str) -> Changes:
         "--",
     )
     return Changes(git.root, tracked, {os.fsdecode(name): lines for name, lines in _files(patch)})
+
+
+def submodule_commit(revision: str, root: str, folder: str) -> str | None:
+    """Return which commit of a submodule a revision of the repository around it names: None
+    where it has none yet, and the revision itself for what is no submodule.
+
+    Args:
+        revision: as of `changes_since`.
+        root: the top folder of the working tree around it.
+        folder: the top folder of the submodule's own.
+
+    Raises:
+        UsageError: there is no git, no such revision, or git fails.
+    """
+    git = Git(os.path.realpath(root), f"--since {revision}")
+    place = os.path.relpath(folder, git.root).replace(os.sep, "/")
+    literal = {"GIT_LITERAL_PATHSPECS": "1"}
+    if not git.run("ls-files", "--stage", "--", place, more=literal).startswith(_SUBMODULE):
+        return revision
+    row = git.run("ls-tree", commit_of(git, revision), "--", place, more=literal)
+    return row.split()[2].decode("ascii") if row.startswith(_SUBMODULE) else None
 
 
 def commit_of(git: Git, revision: str) -> str:
