@@ -278,10 +278,16 @@ class TestStandardInput:
             "check", "-", "--output-format", "concise", stdin=source("slow").encode(), code=1
         )
         assert done.stdout.startswith("-:2:1: TL101")
+        assert done.stdout.endswith(" fixable with `torchlint fix --apply -`.\n")
 
     def test_name_finds_the_configuration(self, cli, source: Source) -> None:
         cli.write("sub/torchlint.toml", "ignore = ['TL101']\n")
-        cli("check", "-", "--stdin-filename", "sub/new.py", stdin=source("slow").encode(), code=0)
+        words = ("check", "-", "--stdin-filename", "sub/new.py")
+        cli(*words, stdin=source("slow").encode(), code=0)
+        done = cli(*words, "--isolated", stdin=source("slow").encode(), code=1)
+        assert (
+            " fixable with `torchlint fix --apply --stdin-filename sub/new.py -`.\n" in done.stdout
+        )
 
     def test_fix_prints_the_source_and_reports_beside_it(self, cli, source: Source) -> None:
         text = b"\xef\xbb\xbf" + source("slow", "odd").replace("\n", "\r\n").encode()

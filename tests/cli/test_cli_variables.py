@@ -125,11 +125,14 @@ def test_silent_says_nothing_but_by_the_exit_code(noisy) -> None:
     assert "rule" in noisy("check", "-s", "--select", "NOPE", code=2).stderr
 
 
-@pytest.mark.parametrize("other", ["--quiet", "--verbose"])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("--silent", "--quiet"), ("--silent", "--verbose"), ("--quiet", "--verbose")],
+)
 @pytest.mark.parametrize("command", ["check", "fix"])
-def test_silent_is_no_other_loudness(noisy, command: str, other: str) -> None:
-    said = noisy(command, "-s", other, code=2).stderr
-    assert said == f"torchlint: error: --silent and {other} cannot be used together\n"
+def test_a_run_has_one_loudness(noisy, command: str, one: str, other: str) -> None:
+    said = noisy(command, one, other, code=2).stderr
+    assert said == f"torchlint: error: {one} and {other} cannot be used together\n"
 
 
 def test_silent_prints_what_is_asked_for_besides_findings(noisy) -> None:

@@ -235,10 +235,11 @@ def _for_reports(run: RunReport, filters: Filters, given: Given) -> RunReport:
 
 def _named(given: Given) -> str:
     """Return the rules and paths that were named as a command that is shown repeats them."""
-    paths = tuple(given["paths"])
-    if STDIN in paths:
-        return ""
     import shlex  # Few runs need it.
+
+    paths = tuple(given["paths"])
+    if given["stdin_filename"] is not None:
+        paths = ("--stdin-filename", given["stdin_filename"], *paths)
 
     kinds = (values.selection, values.rules, values.texts, values.rules_by_glob)
     keys = [key for key, row in KEYS.items() if row.option and row.check in kinds]

@@ -292,9 +292,9 @@ def quietened(given: Given) -> Given:
     Raises:
         UsageError: it shall also say more.
     """
-    for other in ("quiet", "verbose"):
-        if given["silent"] and given[other]:
-            raise UsageError(f"--silent and --{other} cannot be used together")
+    asked = [name for name in ("silent", "quiet", "verbose") if given[name]]
+    if len(asked) > 1:
+        raise UsageError(f"--{asked[0]} and --{asked[1]} cannot be used together")
     return {**given, "quiet": given["quiet"] or given["silent"]}
 
 

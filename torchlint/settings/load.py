@@ -177,7 +177,8 @@ def parse_inline(text: str) -> dict[str, object]:
         return tomli.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"--config {text[:60]!r}: neither a file nor a line of TOML: {error}"
+            f"--config {text[:60]!r}: neither a file nor a line of TOML, such as "
+            f"'select = [\"TL1\"]': {error}"
         ) from None
 
 
