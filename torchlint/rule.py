@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial, wraps
+from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
 import libcst as cst
@@ -48,7 +48,16 @@ from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
-from torchlint.semantic.time.heat import COLD, Grade, Heat, Why, heat_of, may_be_hot, not_used
+from torchlint.semantic.time.heat import (
+    COLD,
+    Grade,
+    Heat,
+    Why,
+    heat_of,
+    hot_nodes,
+    may_be_hot,
+    not_used,
+)
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
     NumberUses,
@@ -283,6 +292,70 @@ Check = Callable[[Any, Module], Iterable[Hit]]
 C = TypeVar("C", bound=Check)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Mark:
+    """A check with what a node must be before it decides, and what comes of its hits.
+
+    Args:
+        check: the check itself.
+        about: what the node must be, see `Rule.on`.
+        runs: how often it must run.
+        benchmarks: whether benchmark code counts.
+        calls: of a check of certain calls the names: dotted ones, and methods' with a dot in front.
+        severity: of a hit that has none of its own.
+    """
+
+    check: Check
+    about: Callable[[Module, Any], object] | None
+    runs: str
+    benchmarks: bool
+    calls: Sequence[str]
+    severity: str
+
+    def __call__(self, node: cst.CSTNode, module: Module) -> Iterator[Hit]:
+        """Yield the hits of any node of the check's type."""
+        if self.fits(module, node) if self.about is not None else self.may_run(module, node):
+            for hit in self.check(node, module):
+                yield from self.kept(module, node, hit)
+
+    def nodes(self, module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
+        """Return the nodes of a type that the check may say something of, by what is worked out
+        once for all checks."""
+        if self.calls:
+            return module.names.calls_of(self.calls)
+        return module.nodes(kind) if self.runs in _UNBOUNDED else hot_nodes(module, kind)
+
+    def may_run(self, module: Module, node: cst.CSTNode) -> bool:
+        """Say whether a node may run often enough, by a cheap bound."""
+        return self.runs in _UNBOUNDED or may_be_hot(module, node)
+
+    def counts(self, module: Module, node: cst.CSTNode) -> bool:
+        """Say whether a place counts for the check, by how often it runs and what it is for."""
+        return _counted(module, node, self.runs, self.benchmarks) is not None
+
+    def fits(self, module: Module, node: cst.CSTNode) -> bool:
+        """Say whether a node is what the check is about, and counts."""
+        return self.about is None or (
+            bool(self.about(module, node))
+            and self.may_run(module, node)
+            and self.counts(module, node)
+        )
+
+    def kept(self, module: Module, node: cst.CSTNode, hit: Hit) -> Iterator[Hit]:
+        """Yield a hit that the check gives for a node with what is to be said of its place, if that
+        counts."""
+        if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
+            yield hit  # The engine says what is wrong with it.
+            return
+        if self.about is None and hit.node is not node and not self.counts(module, node):
+            return
+        there = _counted(module, hit.node, self.runs, self.benchmarks)
+        if there is not None:
+            why = not_used(module, hit.node) or (*hit.why_hot, *there.why)
+            graded = _graded(module, hit, hit.severity or Severity(self.severity))
+            yield replace(hit, why_hot=why, severity=graded)
+
+
 @dataclass(frozen=True, eq=False)
 class Rule(Declaration):
     """What a rule declares, and its checks.
@@ -294,9 +367,7 @@ class Rule(Declaration):
 
     module_name: str
     manual: str | None
-    checks: list[tuple[type[cst.CSTNode], Check]] = field(default_factory=list, init=False)
-    calls: dict[Check, Sequence[str]] = field(default_factory=dict, init=False)
-    """Of checks of certain calls the names: dotted ones, and methods' with a dot in front."""
+    checks: list[tuple[type[cst.CSTNode], Mark]] = field(default_factory=list, init=False)
 
     @property
     def name(self) -> str:
@@ -342,38 +413,13 @@ class Rule(Declaration):
                 node runs.
             runs: how often the node must run, where that is not what the rule declares.
             benchmarks: whether benchmark code counts too.
-            calls: names of which the calls that it is about have one, see `Rule.calls`.
+            calls: names of which the calls that it is about have one, see `Mark.calls`.
         """
         often = runs or self.runs
-        bounded = often not in _UNBOUNDED
 
         def mark(check: C) -> C:
-            @wraps(check)
-            def asked(node: cst.CSTNode, module: Module) -> Iterable[Hit]:
-                if about is not None and not about(module, node):
-                    return ()
-                # Of all nodes of a type only the cheap bound is asked before a check decides.
-                return () if bounded and not may_be_hot(module, node) else guarded(node, module)
-
-            def guarded(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
-                if about is not None and _counted(module, node, often, benchmarks) is None:
-                    return
-                for hit in check(node, module):
-                    if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
-                        yield hit  # The engine says what is wrong with it.
-                        continue
-                    asked = about is not None or hit.node is node
-                    if not asked and _counted(module, node, often, benchmarks) is None:
-                        continue
-                    there = _counted(module, hit.node, often, benchmarks)
-                    if there is not None:
-                        why = not_used(module, hit.node) or (*hit.why_hot, *there.why)
-                        graded = _graded(module, hit, hit.severity or Severity(self.severity))
-                        yield replace(hit, why_hot=why, severity=graded)
-
-            self.checks.extend((node_type, asked) for node_type in node_types)
-            if calls:
-                self.calls[asked] = calls
+            marked = Mark(check, about, often, benchmarks, calls, self.severity)
+            self.checks.extend((node_type, marked) for node_type in node_types)
             return check
 
         return mark

@@ -212,4 +212,4 @@ def test_only_calls_of_its_names_are_given_to_a_check() -> None:
     assert (len(found), crashes) == (8, [])
     assert asked[:2] == ["gc.collect()", "tidy()"]
     assert asked[2:4] == ["gc.collect()", "x.collect()"]
-    assert [len(rule.calls.get(check, ())) for _, check in rule.checks] == [1, 1, 0]
+    assert [len(check.calls) for _, check in rule.checks] == [1, 1, 0]

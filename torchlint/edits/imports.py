@@ -12,7 +12,7 @@ from torchlint.base.records import dataclass
 from torchlint.base.span import Span
 from torchlint.edits.splice import EditContext, Splice, WithheldError
 from torchlint.rule import NeedImport
-from torchlint.source.python import below, parsed
+from torchlint.source.python import BELOW, parsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _Binder = tuple[ast.AST, ast.AST | None, bool]
@@ -125,7 +125,7 @@ def _binders(module: ast.Module) -> Iterator[_Binder]:
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Global) or _bound_names(node):
             yield node, function, above is module
         inner = node if isinstance(node, _FUNCTIONS) else function
-        for value in map(node.__getattribute__, below(node)):
+        for value in map(node.__getattribute__, BELOW[type(node)]):
             if isinstance(value, list):
                 pending.extend((each, inner, node) for each in value if isinstance(each, ast.AST))
             elif isinstance(value, ast.AST):

@@ -178,15 +178,13 @@ def hits(
     crashes: list[Crash] = []
     for rule in rules:
         for node_type, check in rule.checks:
-            named = rule.calls.get(check)
-            nodes = module.nodes(node_type) if named is None else module.names.calls_of(named)
-            for node in nodes:
+            for node in check.nodes(module, node_type):
                 try:
-                    for hit in check(node, module):
-                        told = _valid(rule, hit)
-                        if rule.code in unfixable:
-                            told = replace(told, fix=None)
-                        found.append((rule, _proven(module, told, strict)))
+                    if check.about is not None and not check.fits(module, node):
+                        continue
+                    for hit in check.check(node, module):
+                        for told in check.kept(module, node, hit):
+                            found.append((rule, _told(module, rule, told, strict, unfixable)))
                 except (RecursionError, MemoryError, MisreadError):
                     raise
                 except Exception as error:
@@ -194,13 +192,13 @@ def hits(
     return found, crashes
 
 
-def _valid(rule: Rule, hit: Hit) -> Hit:
-    """Return a hit that can be reported; whatever is wrong with it is raised here, where the rule
-    is known."""
+def _told(module: Module, rule: Rule, hit: Hit, strict: bool, unfixable: Collection[str]) -> Hit:
+    """Return a hit as it is reported; whatever is wrong with it is raised here, where the rule is
+    known."""
     if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
         raise TypeError(f"a check yields Hit(node, ...), not {type(hit).__name__}")
     _message(rule, hit)
-    return hit
+    return _proven(module, replace(hit, fix=None) if rule.code in unfixable else hit, strict)
 
 
 def _proven(module: Module, hit: Hit, strict: bool) -> Hit:

@@ -7,6 +7,7 @@ It knows nothing of torch; that is for the questions, see `torchlint.semantic.qu
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -119,7 +120,7 @@ class Module:
         self.tree = structure if structure is not None else Tree(root)
         self.names = Names(self.tree, filename, outside)
         self.statements = Statements(root, text, python)
-        self.answers: dict[Any, dict[Any, Any]] = {}
+        self.answers: defaultdict[Any, dict[Any, Any]] = defaultdict(dict)
         """What questions have answered, by question and arguments."""
         self.asking = 0
         """How many questions are being answered, one for the sake of the other."""

@@ -23,10 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Asked = Callable[Concatenate[Module, P], R]
 
-_NONE = object()
 _PENDING = object()
-_EMPTY: dict[Any, Any] = {}
-
 
 QUESTIONS: dict[str, Question] = {}
 """All questions of the files that have been imported, by name."""
@@ -68,12 +65,14 @@ def question(
             if not remember:
                 return decide(module, *args, **named)
             key: Any = (args, *named.items()) if named else args
-            found = module.answers.get(decide, _EMPTY).get(key, _NONE)
-            if found is _NONE:
+            known = module.answers[decide]
+            if key not in known:
                 found = _worked_out(decide, several, module, key, args, named)
-            elif found is _PENDING:
-                module.circles += 1
-                return circular
+            else:
+                found = known[key]
+                if found is _PENDING:
+                    module.circles += 1
+                    return circular
             return iter(found) if several else found
 
         def imagined(module: Module, *args: P.args, **named: P.kwargs) -> Any:
@@ -100,7 +99,7 @@ def question(
 
 def _worked_out(decide: Any, several: bool, module: Module, key: Any, args: Any, named: Any) -> Any:
     """Return the answer to a question that has not been answered yet, and remember it."""
-    answers = module.answers.setdefault(decide, {})
+    answers = module.answers[decide]
     answers[key] = _PENDING
     circles, outermost = module.circles, not module.asking
     module.asking += 1

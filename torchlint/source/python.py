@@ -10,7 +10,7 @@ DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 """The nodes of functions with a name."""
 _PLAIN = frozenset(
     "ctx op ops id attr arg kind type_comment level module conversion simple is_async asname rest "
-    "type_ignores".split()
+    "type_ignores kwd_attrs".split()
 )
 """Fields of nodes that hold no node, or one with nothing below it."""
 
@@ -72,32 +72,39 @@ def needs(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield from ((each.name, ()) for each in node.names)
 
 
-_below: dict[type, tuple[str, ...]] = {}
+class _Fields(dict[type, tuple[str, ...]]):
+    """By type of node the fields that may hold other nodes, or lists of them."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        found = self[kind] = tuple(name for name in kind._fields if name not in _PLAIN)
+        return found
 
 
-def below(node: ast.AST) -> tuple[str, ...]:
-    """Return the fields of a node that may hold other nodes, or lists of them."""
-    kind = type(node)
-    if kind not in _below:
-        _below[kind] = tuple(name for name in kind._fields if name not in _PLAIN)
-    return _below[kind]
+BELOW = _Fields({ast.Global: (), ast.Nonlocal: ()})
+_NODES = frozenset(each for each in vars(ast).values() if type(each) is type)
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """Return the nodes right below one, as `ast.iter_child_nodes` does in three times the time, but
     for some that have nothing below them: operators and contexts."""
     found: list[ast.AST] = []
-    for value in map(node.__getattribute__, below(node)):
+    for value in map(node.__getattribute__, BELOW[type(node)]):
         if type(value) is list:
-            found += [each for each in value if isinstance(each, ast.AST)]
-        elif isinstance(value, ast.AST):
+            found += value if None not in value else filter(None, value)
+        elif type(value) in _NODES:
             found.append(value)
     return found
 
 
 def parents(tree: ast.Module) -> dict[ast.AST, ast.AST]:
     """Return the node above each node of a tree but for those that `children` leaves out."""
-    return {child: node for node in walk(tree) for child in children(node)}
+    found: dict[ast.AST, ast.AST] = {}
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:
+        for child in children(node):
+            found[child] = node
+            nodes.append(child)
+    return found
 
 
 def walk(tree: ast.AST) -> list[ast.AST]:

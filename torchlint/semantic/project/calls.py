@@ -31,7 +31,7 @@ from typing import NamedTuple
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.semantic.torch import ops
-from torchlint.source.python import DEFS, below
+from torchlint.source.python import BELOW, DEFS
 
 _WORD = regex(r"\w+$")
 _HEAD = regex(r"\s*([^\W\d]\w*)\s*[(:]")
@@ -150,7 +150,9 @@ class Calls:
         )
 
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp)
+_LOOPS = frozenset((ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp))
+_TOLD = frozenset((*DEFS, ast.Call, ast.ClassDef, ast.Import, ast.ImportFrom))
+"""The nodes that say something of calls."""
 _OBJECTS = ("self", "cls")
 _STEPPING = frozenset(("backward", "step"))
 _MAY_STEP = regex(
@@ -175,7 +177,11 @@ class _Reader:
         self._todo.append((tree, "", "", False, frozenset()))
         while self._todo:
             node, cls, within, often, methods = self._todo.pop()
-            if type(node) is ast.Call:
+            kind = type(node)
+            often = often or kind in _LOOPS
+            if kind not in _TOLD:
+                pass
+            elif isinstance(node, ast.Call):
                 name, receiver = _callee(node.func)
                 if name:
                     own = receiver in _OBJECTS and name in methods
@@ -189,8 +195,7 @@ class _Reader:
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 self._import(node)
                 continue
-            often = often or isinstance(node, _LOOPS)
-            for value in map(node.__getattribute__, below(node)):
+            for value in map(node.__getattribute__, BELOW[kind]):
                 if type(value) is list:
                     self._todo += [
                         (each, cls, within, often, methods)

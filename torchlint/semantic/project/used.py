@@ -112,6 +112,13 @@ _MOST = 100
 _PARSED = 4_000_000
 """Characters of source that are parsed for one question; behind that the answer is yes."""
 
+_LEAVES = frozenset((ast.Name, ast.Constant))
+_SAYING = _LEAVES | {
+    *(*DEFS, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Call, ast.Subscript),
+    *(ast.Attribute, ast.Assign, ast.arg, ast.Global),
+}
+"""The nodes that say something of what is used."""
+
 
 class Said:
     """What the code of one file says. What is around a node is the outermost definition around it,
@@ -188,24 +195,32 @@ class Said:
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
         while todo:
             node, place = todo.pop()
-            around = place.partition(".")[0]
-            if isinstance(node, (*DEFS, ast.ClassDef)):
-                if not around:
-                    self._handed[node.name] |= _makers(node)
-                place = self._define(node, place)
-                self.free = self.free or node.name in _FREE | _FREE_IMPORTED
-                self.finding = self.finding or node.name in _KEEPING
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                self._import(node)
-            elif isinstance(node, ast.Call):
-                self._calls.append((node, place))
-            elif module := _of_loaded(node):
-                self._modules.append((module, around))
-            else:
-                self._note(node, around)
-                self._take(node, place)
-            if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            kind = type(node)
+            if kind in _SAYING:
+                place = self._say(node, place)
+            docstring = kind is ast.Expr and type(node.value) is ast.Constant  # type: ignore[attr-defined]
+            if kind not in _LEAVES and not docstring:
                 todo += [(each, place) for each in children(node)]
+
+    def _say(self, node: ast.AST, place: str) -> str:
+        """Note what a node says, and return the place that what lies in it is at."""
+        around = place.partition(".")[0]
+        if isinstance(node, (*DEFS, ast.ClassDef)):
+            if not around:
+                self._handed[node.name] |= _makers(node)
+            place = self._define(node, place)
+            self.free = self.free or node.name in _FREE | _FREE_IMPORTED
+            self.finding = self.finding or node.name in _KEEPING
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node)
+        elif isinstance(node, ast.Call):
+            self._calls.append((node, place))
+        elif module := _of_loaded(node):
+            self._modules.append((module, around))
+        else:
+            self._note(node, around)
+            self._take(node, place)
+        return place
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, at: str) -> str:
         """Note a class or method, and return the place that the code in a definition is at."""
@@ -397,7 +412,7 @@ def _of_loaded(node: ast.AST) -> ast.expr | None:
 
 def _module_asked(node: ast.Call, name: str) -> Iterator[ast.expr | None]:
     """Yield what names the module that a call of a name gives, None for any, where it gives one."""
-    loaded = isinstance(node.func, ast.Attribute) and _dotted(node.func) == "sys.modules.get"
+    loaded = name == "get" and _dotted(node.func) == "sys.modules.get"
     if (name in _NAMED_FIRST or loaded) and node.args:
         yield node.args[0]
     elif name in _MODULES:

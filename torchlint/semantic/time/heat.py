@@ -859,6 +859,17 @@ def may_be_hot(module: Module, node: cst.CSTNode) -> bool:
     return heat_map(module).may_be_hot(node)
 
 
+@question(ground=True)
+def hot_nodes(module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
+    """Return the nodes of a type of which `may_be_hot` says that they may."""
+    owners = module.tree.owners
+    hot: dict[cst.CSTNode, bool] = {}
+    for node in module.nodes(kind):
+        if owners[node] not in hot:
+            hot[owners[node]] = heat_map(module).may_be_hot(node)
+    return [node for node in module.nodes(kind) if hot[owners[node]]]
+
+
 @question(yes="the line runs often", no="the line runs seldom", ground=True, remember=False)
 def function_heat(module: Module, function: cst.FunctionDef) -> Heat:
     """Return how often a function's body runs."""
