@@ -9,6 +9,8 @@ end at ``\\r\\n``, ``\\n`` or ``\\r`` only: `str.splitlines` would also split at
 from __future__ import annotations
 
 import bisect
+import itertools
+import operator
 from collections.abc import Iterable, Iterator
 
 from torchlint.base.records import dataclass
@@ -40,6 +42,14 @@ class Span:
         return max(self.start, other.start) < min(self.end, other.end)
 
 
+def line_starts(text: str) -> list[int]:
+    """Return the offsets at which the lines of a text start."""
+    if "\r" in text:
+        return [0, *(found.end() for found in _LINE_END.finditer(text))]
+    ends = itertools.accumulate(map(len, text.split("\n")))
+    return [0, *map(operator.add, ends, itertools.count(1))][:-1]
+
+
 class LineIndex:
     """Turns offsets of one text into positions and back."""
 
@@ -47,7 +57,7 @@ class LineIndex:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.starts: list[int] = [0, *(found.end() for found in _LINE_END.finditer(text))]
+        self.starts = line_starts(text)
 
     def position(self, offset: int) -> Position:
         """Return the row and column of `offset`, which may be the end of the text."""

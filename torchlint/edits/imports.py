@@ -12,12 +12,17 @@ from torchlint.base.records import dataclass
 from torchlint.base.span import Span
 from torchlint.edits.splice import EditContext, Splice, WithheldError
 from torchlint.rule import NeedImport
-from torchlint.source.python import BELOW, parsed
+from torchlint.source.python import children, parsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _Binder = tuple[ast.AST, ast.AST | None, bool]
 """A node that binds names, the function around it, and whether it stands at the file's top
 level."""
+_BINDING = frozenset(
+    "Import ImportFrom Global arg FunctionDef AsyncFunctionDef ClassDef ExceptHandler MatchAs "
+    "MatchStar MatchMapping TypeVar TypeVarTuple".split()
+)
+"""The nodes that bind a name, but for names themselves, or declare one global."""
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -116,20 +121,16 @@ def _binders(module: ast.Module) -> Iterator[_Binder]:
     ]
     while pending:
         node, function, above = pending.pop()
-        if isinstance(node, ast.Constant):  # with names half of all nodes, and nothing below
+        if type(node) is ast.Constant:  # with names half of all nodes, and nothing below
             continue
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
+        if type(node) is ast.Name:
+            if type(node.ctx) is not ast.Load:
                 yield node, function, above is module
             continue
-        if isinstance(node, ast.Import | ast.ImportFrom | ast.Global) or _bound_names(node):
+        if type(node).__name__ in _BINDING:
             yield node, function, above is module
-        inner = node if isinstance(node, _FUNCTIONS) else function
-        for value in map(node.__getattribute__, BELOW[type(node)]):
-            if isinstance(value, list):
-                pending.extend((each, inner, node) for each in value if isinstance(each, ast.AST))
-            elif isinstance(value, ast.AST):
-                pending.append((value, inner, node))
+        inner = node if type(node) in _FUNCTIONS else function
+        pending += [(each, inner, node) for each in children(node)]
 
 
 def _reads(module: ast.Module) -> dict[str, int]:

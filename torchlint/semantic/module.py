@@ -17,7 +17,7 @@ from torchlint.base.contract import UNSAID, Contract
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.statements import Statements
-from torchlint.semantic.code.tree import LOOPS, N, Tree
+from torchlint.semantic.code.tree import N, Tree
 from torchlint.semantic.elsewhere import Elsewhere
 
 
@@ -198,10 +198,10 @@ class Module:
         out: list[cst.For | cst.While] = []
         child = node
         for above in self.tree.ancestors(node):
-            if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
+            if type(above) is cst.FunctionDef or type(above) is cst.ClassDef:
                 break
-            if isinstance(above, LOOPS) and (
-                child is above.body or (isinstance(above, cst.While) and child is above.test)
+            if (type(above) is cst.For and child is above.body) or (
+                type(above) is cst.While and child in (above.body, above.test)
             ):
                 out.append(above)
             child = above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import warnings
 from collections.abc import Iterator
 
@@ -96,8 +97,10 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+@functools.lru_cache(8)
 def parents(tree: ast.Module) -> dict[ast.AST, ast.AST]:
-    """Return the node above each node of a tree but for those that `children` leaves out."""
+    """Return the node above each node of a tree but for those that `children` leaves out, in the
+    order of `walk`."""
     found: dict[ast.AST, ast.AST] = {}
     nodes: list[ast.AST] = [tree]
     for node in nodes:

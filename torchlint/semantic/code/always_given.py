@@ -73,7 +73,7 @@ def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
         return None if held is None else []
     return [
         _is_value(_argument(node, name, int(position)), _home(node, above))
-        for node in walk(tree)
+        for node in above
         if isinstance(node, ast.Call) and _is_held(node.func, held)
     ]
 
@@ -81,7 +81,7 @@ def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
 def _held(cls: str, tree: ast.Module, above: Above) -> set[str] | None:
     """Return what holds objects of a class, as its code reads; None where other code may."""
     held: set[str] = set()
-    for node in walk(tree):
+    for node in above:
         if not isinstance(node, (ast.Name, ast.Attribute)) or last_name(node) != cls:
             continue
         up = above[node]

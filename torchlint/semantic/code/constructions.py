@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchlint.semantic.code.left_out import last_name
 from torchlint.source.python import DEFS, parents, parsed, walk
 
+_SAYING = frozenset((ast.Name, ast.Attribute, ast.Constant))
 _ASKING = frozenset(("isinstance", "issubclass", "super"))
 
 
@@ -48,11 +49,15 @@ class Parameter(NamedTuple):
             return {None}
         above, names, found = parents(tree), [self.cls], set[Value]()
         for name in names:  # which grows
-            for node in walk(tree):
-                if isinstance(node, ast.alias):
+            for node in above:
+                if type(node) is ast.alias:
                     if node.asname and node.name.rpartition(".")[2] == name:
                         found.add(None)
-                elif _says(node, name) and not _only_names(node, above[node]):
+                elif (
+                    type(node) in _SAYING
+                    and _says(node, name)
+                    and not _only_names(node, above[node])
+                ):
                     alias = _alias(node, above)
                     if not alias:
                         found.add(self._given(node, above))

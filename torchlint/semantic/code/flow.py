@@ -11,6 +11,16 @@ from torchlint.semantic.code.tree import Function, Tree, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
+_PARTS = frozenset((cst.Tuple, cst.List, cst.Element, cst.StarredElement))
+_BINDING = {
+    **dict.fromkeys((cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr), "target"),
+    **dict.fromkeys((cst.For, cst.CompFor, cst.Del), "target"),
+    **dict.fromkeys((cst.AsName, cst.MatchAs, cst.MatchStar, cst.Param), "name"),
+    **dict.fromkeys((cst.FunctionDef, cst.ClassDef), "name"),
+    cst.MatchMapping: "rest",
+}
+"""By type of node the field that it binds; a default, a decorator or a base class is read."""
+
 
 class Flow:
     """The call graph and the definitions and uses of names in one file."""
@@ -36,12 +46,12 @@ class Flow:
         return self._callees[call]
 
     def _resolve(self, func: cst.BaseExpression) -> list[Function]:
-        if isinstance(func, cst.Name):
+        if type(func) is cst.Name:
             return self._by_name(func)
-        if not isinstance(func, cst.Attribute):
+        if type(func) is not cst.Attribute:
             return []
         receiver = func.value
-        if isinstance(receiver, cst.Name):
+        if type(receiver) is cst.Name:
             return self._of_name(receiver, func)
         if isinstance(receiver, cst.Subscript) and isinstance(receiver.value, cst.Name):
             return self._method_of(self.instances.class_held(receiver.value), func)
@@ -166,20 +176,10 @@ class Flow:
         read."""
         child: cst.CSTNode = node
         for above in self.tree.ancestors(node):
-            if isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
-                child = above
-                continue
-            if isinstance(above, (cst.AssignTarget, cst.AsName)):
-                return True
-            if isinstance(
-                above, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)
-            ):
-                return above.target is child
-            if isinstance(above, (cst.MatchAs, cst.MatchStar, cst.MatchMapping)):
-                return (above.rest if isinstance(above, cst.MatchMapping) else above.name) is child
-            if isinstance(above, (cst.Param, cst.FunctionDef, cst.ClassDef)):
-                return above.name is child  # A default, a decorator or a base class is read.
-            return isinstance(above, cst.Del)
+            kind = type(above)
+            if kind not in _PARTS:
+                return kind in _BINDING and getattr(above, _BINDING[kind]) is child
+            child = above
         return False
 
     def names_in(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
@@ -199,12 +199,12 @@ class Flow:
         return nodes, [self.tree.order[node] for node in nodes]
 
     def _other_name(self, node: cst.Name) -> bool:
-        above = self.tree.parents.get(node)
-        if isinstance(above, cst.Attribute):
+        above = self.tree.parents[node]
+        if type(above) is cst.Attribute:
             return above.attr is node
-        return isinstance(above, (cst.ImportAlias, cst.NameItem)) or (
-            isinstance(above, cst.Arg) and above.keyword is node
-        )
+        if type(above) is cst.Arg:
+            return above.keyword is node
+        return isinstance(above, (cst.ImportAlias, cst.NameItem))
 
     def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the reads of `name` inside `scope`; ``x += 1`` counts as a write only."""

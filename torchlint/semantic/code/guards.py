@@ -62,6 +62,13 @@ _DRAWS = frozenset(
     torch.rand""".split()
 )
 """Functions that draw numbers between 0 and 1."""
+_ENDING = frozenset(
+    (
+        *(cst.Raise, cst.ExceptHandler, cst.Assert, cst.If, cst.Else),
+        *(cst.IfExp, cst.While, cst.BooleanOperation, cst.IndentedBlock),
+    )
+)
+"""The nodes that may keep ordinary runs from what lies in them."""
 _DECIDING = frozenset(
     (cst.If, cst.IfExp, cst.BooleanOperation, cst.IndentedBlock, cst.Module, *FUNCTIONS)
 )
@@ -151,18 +158,18 @@ class Guards:
             if type(above) not in _DECIDING and above is not until:
                 child = above
                 continue
-            if isinstance(above, cst.If) and child is not above.test:
+            if type(above) is cst.IndentedBlock or type(above) is cst.Module:
+                yield from self._exits(above, child)
+            elif type(above) is cst.If and child is not above.test:
                 branch = child.body if isinstance(child, (cst.BaseSuite, cst.Else)) else (child,)
                 if isinstance(branch, cst.BaseSuite):
                     branch = branch.body
                 yield Condition(above.test, child is above.body, branch)
-            elif isinstance(above, cst.IfExp) and child is not above.test:
+            elif type(above) is cst.IfExp and child is not above.test:
                 yield Condition(above.test, child is above.body, ())
-            elif isinstance(above, cst.BooleanOperation) and child is above.right:
+            elif type(above) is cst.BooleanOperation and child is above.right:
                 yield Condition(above.left, isinstance(above.operator, cst.And), ())
-            elif isinstance(above, (cst.IndentedBlock, cst.Module)):
-                yield from self._exits(above, child)
-            if above is until or (until is None and isinstance(above, FUNCTIONS)):
+            if above is until or (until is None and type(above) in FUNCTIONS):
                 return
             child = above
 
@@ -274,8 +281,11 @@ class Guards:
 
     def _is_unreached(self, node: cst.CSTNode, above: cst.CSTNode | None) -> bool | Open:
         """Say whether the node above lets no ordinary run come to another."""
-        if above is None or isinstance(above, FUNCTIONS):
+        kind = type(above)
+        if above is None or kind in FUNCTIONS:
             return False
+        if kind not in _ENDING:
+            return OPEN
         if isinstance(above, (cst.Raise, cst.ExceptHandler)):
             return True
         if isinstance(above, cst.Assert) and node is above.msg:

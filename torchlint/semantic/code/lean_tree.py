@@ -10,6 +10,7 @@ made as quickly as they can be, CPython's and this one 3.3, libcst's as it comes
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -130,7 +131,7 @@ class _Reader:
         self._data = text.encode("utf-8", "surrogatepass")
         newline = _LINE.search(self._data)
         self._newline = newline.group().decode() if newline is not None else "\n"
-        self._starts = [0, *(found.end() for found in _LINE.finditer(self._data))]
+        self._starts = [0, *itertools.accumulate(map(len, self._data.splitlines(True)))]
         self._tree = Spelling(text, self._data, self._newline, parse)
         self._spelling: Spelling | Unit = self._tree
         self._top = 0

@@ -216,7 +216,9 @@ def _says(call: ast.Call, position: int) -> bool:
 
 def last_name(func: ast.AST) -> str:
     """Return the last part of a name or attribute; empty for other expressions."""
-    return getattr(func, "attr", "") or getattr(func, "id", "")
+    if type(func) is ast.Attribute:
+        return func.attr
+    return func.id if type(func) is ast.Name else ""
 
 
 def concerns(cls: str, text: str) -> bool:
@@ -261,8 +263,8 @@ def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
     place, or where other code gets what it may call."""
     above = parents(tree)
     held: set[tuple[type[ast.AST], str]] = set()
-    for node in walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == cls and not _is_plain(node):
+    for node in above:
+        if type(node) is ast.ClassDef and node.name == cls and not _is_plain(node):
             return None
         if not isinstance(node, (ast.Name, ast.Attribute)) or last_name(node) != cls:
             continue
@@ -270,7 +272,7 @@ def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
         if target is None:
             return None
         held |= {(type(target), last_name(target))} - {(ast.Constant, "")}
-    for node in walk(tree):
+    for node in above if held else ():
         if (type(node), last_name(node)) in held and not _is_seen(node, position, above):
             return None
     return bool(held)

@@ -61,9 +61,9 @@ def dotted_text(node: cst.CSTNode | None) -> str | None:
     """Return ``a.b.c`` for a chain of plain names, else None."""
     text = ""
     for _ in range(_MOST_PARTS + 1):
-        if isinstance(node, cst.Name):
+        if type(node) is cst.Name:
             return node.value + text
-        if not isinstance(node, cst.Attribute):
+        if type(node) is not cst.Attribute:
             break
         text = f".{node.attr.value}{text}"
         node = node.value
@@ -91,20 +91,11 @@ class Names:
 
     def scope(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the function, class body or module in which a name bound at `node` lives."""
-        child = node
-        for above in self.tree.ancestors(node):
-            if isinstance(above, FUNCTIONS):
-                # Decorators, annotations and the function's own name live outside of it.
-                if isinstance(child, (cst.Decorator, cst.Annotation, cst.Name)) and isinstance(
-                    above, cst.FunctionDef
-                ):
-                    child = above
-                    continue
-                return above
-            if isinstance(above, cst.ClassDef) and isinstance(child, cst.BaseSuite):
-                return above
-            child = above
-        return self.tree.root
+        scopes = self.tree.scopes
+        scope = scopes[node]
+        while type(scope) in COMPREHENSIONS:
+            scope = scopes[scope]
+        return scope
 
     def _add(self, name: str, binding: Binding, scope: cst.CSTNode) -> None:
         if name in self.outer.get(scope, ()):
@@ -217,17 +208,16 @@ class Names:
         scope = scopes[at]
         passed_function = False
         while True:
-            table = tables.get(scope)
             kind = type(scope)
             # A class body's names are visible in the body itself, not in its methods.
             hidden = kind is cst.ClassDef and passed_function
             if (
-                table is not None
-                and name in table
+                scope in tables
+                and name in tables[scope]
                 and not hidden
-                and name not in self.outer.get(scope, ())
+                and not (scope in self.outer and name in self.outer[scope])
             ):
-                return scope, table[name]
+                return scope, tables[scope][name]
             if kind is cst.Module:
                 return None, []
             passed_function = passed_function or kind in FUNCTIONS
@@ -251,7 +241,7 @@ class Names:
         return found
 
     def _name(self, node: cst.CSTNode) -> str | None:
-        if isinstance(node, cst.Attribute):
+        if type(node) is cst.Attribute:
             if self.is_this_module(node.value):
                 origins = {
                     self._origin(b)
@@ -260,9 +250,7 @@ class Names:
                 return origins.pop() if len(origins) == 1 else None
             base = self.name(node.value)
             return f"{base}.{node.attr.value}" if base is not None else None
-        if not isinstance(node, cst.Name):
-            return None
-        return self.meaning(node.value, node)
+        return self.meaning(node.value, node) if type(node) is cst.Name else None
 
     def calls_of(self, names: Iterable[str]) -> list[cst.Call]:
         """Return the calls of what has one of some dotted names, or, for a name with a dot in
@@ -337,7 +325,7 @@ class Names:
         That is ``this = sys.modules[__name__]``, or ``from package import this`` in
         ``package/this.py``.
         """
-        if not isinstance(node, cst.Name) or node.value not in self._own:
+        if type(node) is not cst.Name or node.value not in self._own:
             return False
         _, bindings = self.bindings(node.value, node)
         return len(bindings) == 1 and self._is_own(bindings[0])

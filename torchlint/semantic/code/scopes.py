@@ -43,9 +43,9 @@ class Scopes(GradContexts):
 
     def local_class(self, expr: cst.CSTNode | None) -> cst.ClassDef | None:
         """Return the class of this file that an expression names."""
-        if isinstance(expr, cst.Attribute) and self.names.is_this_module(expr.value):
+        if type(expr) is cst.Attribute and self.names.is_this_module(expr.value):
             bindings = self.names.tables.get(self.tree.root, {}).get(expr.attr.value, [])
-        elif isinstance(expr, cst.Name):
+        elif type(expr) is cst.Name:
             _, bindings = self.names.bindings(expr.value, expr)
         else:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import enum
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
@@ -30,6 +31,7 @@ Comprehension: TypeAlias = cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.D
 LOOPS = (cst.For, cst.While)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite)
 
 
 class Open(enum.Enum):
@@ -48,16 +50,15 @@ _CHILDREN: dict[type, Callable[[Any], list[cst.CSTNode]]] = {}
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the child nodes that carry meaning, in field order."""
     kind = type(node)
-    reader = _CHILDREN.get(kind)
-    if reader is None:
-        reader = _CHILDREN[kind] = _reader(kind)
-    return reader(node)
+    if kind not in _CHILDREN:
+        _CHILDREN[kind] = _reader(kind)
+    return _CHILDREN[kind](node)
 
 
 def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
     """Return a function that lists the children of one type of node: by its fields' types, read
     once."""
-    lines = ["def read(node):", "    out = []"]
+    parts = []
     for each in dataclasses.fields(kind):
         if (
             each.name in SKIPPED
@@ -65,22 +66,25 @@ def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
             or each.type in (str, bool, str | None)
         ):
             continue
-        lines.append(f"    value = node.{each.name}")
-        if str(each.type).startswith("typing.Sequence["):
-            lines.append("    if value: out.extend(value)")
+        text = str(each.type)
+        if text.startswith("typing.Sequence["):
+            parts.append(f"*node.{each.name}")
         elif isinstance(each.type, type):
-            lines.append("    out.append(value)")
+            parts.append(f"node.{each.name}")
+        elif "Sequence" in text or "Sentinel" in text:
+            parts.append(f"*nodes(node.{each.name})")
         else:
-            lines.append("    if isinstance(value, node_type): out.append(value)")
-            lines.append(
-                "    elif type(value) in sequences: out.extend(v for v in value if isinstance(v, "
-                "node_type))"
-            )
-    lines.append("    return out")
-    names: dict[str, Any] = {"node_type": cst.CSTNode, "sequences": (list, tuple)}
-    exec("\n".join(lines), names)  # noqa: S102 - all names in it are libcst's fields
+            parts.append(f"*((at,) if (at := node.{each.name}) is not None else ())")
+    names: dict[str, Any] = {"nodes": _nodes}
+    exec(f"def read(node): return [{', '.join(parts)}]", names)  # noqa: S102 - libcst's fields
     found: Callable[[Any], list[cst.CSTNode]] = names["read"]
     return found
+
+
+def _nodes(value: object) -> list[cst.CSTNode]:
+    """Return the nodes in a field that may hold one, several, or something else."""
+    several = value if isinstance(value, (list, tuple)) else (value,)
+    return [each for each in several if isinstance(each, cst.CSTNode)]
 
 
 class Tree:
@@ -96,14 +100,14 @@ class Tree:
         self.by_type: dict[type, list[Any]] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self.ends: dict[cst.CSTNode, int]
-        self._named: dict[str, list[cst.Name]] | None = None
+        self._named: defaultdict[str, list[cst.Name]] | None = None
         self._named_orders: dict[str, list[int]] = {}
         self._small: dict[cst.CSTNode, cst.CSTNode | None] = {}
         self._orders: dict[type, list[int]] = {}
         self._walk(root)
 
     def _walk(self, root: cst.Module) -> None:
-        stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]] = [(root, root, root)]
+        stack: list[cst.CSTNode] = [root]
         parents, owners, by_type, order, scopes = (
             self.parents,
             self.owners,
@@ -111,13 +115,12 @@ class Tree:
             self.order,
             self.scopes,
         )
-        readers, pop, push = _CHILDREN, stack.pop, stack.append
+        owners[root] = scopes[root] = root
+        readers, pop = _CHILDREN, stack.pop
         count = 0
         while stack:
-            node, owner, scope = pop()
+            node = pop()
             kind = type(node)
-            owners[node] = owner
-            scopes[node] = scope
             order[node] = count
             count += 1
             if kind in by_type:
@@ -127,46 +130,35 @@ class Tree:
             below = readers[kind](node) if kind in readers else children(node)
             if not below:
                 continue
-            below.reverse()
+            owner, scope = owners[node], scopes[node]
+            for child in below:
+                parents[child] = node
+                owners[child] = owner
+                scopes[child] = scope
             if kind in _SCOPES:
-                self._push_scope(node, below, owner, scope, stack)
-                continue
-            if isinstance(node, cst.Param):
+                self._enter(node, below)
+            elif type(node) is cst.Param:
                 # Its default and its annotation see the names around the function, not those
                 # inside.
                 for child in below:
-                    parents[child] = node
-                    push((child, owner, scope if child is node.name else scopes[scope]))
-                continue
-            for child in below:
-                parents[child] = node
-                push((child, owner, scope))
+                    if child is not node.name:
+                        scopes[child] = scopes[scope]
+            stack += below[::-1]
         self._close(order, parents)
 
-    def _push_scope(
-        self,
-        node: cst.CSTNode,
-        below: list[cst.CSTNode],
-        owner: Owner,
-        scope: cst.CSTNode,
-        stack: list[tuple[cst.CSTNode, Owner, cst.CSTNode]],
-    ) -> None:
-        """Put the children of a function, class or comprehension on the walk's stack."""
+    def _enter(self, node: cst.CSTNode, below: list[cst.CSTNode]) -> None:
+        """Note which children of a function, class or comprehension lie in its scope."""
         for child in below:
-            self.parents[child] = node
-            if isinstance(node, cst.ClassDef):
-                stack.append((child, owner, node if child is node.body else scope))
-            elif isinstance(node, FUNCTIONS):
-                # Decorators, annotations and a function's own name are evaluated where it is
-                # defined.
-                outside = isinstance(node, cst.FunctionDef) and type(child) in (
-                    cst.Decorator,
-                    cst.Annotation,
-                    cst.Name,
-                )
-                stack.append((child, owner, scope) if outside else (child, node, node))
-            else:
-                stack.append((child, owner, node))
+            # Decorators, annotations and a function's own name are evaluated where it is defined.
+            if isinstance(node, FUNCTIONS) and not (
+                isinstance(node, cst.FunctionDef)
+                and type(child) in (cst.Decorator, cst.Annotation, cst.Name)
+            ):
+                self.owners[child] = self.scopes[child] = node
+            elif type(node) in COMPREHENSIONS or (
+                isinstance(node, cst.ClassDef) and child is node.body
+            ):
+                self.scopes[child] = node
 
     def _close(
         self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode, cst.CSTNode]
@@ -183,10 +175,11 @@ class Tree:
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at
         module level."""
-        owner = self.owners.get(node)
-        while isinstance(owner, cst.Lambda):
-            owner = self.owners.get(owner)
-        return owner if isinstance(owner, cst.FunctionDef) else None
+        owners = self.owners
+        owner: cst.CSTNode = owners.get(node, self.root)
+        while type(owner) is cst.Lambda:
+            owner = owners[owner]
+        return owner if type(owner) is cst.FunctionDef else None
 
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """Return the class whose method holds `node` (also from nested functions), or None."""
@@ -204,7 +197,7 @@ class Tree:
             return known[node]
 
         def nearest(_: cst.CSTNode, above: cst.CSTNode | None) -> N | Open | None:
-            return above if above is None or isinstance(above, kind) else OPEN
+            return above if above is None or type(above) is kind else OPEN
 
         return self.climbed(node, known, nearest)
 
@@ -225,10 +218,10 @@ class Tree:
         if node in known:
             return known[node]
         passed: list[cst.CSTNode] = []
-        at = node
+        at, parents = node, self.parents
         while at not in known:
             passed.append(at)
-            above = self.parents.get(at)
+            above = parents.get(at)
             found = decide(at, above)
             if found is not OPEN:
                 break
@@ -241,10 +234,10 @@ class Tree:
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the parent, its parent, and so on up to the module."""
-        at = self.parents.get(node)
-        while at is not None:
-            yield at
-            at = self.parents.get(at)
+        parents = self.parents
+        while node in parents:
+            node = parents[node]
+            yield node
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the innermost statement that holds `node`: a simple statement line or a compound
@@ -287,16 +280,13 @@ class Tree:
     def named(self, name: str, inside: cst.CSTNode | None = None) -> list[cst.Name]:
         """Return the Name nodes spelled `name` in the file, or inside a node, in source order."""
         if self._named is None:
-            self._named = {}
+            self._named = defaultdict(list)
             for node in self.by_type.get(cst.Name, ()):
-                assert isinstance(node, cst.Name)
-                self._named.setdefault(node.value, []).append(node)
-        every = self._named.get(name, [])
-        return (
-            every
-            if inside is None or not every
-            else self.inside(every, self._places(name, every), inside)
-        )
+                self._named[node.value].append(node)
+        if name not in self._named:
+            return []
+        every = self._named[name]
+        return every if inside is None else self.inside(every, self._places(name, every), inside)
 
     def _places(self, name: str, nodes: list[cst.Name]) -> list[int]:
         found = self._named_orders.get(name)
@@ -322,17 +312,17 @@ class Tree:
         if len(types) > 1:
             found.sort(key=self.order.__getitem__)
         if found and not nested:
-            owner = node if isinstance(node, FUNCTIONS) else owners[node]
+            owner = node if type(node) in FUNCTIONS else owners[node]
             found = [each for each in found if owners[each] is owner or each is node]
         return iter(found)
 
     def _between(self, node_type: type[N], low: int, high: int) -> list[N]:
-        every: list[N] | None = self.by_type.get(node_type)
-        if not every:
+        if node_type not in self.by_type:
             return []
-        orders = self._orders.get(node_type)
-        if orders is None:
-            orders = self._orders[node_type] = [self.order[n] for n in every]
+        every: list[N] = self.by_type[node_type]
+        if node_type not in self._orders:
+            self._orders[node_type] = [self.order[n] for n in every]
+        orders = self._orders[node_type]
         first = bisect.bisect_left(orders, low)
         return every[first : bisect.bisect_right(orders, high, first)]
 

@@ -86,14 +86,16 @@ class Updates:
         """Return the loop that a step belongs to, or the function when it is in none."""
         parents, known = self.tree.parents, self._holders
         passed: list[cst.CSTNode] = []
-        child, above = node, parents.get(node)
+        child = node
         found: cst.CSTNode = self.tree.root
-        while above is not None:
+        while child in parents:
+            above = parents[child]
             kind = type(above)
             if kind in FUNCTIONS or kind is cst.Module:
                 found = above
                 break
-            if isinstance(above, LOOPS):
+            if kind in LOOPS:
+                assert isinstance(above, LOOPS)
                 if child is above.body and not self.is_collection(above):
                     found = above
                     break
@@ -104,7 +106,7 @@ class Updates:
                 passed.append(
                     above
                 )  # what lies in it has the same holder: a chain of 3,000 calls is climbed once
-            child, above = above, parents.get(above)
+            child = above
         known.update(dict.fromkeys(passed, found))
         return found
 

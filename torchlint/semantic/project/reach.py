@@ -108,14 +108,14 @@ def _reach(tree: ast.Module) -> Reach:
     names: set[str] = set()
     computed = False
     for node in walk(tree):
-        if isinstance(node, ast.Name):
+        if type(node) is ast.Name:
             names.add(node.id)
-        elif isinstance(node, ast.Attribute):
+        elif type(node) is ast.Attribute:
             root: ast.expr = node.value
-            while isinstance(root, ast.Attribute):
+            while type(root) is ast.Attribute:
                 root = root.value
             attributes[node.attr].add(root.id if isinstance(root, ast.Name) else None)
-        elif isinstance(node, ast.Constant):
+        elif type(node) is ast.Constant:
             if isinstance(node.value, str):
                 end = _LAST_NAME.search(node.value)
                 if end is not None:
@@ -124,7 +124,7 @@ def _reach(tree: ast.Module) -> Reach:
                     strings.add(node.value)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             imports.append(node)
-        elif isinstance(node, ast.Call):
+        elif type(node) is ast.Call:
             computed = computed or _computed(node)
     names |= attributes.keys()
     return Reach(

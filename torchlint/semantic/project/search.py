@@ -8,6 +8,7 @@ from ``src`` and ``lib`` under it, which programs and installations put on the p
 from __future__ import annotations
 
 import copy
+import functools
 import os
 
 from torchlint.base.trail import Dependencies, complete, listing
@@ -27,6 +28,9 @@ _MOST_FILES = 3_000
 _MOST_FOLDERS = 3_000
 _MOST_BYTES = 50_000_000
 """A project with more code than this is not read through for one question."""
+
+
+_folder = functools.lru_cache(4096)(os.path.dirname)
 
 
 class Search:
@@ -53,7 +57,7 @@ class Search:
     def module(self, importer: str, dotted: str) -> str | None:
         """Return the file of the module `dotted` as the file `importer` names it; relative names
         start with dots."""
-        key = (os.path.dirname(importer), dotted)
+        key = (_folder(importer), dotted)
         if key not in self._modules:
             self._modules[key] = self._found(*key)
         return self._modules[key]

@@ -205,7 +205,11 @@ class Said:
     def _say(self, node: ast.AST, place: str) -> str:
         """Note what a node says, and return the place that what lies in it is at."""
         around = place.partition(".")[0]
-        if isinstance(node, (*DEFS, ast.ClassDef)):
+        if type(node) is ast.Name:
+            self._note(node, around)
+        elif type(node) is ast.Call:
+            self._calls.append((node, place))
+        elif isinstance(node, (*DEFS, ast.ClassDef)):
             if not around:
                 self._handed[node.name] |= _makers(node)
             place = self._define(node, place)
@@ -213,9 +217,7 @@ class Said:
             self.finding = self.finding or node.name in _KEEPING
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self._import(node)
-        elif isinstance(node, ast.Call):
-            self._calls.append((node, place))
-        elif module := _of_loaded(node):
+        elif type(node) is ast.Subscript and (module := _of_loaded(node)):
             self._modules.append((module, around))
         else:
             self._note(node, around)

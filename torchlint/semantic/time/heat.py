@@ -9,6 +9,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 import libcst as cst
 
@@ -21,8 +22,10 @@ from torchlint.semantic.code.options import option_left_off
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
+    FUNCTIONS,
     LOOPS,
     OPEN,
+    SUITES,
     Loop,
     Open,
     Tree,
@@ -385,14 +388,15 @@ class HeatMap:
         child = node
         last: type[cst.CSTNode] | None = None
         for above in self.tree.ancestors(node):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+            kind = type(above)
+            if kind in FUNCTIONS:
                 return
-            if isinstance(above, LOOPS) and self._repeats(above, child):
+            if kind in LOOPS and self._repeats(above, child):
                 if last is None:
-                    yield above
+                    yield cast(Loop, above)
                 elif last is cst.Break:
                     last = None
-            elif isinstance(above, cst.BaseSuite) and last is not cst.Return:
+            elif kind in SUITES and last is not cst.Return:
                 last = self.guards.ends_loop(above, node) or last
             child = above
 

@@ -46,9 +46,8 @@ def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, boo
 
 def _back_propagated(tree: Tree, owner: cst.CSTNode) -> Iterator[str]:
     for call in tree.within(owner, cst.Call):
-        assert isinstance(call, cst.Call)
         func = call.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in _TAKERS:
+        if type(func) is not cst.Attribute or func.attr.value not in _TAKERS:
             continue
         if func.attr.value == "backward" and isinstance(func.value, cst.Name) and not call.args:
             if func.value.value not in _RECEIVERS:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 class Budgeted:
     """Counts the times that an answer was cut short, and knows of which remembered answers that is
@@ -28,14 +25,15 @@ class Budgeted:
         """Take note that an answer would have been another with more budget."""
         self.starved += 1
 
-    @contextmanager
-    def _watched(self, key: tuple[object, ...]) -> Iterator[None]:
-        """Note under `key` whether what is made in this context was cut short; until it is done, it
-        counts as such."""
+    def _begin(self, key: tuple[object, ...]) -> int:
+        """Take note that what is remembered under `key` is being made: until it is done, it counts
+        as cut short. Return how often that happened so far, for `_end`."""
         self._short.add(key)
         self._open.add(key)
-        before = self.starved
-        yield
+        return self.starved
+
+    def _end(self, key: tuple[object, ...], before: int) -> None:
+        """Take note that it is made, and whether it was cut short since."""
         self._open.discard(key)
         if self.starved == before:
             self._short.discard(key)
@@ -43,6 +41,6 @@ class Budgeted:
     def _used(self, key: tuple[object, ...]) -> None:
         """Take note that what is remembered under `key` is used."""
         if key in self._short:
-            self.starve()
+            self.starved += 1
         if key in self._open:
             self.unfinished += 1

@@ -42,7 +42,7 @@ class Calls(Functions):
         dotted = self.values.names.name(func)
         receiver = (
             self.eval(func.value)
-            if isinstance(func, cst.Attribute) and (dotted is None or "." not in dotted)
+            if type(func) is cst.Attribute and (dotted is None or "." not in dotted)
             else None
         )
         if dotted is not None:
@@ -66,7 +66,7 @@ class Calls(Functions):
                     elsewhere.device is not None or ".py:" in (elsewhere.name or "")
                 )
                 return elsewhere.but(node=node) if made else elsewhere
-        if isinstance(func, cst.Attribute):
+        if type(func) is cst.Attribute:
             if receiver is None:
                 receiver = self.eval(func.value)
             return self._method(node, func, receiver, arguments)

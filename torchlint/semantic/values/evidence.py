@@ -90,16 +90,16 @@ def tensor_names(
     moved = {
         call.func.value.value
         for call in calls
-        if isinstance(call.func, cst.Attribute)
-        and isinstance(call.func.value, cst.Name)
+        if type(call.func) is cst.Attribute
+        and type(call.func.value) is cst.Name
         and call.func.attr.value in MOVES
     }
     out = {name: _lives_with(name, moved) for name, certain in trained.items() if certain}
     for call in calls:
-        if not isinstance(call.func, cst.Attribute):
+        if type(call.func) is not cst.Attribute:
             continue
         receiver = call.func.value
-        if isinstance(receiver, cst.Name) and receiver.value != "self":
+        if type(receiver) is cst.Name and receiver.value != "self":
             method = call.func.attr.value
             if method == "backward" and receiver.value not in ("torch", "ctx"):
                 out[receiver.value] = Value("tensor", origin="loss", grad=True)
@@ -110,7 +110,7 @@ def tensor_names(
             elif method in _OWN_METHODS:
                 out.setdefault(receiver.value, Value("tensor"))
     for node in attributes:
-        if isinstance(node.value, cst.Name) and node.attr.value in ("grad_fn", "is_cuda"):
+        if type(node.value) is cst.Name and node.attr.value in ("grad_fn", "is_cuda"):
             out.setdefault(node.value.value, Value("tensor"))
     return out
 

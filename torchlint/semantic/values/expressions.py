@@ -76,8 +76,8 @@ class Expressions(Parts):
 
     def eval(self, node: cst.CSTNode) -> Value:
         """Evaluate an expression and record its value."""
-        method = _EXPRESSIONS.get(type(node))
-        value = method(self, node) if method is not None else self._other(node)
+        kind = type(node)
+        value = _EXPRESSIONS[kind](self, node) if kind in _EXPRESSIONS else self._other(node)
         self.recorded[node] = value
         return value
 
@@ -92,9 +92,8 @@ class Expressions(Parts):
             return BOOL
         if name == "None":
             return NONE
-        found = self.env.get(name)
-        if found is None:
-            found = self.values.free_name(node, self.budget)
+        env = self.env
+        found = env[name] if name in env else self.values.free_name(node, self.budget)
         if found.tensor and found.device is None:
             return self.values.trained(self.owner, name, found)
         if found.kind != "?":

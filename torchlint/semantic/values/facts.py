@@ -92,9 +92,7 @@ class Values(Budgeted, Roles):
 
     def value(self, node: cst.CSTNode, budget: int = BUDGET) -> Value:
         """Return what is known of an expression (or of the target an assignment binds)."""
-        owner = self.tree.owners.get(node, self.tree.root)
-        while isinstance(owner, cst.Lambda):
-            owner = self.tree.owners[owner]
+        owner = self.tree.function(node) or self.tree.root
         return self.run(owner, budget).value_of(node)
 
     def run_with(
@@ -110,29 +108,27 @@ class Values(Budgeted, Roles):
         key = (function, budget, known)
         found = self._given.get(key)
         if found is None:
-            with self._watched(key):
-                env = self._environment(function, budget)
-                found = self._given[key] = Interpreter(self, function, budget)
-                found.run({**env, **{name: value for name, value in known if name in env}})
+            before = self._begin(key)
+            env = self._environment(function, budget)
+            found = self._given[key] = Interpreter(self, function, budget)
+            found.run({**env, **{name: value for name, value in known if name in env}})
+            self._end(key, before)
         else:
             self._used(key)
         return found
 
     def run(self, owner: cst.CSTNode, budget: int) -> Interpreter:
         """Return the finished analysis of a function or of the module's top level."""
-        full = self._full_runs.get(owner)
-        if full is not None and full.budget <= budget:
+        if owner in self._full_runs and (full := self._full_runs[owner]).budget <= budget:
             return full
         key = (owner, budget)
-        found = self._runs.get(key)
-        if found is not None:
+        if key in self._runs:
             self._used(key)
-            return found
-        with self._watched(key):
-            found = self._runs[key] = Interpreter(self, owner, budget)
-            found.run(
-                self._environment(owner, budget) if isinstance(owner, cst.FunctionDef) else {}
-            )
+            return self._runs[key]
+        before = self._begin(key)
+        found = self._runs[key] = Interpreter(self, owner, budget)
+        found.run(self._environment(owner, budget) if isinstance(owner, cst.FunctionDef) else {})
+        self._end(key, before)
         if key not in self._short:
             self._full_runs[owner] = found
         return found
@@ -349,8 +345,9 @@ class Values(Budgeted, Roles):
         found = self._attributes.get(key)
         if found is None:
             self._attributes[key] = UNKNOWN
-            with self._watched(key):
-                found = self._attributes[key] = self._class_attribute(cls, attr, budget)
+            before = self._begin(key)
+            found = self._attributes[key] = self._class_attribute(cls, attr, budget)
+            self._end(key, before)
             if key not in self._short:
                 self._full_attributes[cls, attr] = budget, found
         else:

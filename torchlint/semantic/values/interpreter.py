@@ -57,7 +57,8 @@ class Interpreter(Expressions):
 
     def value_of(self, node: cst.CSTNode) -> Value:
         """Return what is recorded for an expression."""
-        return self.recorded.get(node) or self.known.get(node, UNKNOWN)
+        found = self.recorded if node in self.recorded else self.known
+        return found.get(node, UNKNOWN)
 
     def run(self, env: Env) -> None:
         """Interpret the owner's body from `env`."""
@@ -83,19 +84,21 @@ class Interpreter(Expressions):
         if kind in _SIMPLE:
             self._step(node)
             return False
-        method = _STATEMENTS.get(kind)
-        return bool(method(self, node)) if method is not None else False
+        return kind in _STATEMENTS and bool(_STATEMENTS[kind](self, node))
 
     def _line(self, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> bool:
-        return any(self.statement(small) for small in node.body)
+        for small in node.body:
+            if self.statement(small):
+                return True
+        return False
 
     def _step(self, node: cst.CSTNode) -> Value:
         """Evaluate a simple statement or an expression of a header, or repeat what it came to with
         the same values."""
         values, budget = self.values, self.budget
-        step = values.steps.get(node)
-        if step is None:
-            step = values.steps[node] = Step(node)
+        if node not in values.steps:
+            values.steps[node] = Step(node)
+        step = values.steps[node]
         before = list(map(self.env.get, step.names))
         for met in step.met:
             if (met.least == budget if met.short else met.least <= budget) and met.before == before:
@@ -113,8 +116,8 @@ class Interpreter(Expressions):
             short = values.starved != starved
             env = self.env
             bound = {name: env[name] for name in step.targets}
-            for name, old in zip(step.names, before, strict=True):
-                if env.get(name) is not old:
+            for name, old, new in zip(step.names, before, map(env.get, step.names), strict=True):
+                if new is not old:
                     bound[name] = env[name]
             step.met.append(Met(before, least, short, value, self.recorded, bound))
         return value
@@ -151,7 +154,7 @@ class Interpreter(Expressions):
 
     def bind(self, target: cst.CSTNode, value: Value) -> None:
         """Bind an assignment target to a value, unpacking tuples."""
-        if isinstance(target, cst.Name):
+        if type(target) is cst.Name:
             if target.value == "batch_sizes" and value.tensor:
                 value = value.but(device=CPU)  # A PackedSequence keeps them on the host.
             if value.origin == "batch" and called(target.value, LOADER):
@@ -160,7 +163,7 @@ class Interpreter(Expressions):
                 )  # ``for loader in val_loaders``: not a batch, but a loader.
             self.env[target.value] = value
             self.recorded[target] = value
-        elif isinstance(target, cst.Attribute):
+        elif type(target) is cst.Attribute:
             self.eval(target.value)
             self.recorded[target] = value
             text = dotted_text(target)

@@ -554,6 +554,8 @@ def _sizes(values: Values, function: cst.FunctionDef) -> frozenset[str]:
 
 
 def _default(node: cst.BaseExpression | None) -> Value:
+    if node is None:
+        return UNKNOWN
     if isinstance(node, cst.Integer):
         return INT
     if isinstance(node, cst.Float):

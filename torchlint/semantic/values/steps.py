@@ -49,25 +49,24 @@ class Step:
         self.met: list[Met] = []
         names: dict[str, None] = {}
         targets: dict[str, None] = {}
-        stack: list[Any] = [node]
-        while stack:
-            at = stack.pop()
+        nodes: list[Any] = [node]
+        for at in nodes:
             kind = type(at)
             if kind is cst.Name:
                 names[at.value] = None
             elif kind is cst.Attribute:
                 text = dotted_text(at) or ""
                 if not text:
-                    stack.append(at.value)
+                    nodes.append(at.value)
                 while text:
                     names[text] = None
                     text = text.rpartition(".")[0]
             elif kind is cst.Arg:
-                stack.append(at.value)
+                nodes.append(at.value)
             elif kind is cst.AssignTarget and type(at.target) is cst.Name:
                 targets[at.target.value] = None
             else:
-                stack += children(at)
+                nodes += children(at)
         self.names = tuple(names)
         """All that it may look up, dotted names too."""
         self.targets = tuple(targets)

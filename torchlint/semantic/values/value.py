@@ -74,7 +74,9 @@ class Value(NamedTuple):
 
     def but(self, **changes: Any) -> Value:
         """Return a copy with some fields changed."""
-        return self._replace(**changes)
+        found: Value = tuple.__new__(Value, map(changes.pop, Value._fields, self))
+        assert not changes, "all are fields"
+        return found
 
     def inside(self, change: Callable[[Value], Value]) -> Value:
         """Return a copy whose parts, which values hold in three fields, are changed."""
