@@ -311,7 +311,7 @@ class _Once:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(hits, "_valid"), (hits, "text_fix"), (World, "tell")],
+    [(hits, "_told"), (hits, "text_fix"), (World, "tell")],
     ids=["check", "fix", "explanation"],
 )
 def test_wherever_a_file_turns_out_to_be_misread_it_is_left_to_libcst(

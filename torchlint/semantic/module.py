@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 import libcst as cst
@@ -17,7 +16,7 @@ from torchlint.base.contract import UNSAID, Contract
 from torchlint.base.records import dataclass
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.statements import Statements
-from torchlint.semantic.code.tree import N, Tree
+from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.elsewhere import Elsewhere
 
 
@@ -119,6 +118,17 @@ class Module:
         self.contract = contract
         self.tree = structure if structure is not None else Tree(root)
         self.names = Names(self.tree, filename, outside)
+        # What rules ask most: the tree's own answers, and the names', without a step between.
+        self.nodes = self.tree.nodes
+        self.parent = self.tree.parents.get
+        self.ancestors = self.tree.ancestors
+        self.within = self.tree.within
+        self.is_within = self.tree.is_within
+        self.statement = self.tree.statement
+        self.small_statement = self.tree.small_statement
+        self.function = self.tree.function
+        self.class_of = self.tree.class_of
+        self.name = self.names.name
         self.statements = Statements(root, text, python)
         self.answers: defaultdict[Any, dict[Any, Any]] = defaultdict(dict)
         """What questions have answered, by question and arguments."""
@@ -141,57 +151,19 @@ class Module:
 
     # -- where nodes stand -------------------------------------------------------------------------
 
-    def nodes(self, *types: type[N]) -> list[N]:
-        """Return all nodes of exactly these types in source order."""
-        return self.tree.nodes(*types)
-
-    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the node that holds `node`."""
-        return self.tree.parents.get(node)
-
     def taker(self, node: cst.CSTNode) -> cst.Call | None:
         """Return the call that is handed `node` as an argument."""
         arg = self.parent(node)
         call = self.parent(arg) if isinstance(arg, cst.Arg) else None
         return call if isinstance(call, cst.Call) else None
 
-    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the parent, its parent, and so on up to the module."""
-        return self.tree.ancestors(node)
-
-    def within(self, node: cst.CSTNode, *types: type[N], nested: bool = False) -> Iterator[N]:
-        """Yield `node` and its descendants of these types; bodies of inner functions only if
-        `nested`."""
-        return self.tree.within(node, *types, nested=nested)
-
-    def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
-        """Say whether `node` is `outer` or lies inside it."""
-        return self.tree.is_within(node, outer)
-
     def before(self, a: cst.CSTNode, b: cst.CSTNode) -> bool:
         """Say whether `a` comes before `b` in the file."""
         return self.tree.order[a] < self.tree.order[b]
 
-    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the statement (simple line or compound) that holds `node`."""
-        return self.tree.statement(node)
-
-    def small_statement(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """Return the small statement that holds `node`, or None inside a compound statement's
-        header."""
-        return self.tree.small_statement(node)
-
-    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """Return the ``def`` that holds `node`, or None at module level."""
-        return self.tree.function(node)
-
     def scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
         """Return the ``def`` that holds `node`, or the file."""
-        return self.tree.function(node) or self.root
-
-    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
-        """Return the class whose body or methods hold `node`."""
-        return self.tree.class_of(node)
+        return self.function(node) or self.root
 
     def loops(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
         """Return the loops of the same function whose body repeats `node`, innermost first."""
@@ -212,11 +184,6 @@ class Module:
         return next(iter(self.loops(node)), None)
 
     # -- what is written ---------------------------------------------------------------------------
-
-    def name(self, node: cst.CSTNode | None) -> str | None:
-        """Return the one dotted name of an expression (``torch.utils.data.DataLoader``), or
-        None."""
-        return self.names.name(node)
 
     def called(self, node: cst.CSTNode | None) -> str:
         """Return the dotted name of what a call calls; empty where it has none, and for any other

@@ -223,7 +223,8 @@ def _is_replaced(module: Module, name: str) -> bool:
 
 def _is_label(module: Module, node: cst.Name) -> bool:
     above = module.parent(node)
-    return node in (getattr(above, "attr", None), getattr(above, "keyword", None))
+    label = above.attr if type(above) is cst.Attribute else None
+    return node is (above.keyword if type(above) is cst.Arg else label)
 
 
 @question()

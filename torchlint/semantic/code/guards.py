@@ -1207,8 +1207,8 @@ def _method_calls(branch: Sequence[cst.CSTNode]) -> list[cst.Call]:
     return [
         line.body[0].value
         for line in branch
-        if isinstance(line, cst.SimpleStatementLine)
-        and isinstance(line.body[0], cst.Expr)
+        if type(line) is cst.SimpleStatementLine
+        and type(line.body[0]) is cst.Expr
         and isinstance(line.body[0].value, cst.Call)
     ]
 

@@ -83,7 +83,6 @@ class Names:
         self._star_imports: list[tuple[str, cst.ImportFrom]] = []
         self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
         self._memory: dict[cst.CSTNode, str | None] = {}
-        self._busy: set[cst.CSTNode] = set()
         self._calls: dict[str, list[cst.Call]] | None = None
         self._collect()
 
@@ -230,11 +229,8 @@ class Names:
             return None
         if node in self._memory:
             return self._memory[node]
-        if node in self._busy:
-            return None
-        self._busy.add(node)
+        self._memory[node] = None  # where it comes back to itself
         found = self._name(node)
-        self._busy.discard(node)
         if found is not None:
             found = torch_names.canonical(found)
         self._memory[node] = found
@@ -347,13 +343,10 @@ class Names:
                 (f"/{path}.py", f"/{path}/__init__.py")
             )
         value = binding.value
-        index = value.slice[0].slice if isinstance(value, cst.Subscript) else None
-        return (
-            isinstance(value, cst.Subscript)
-            and dotted_text(value.value) == "sys.modules"
-            and isinstance(index, cst.Index)
-            and dotted_text(index.value) == "__name__"
-        )
+        if type(value) is not cst.Subscript or dotted_text(value.value) != "sys.modules":
+            return False
+        index = value.slice[0].slice
+        return isinstance(index, cst.Index) and dotted_text(index.value) == "__name__"
 
     def _unbound(self, name: str) -> str | None:
         found = self.outside.starred(self.stars, name) if self.stars else None

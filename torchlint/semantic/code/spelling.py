@@ -219,19 +219,17 @@ def slots(kind: Any) -> tuple[Slot, ...]:
 def spelled(kind: Any) -> tuple[Slot, ...]:
     """Return the slots of a class of nodes that say how it is written; the first of a lean node
     holds its unit."""
-    found = _spelled.get(kind)
-    if found is None:
+    if kind not in _spelled:
         every = [slot for slot in slots(kind) if _is_spelling(slot.name)]
-        found = _spelled[kind] = tuple(sorted(every, key=lambda slot: slot.name != _ABOVE))
-    return found
+        _spelled[kind] = tuple(sorted(every, key=lambda slot: slot.name != _ABOVE))
+    return _spelled[kind]
 
 
 def meant(kind: Any) -> tuple[Slot, ...]:
     """Return the slots of a class of nodes that carry meaning."""
-    found = _meant.get(kind)
-    if found is None:
-        found = _meant[kind] = tuple(slot for slot in slots(kind) if not _is_spelling(slot.name))
-    return found
+    if kind not in _meant:
+        _meant[kind] = tuple(slot for slot in slots(kind) if not _is_spelling(slot.name))
+    return _meant[kind]
 
 
 _spelled: dict[Any, tuple[Slot, ...]] = {}
@@ -328,7 +326,10 @@ def means_same(one: cst.CSTNode, other: cst.CSTNode) -> bool:
 def _pair(one: Any, other: Any, pairs: list[tuple[Any, Any]]) -> None:
     """Add the nodes in two values of one field to the pairs of nodes that are still to be
     compared."""
-    if isinstance(one, cst.CSTNode):
+    if type(one) is str or one is None:
+        if one != other:
+            raise _DifferentError
+    elif isinstance(one, cst.CSTNode):
         if type(one) is not type(other):
             raise _DifferentError
         pairs.append((one, other))

@@ -183,7 +183,8 @@ class Tree:
 
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """Return the class whose method holds `node` (also from nested functions), or None."""
-        return self._nearest(node, cst.ClassDef, self._classes)
+        known = self._classes
+        return known[node] if node in known else self._nearest(node, cst.ClassDef, known)
 
     def def_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the innermost ``def`` that holds `node`, its decorators, parameters and name
@@ -193,9 +194,6 @@ class Tree:
     def _nearest(
         self, node: cst.CSTNode, kind: type[N], known: dict[cst.CSTNode, N | None]
     ) -> N | None:
-        if node in known:
-            return known[node]
-
         def nearest(_: cst.CSTNode, above: cst.CSTNode | None) -> N | Open | None:
             return above if above is None or type(above) is kind else OPEN
 

@@ -50,7 +50,7 @@ class Updates:
     def is_step(self, call: cst.Call) -> bool:
         """Say whether a call is a backward pass or an optimizer (or gradient scaler) step."""
         func = call.func
-        if isinstance(func, cst.Name):
+        if type(func) is cst.Name:
             # ``loss_scaler(loss, optimizer)`` of timm is a step, ``GradScaler("cuda", …)`` none.
             return (
                 bool(_SCALER.search(func.value))
@@ -58,7 +58,7 @@ class Updates:
                 and not self.flow.callees(call)
                 and len(call.args) > 1
             )
-        if not isinstance(func, cst.Attribute):
+        if type(func) is not cst.Attribute:
             return False
         method = func.attr.value
         receiver = dotted_text(func.value) or self._subscripted(func.value)

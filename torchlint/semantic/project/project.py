@@ -188,6 +188,8 @@ class Project:
         self._aside: list[Project] = []
         self._beyond = Dependencies()
         self._trail = self.search.trail
+        self._installed: dict[str, bool] = {}
+        """By folder of an outermost package, as the one who asks has seen it."""
 
     # -- views -------------------------------------------------------------------------------------
 
@@ -195,6 +197,7 @@ class Project:
         """Return this project for one who asks, whose answers are noted in `trail`."""
         seen = copy.copy(self)
         seen._trail = trail
+        seen._installed = {}
         seen.search = self.search.view(trail)
         return seen
 
@@ -465,12 +468,15 @@ class Project:
     def _is_installed(self, path: str) -> bool:
         """Say whether something says how to install a file's package or the project: others may
         call what it defines."""
-        return any(
-            _installs(name, text)
-            for folder in {self.search.top(path), self.search.root}
-            for name in _INSTALLS
-            if (text := self.text(os.path.join(folder, name)) or "")
-        )
+        top = self.search.top(path)
+        if top not in self._installed:
+            self._installed[top] = any(
+                _installs(name, text)
+                for folder in {top, self.search.root}
+                for name in _INSTALLS
+                if (text := self.text(os.path.join(folder, name)) or "")
+            )
+        return self._installed[top]
 
     def _is_used(self, path: str, name: str) -> bool | None:
         use = self._use()

@@ -115,8 +115,8 @@ class Search:
         return tuple(out)
 
     def _below(self, folder: str, dotted: str) -> str | None:
-        path = os.path.join(folder, *dotted.split(".")) if dotted else folder
-        for candidate in (os.path.join(path, "__init__.py"), f"{path}.py"):
+        path = os.path.join(folder, dotted.replace(".", os.sep)) if dotted else folder
+        for candidate in (f"{path}{os.sep}__init__.py", f"{path}.py"):
             if self._is_file(candidate):
                 return candidate
         return None

@@ -94,7 +94,7 @@ class Expressions(Parts):
             return NONE
         env = self.env
         found = env[name] if name in env else self.values.free_name(node, self.budget)
-        if found.tensor and found.device is None:
+        if found.kind == "tensor" and found.device is None:
             return self.values.trained(self.owner, name, found)
         if found.kind != "?":
             return found
@@ -256,7 +256,10 @@ class Expressions(Parts):
                 self.env[text] = before
 
     def _string(self, node: cst.SimpleString) -> Value:
-        return Value("str", name=node.raw_value)
+        strings = self.values.strings
+        if node.value not in strings:
+            strings[node.value] = Value("str", name=node.raw_value)
+        return strings[node.value]
 
     def _formatted(self, node: cst.CSTNode) -> Value:
         for child in children(node):

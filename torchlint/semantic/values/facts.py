@@ -87,6 +87,8 @@ class Values(Budgeted, Roles):
         self._texts: dict[cst.CSTNode, frozenset[str]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
         self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
+        self.strings: dict[str, Value] = {}
+        """What texts are, as they are written."""
 
     # -- asking ------------------------------------------------------------------------------------
 

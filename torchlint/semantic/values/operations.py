@@ -50,15 +50,15 @@ class Operation:
 @question(yes="`{0}` is a tensor operation", no="`{0}` is not the operation that the rule is about")
 def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
     """Return the tensor operation that an expression or ``x *= …`` stands for, or None."""
-    if isinstance(node, cst.BinaryOperation) and type(node.operator) in _BINARY:
+    if type(node) is cst.BinaryOperation and type(node.operator) in _BINARY:
         return Operation(_BINARY[type(node.operator)], (node.left, node.right), {})
     if (
-        isinstance(node, cst.AugAssign)
+        type(node) is cst.AugAssign
         and isinstance(node.target, cst.Name)
         and type(node.operator) in _AUGMENTED
     ):
         return Operation(_AUGMENTED[type(node.operator)], (node.target, node.value), {})
-    if not isinstance(node, cst.Call) or has_star(node):
+    if type(node) is not cst.Call or has_star(node):
         return None
     given = tuple(arg.value for arg in node.args if arg.keyword is None)
     keywords = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
