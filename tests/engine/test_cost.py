@@ -21,10 +21,10 @@ from torchlint.semantic.project import callers
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 MOST = {
-    "29_loops_over_elements/train.py": 3_430,
-    "29_what_an_interval_guards/train.py": 2_670,
-    "30_attention_by_hand/model.py": 1_600,
-    "30_loops_that_run_a_model/train.py": 2_350,
+    "29_loops_over_elements/train.py": 2_460,
+    "29_what_an_interval_guards/train.py": 1_810,
+    "30_attention_by_hand/model.py": 1_250,
+    "30_loops_that_run_a_model/train.py": 1_755,
 }
 """By program at most a seventh more than the calls for each line of it on 2026-11-28, CPython
 3.11."""
@@ -66,7 +66,7 @@ def test_twice_the_files_are_about_twice_the_work(tmp_path: Path) -> None:
     cost_of(tmp_path / "before", library(5))  # what is imported and remembered once
     some = cost_of(tmp_path / "some", library(10))
     twice = cost_of(tmp_path / "twice", library(20))
-    assert twice / some < 2.1
+    assert twice / some < 2.05
 
 
 def copies(files: int) -> dict[str, str]:
