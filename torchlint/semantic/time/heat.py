@@ -27,6 +27,7 @@ from torchlint.semantic.code.tree import (
     Open,
     Tree,
     attr_of,
+    is_name,
     method_called,
 )
 from torchlint.semantic.module import Module
@@ -645,9 +646,8 @@ class HeatMap:
         if _REPORT.search(function.name.value):
             return False
         reads = any(
-            grad.attr.value == "grad"
-            and isinstance(grad.value, cst.Name)
-            and grad.value.value in {name.value for name in self.tree.within(loop.target, cst.Name)}
+            is_name(grad.value, *(name.value for name in self.tree.within(loop.target, cst.Name)))
+            and grad.attr.value == "grad"
             and self._computes(grad)
             for loop in self.tree.within(function, cst.For)
             for grad in self.tree.within(loop.body, cst.Attribute)
@@ -662,7 +662,7 @@ class HeatMap:
         while isinstance(above, cst.Attribute) or (
             isinstance(above, cst.Call) and above.func is at
         ):
-            if isinstance(above, cst.Attribute) and above.attr.value in _EMPTIES:
+            if attr_of(above) in _EMPTIES:
                 return False
             at, above = above, self.tree.parents[above]
         asked = isinstance(above, cst.Comparison) and at is not grad

@@ -163,8 +163,7 @@ class Loops:
         """Say whether the function of a loop calls ``model.eval()`` before it."""
         home = self.tree.function(loop)
         return home is not None and any(
-            isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == "eval"
+            method_called(call) == "eval"
             and not call.args
             and self.tree.order[call] < self.tree.order[loop]
             for call in self.tree.within(home, cst.Call)

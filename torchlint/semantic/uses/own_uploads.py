@@ -122,10 +122,9 @@ def _each(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | Non
 
 def _from_loader(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether an expression is a part of a loader's batch, or a cast of one."""
-    while isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute):
-        if source.func.attr.value not in _CAST:
-            return False
-        source = source.func.value
+    match source:
+        case cst.Call(func=cst.Attribute(value=cast, attr=cst.Name(method))) if method in _CAST:
+            return _from_loader(module, cast)
     value = inferred(module, source)
     plain = isinstance(source, (cst.Name, cst.Subscript, cst.Attribute))
     return plain and value.origin == "batch" and value.device in (None, CPU)
