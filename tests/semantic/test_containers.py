@@ -11,7 +11,7 @@ from tests.checking import check
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.value import Value
+from torchlint.semantic.values.value import CUDA, Value
 
 HEAD = """
 import functools
@@ -206,3 +206,21 @@ def test_a_verb_is_no_model(name: str, found: str) -> None:
 def test_what_is_asked_to_be_a_container_is_no_tensor(imports: str, kinds: str, found: str) -> None:
     asked = f"def f(x: torch.Tensor):\n    if isinstance(x, {kinds}):\n        probe(x)"
     assert probed(imports + asked).kind == found
+
+
+@pytest.mark.parametrize(
+    ("empty", "device"), [("[]", CUDA), ("list()", CUDA), ("list(given)", None)]
+)
+def test_an_empty_list_says_nothing_of_what_a_loop_puts_into_it(
+    empty: str, device: str | None
+) -> None:
+    found = probed(
+        f"""
+        def f(n, given):
+            out = {empty}
+            for _ in range(n):
+                out.append(there)
+            probe(out[-1])
+        """
+    )
+    assert found.device == device

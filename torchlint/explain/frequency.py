@@ -99,7 +99,7 @@ class Paces:
 
     def _words(self, node: cst.CSTNode, heat: Heat) -> str:
         if isinstance(node, cst.FunctionDef):
-            if node.name.value == "__init__":
+            if node.name.value == "__init__" and not heat.hot:
                 return "is a constructor: it runs once for each object that is made"
             words = f"is a function whose body {_GRADES[heat.grade]}"
             return (

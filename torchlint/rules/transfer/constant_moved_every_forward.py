@@ -9,10 +9,10 @@ with `torch.tensor([...]).to(x.device)` that is built anew each time.
 
 Flagged: in a forward, a loss or a step, a move to the device of an attribute of an `nn.Module` that
 only `__init__` assigns, with a tensor that lives on the CPU by evidence; of a tensor that is bound
-once at module level; or of a tensor made from a list of numbers. Slices, reshapes and casts on the
-way are seen through. So is a tensor made of what only `__init__` has set, and of arrays that NumPy
-computes of sizes and constants alone (`np.eye(n)`, a grid of `np.arange`): torch makes these on the
-device.
+once at module level; or of a tensor made from a list of numbers, also where another file holds
+them. Slices, reshapes and casts on the way are seen through. So is a tensor made of what only
+`__init__` has set, and of arrays that NumPy computes of sizes and constants alone (`np.eye(n)`, a
+grid of `np.arange`): torch makes these on the device.
 
 ## Setup
 ```python

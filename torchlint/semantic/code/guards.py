@@ -3,6 +3,7 @@ flags."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -131,7 +132,7 @@ class Guards:
             text, tree, names, scopes, flow, self._rare, self.throttled, self._unfinite
         )
         self._decided = Decided(text, names, self.flags.reaching)
-        self._ones: set[str] | None = None
+        self._ones: dict[str, bool] | None = None
         self._unreached: dict[cst.CSTNode, bool] = {}
         self._ends: dict[cst.CSTNode, cst.CSTNode] = {}
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
@@ -1088,9 +1089,23 @@ class Guards:
                 return len(bindings) == 1 == len(values) and _written_one(values[0])
             case cst.Attribute(value=cst.Name(), attr=cst.Name(value=name)):
                 if self._ones is None:
-                    self._ones = set(self._options_of_one())
-                return name in self._ones
+                    self._ones = dict.fromkeys(self._options_of_one(), True)
+                if name not in self._ones:
+                    self._ones[name] = self._is_one_elsewhere(name)
+                return self._ones[name]
         return False
+
+    def _is_one_elsewhere(self, name: str) -> bool:
+        """Say whether another file of the project makes an option that is 1 where nobody says
+        otherwise, and none says otherwise."""
+        say = functools.partial(self.names.outside.others_say, near=False)
+        return (
+            not self._given_anew(name)
+            and not any(option == name for option, _ in self._parsed_options())
+            and say(functools.partial(_adds_one, "default", name)) is True
+            and say(functools.partial(_adds_another, "default", name)) is False
+            and say(functools.partial(_sets_another, name)) is False
+        )
 
     def _options_of_one(self) -> Iterator[str]:
         """Yield the options of the command line and the fields of a dataclass that are 1 where
@@ -1134,7 +1149,10 @@ class Guards:
                     if not _written_one(value):
                         return True
                 case cst.Attribute(attr=attr) as whole if attr is node:
-                    if isinstance(self.tree.parents.get(whole), cst.AssignTarget):
+                    target = self.tree.parents.get(whole)
+                    made = self.tree.parents.get(target) if target is not None else None
+                    kept = isinstance(made, cst.Assign) and _last_name(made.value) == name
+                    if isinstance(target, cst.AssignTarget) and not kept:
                         return True
         return False
 
@@ -1215,6 +1233,29 @@ def _method_calls(branch: Sequence[cst.CSTNode]) -> list[cst.Call]:
 
 def _written_one(node: cst.BaseExpression | None) -> bool:
     return isinstance(node, cst.Integer) and node.value == "1"
+
+
+def _defaults(name: str, text: str) -> list[str]:
+    """Return the defaults with which a text adds an option, empty for none."""
+    flag = name.replace("_", "[-_]")
+    added = re.findall(rf"['\"]--{flag}['\"]([^()]*)", text)
+    given = [re.search(r"\bdefault\s*=\s*([\w.]+)", each) for each in added]
+    return [each[1] if each is not None else "" for each in given]
+
+
+def _adds_one(_default: str, name: str, text: str) -> bool:
+    return "1" in _defaults(name, text)
+
+
+def _adds_another(_default: str, name: str, text: str) -> bool:
+    return any(each != "1" for each in _defaults(name, text))
+
+
+def _sets_another(name: str, text: str) -> bool:
+    """Say whether a text gives an option another value than 1, or than that of an option of its
+    name."""
+    anew = rf"\b{name}\b['\"\]]*\s*[=:](?!=|\s*(1\b|[\w.]*\.{name}\b))"
+    return re.search(anew, text) is not None
 
 
 def _kept_places(test: cst.BaseExpression) -> Iterator[str | None]:

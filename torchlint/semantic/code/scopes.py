@@ -243,8 +243,8 @@ class Scopes(GradContexts):
         return out
 
     def name_outside(self, function: cst.FunctionDef) -> str | None:
-        """Return the name by which other files reach a function, ``f`` or ``Class.method``; None
-        for one that lies deeper."""
+        """Return the name by which other files reach a function, ``f`` or ``Class.method``, of a
+        constructor its class's; None for one that lies deeper."""
         if self.tree.def_of(function) is not None:
             return None
         cls = self.tree.class_of(function)
@@ -252,7 +252,9 @@ class Scopes(GradContexts):
             return function.name.value
         bound = self.names.tables.get(self.tree.root, {}).get(cls.name.value, [])
         alone = len(bound) == 1 and bound[0].node is cls
-        return f"{cls.name.value}.{function.name.value}" if alone else None
+        if not alone or function.name.value == "__init__":
+            return cls.name.value if alone else None
+        return f"{cls.name.value}.{function.name.value}"
 
     def enclosing_functions(self, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
         """Yield the ``def`` that holds `node`, the ``def`` that holds that one, and so on."""
@@ -293,8 +295,8 @@ def own_method(module: Module, cls: cst.ClassDef, name: str) -> cst.FunctionDef 
 
 @question(ground=True)
 def name_outside(module: Module, function: cst.FunctionDef) -> str | None:
-    """Return the name by which other files reach a function, ``f`` or ``Class.method``; None for
-    one that lies deeper."""
+    """Return the name by which other files reach a function, ``f`` or ``Class.method``, of a
+    constructor its class's; None for one that lies deeper."""
     return scopes(module).name_outside(function)
 
 

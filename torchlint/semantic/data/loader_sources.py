@@ -232,13 +232,11 @@ class _Search:
     def _calls(
         self, where: Module, function: cst.FunctionDef, makes: cst.ClassDef | None
     ) -> Iterator[Made]:
+        here: Iterable[cst.Call] = call_sites(where, function)
         if makes is not None:
-            here: Iterable[cst.Call] = (
-                call for call in where.nodes(cst.Call) if local_class(where, call.func) is makes
-            )
-            name: str | None = makes.name.value
-        else:
-            here, name = call_sites(where, function), name_outside(where, function)
+            made = where.nodes(cst.Call)
+            here = (call for call in made if local_class(where, call.func) is makes)
+        name = name_outside(where, function)
         yield from ((where, call) for call in here)
         if name is not None:
             yield from self.origin.outside.calling(Definition(where.path, name, ""))

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
@@ -17,7 +18,12 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
-from torchlint.semantic.values.tensor_types import only_sizes, tensor_type
+from torchlint.semantic.values.tensor_types import (
+    device_flag,
+    holds_on_gpu,
+    only_sizes,
+    tensor_type,
+)
 from torchlint.semantic.values.value import CPU
 
 _TIED = frozenset(("generator", "out", "pin_memory"))
@@ -221,6 +227,8 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
         above = module.parent(read)
         if read is name or not read.deep_equals(name) or isinstance(above, cst.AssignTarget):
             continue
+        if _without_gpu(module, read):
+            continue
         if _used_elsewhere(module, read, above) or _decided_on_host(module, read):
             return True
         written = isinstance(above, cst.Subscript) and _writes(module, above)
@@ -230,6 +238,15 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
         if written and inferred(module, read).device in (CPU, None):
             return True
     return False
+
+
+def _without_gpu(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether a place is run only by a program without a GPU: behind ``if x.is_cuda: return
+    x.cuda()``."""
+    return any(
+        device_flag(test) and holds_on_gpu(test) is not needed
+        for test, needed in conditions_around(module, read)
+    )
 
 
 def _writes(module: Module, part: cst.Subscript) -> bool:

@@ -17,6 +17,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import arrays, ops
 from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.definitions_behind import constant
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import made_once, refilled
 from torchlint.semantic.values.place import named_device, on_device
@@ -151,6 +152,8 @@ def _words(module: Module, node: cst.CSTNode) -> _Words | None:
     match node:
         case cst.BaseNumber() | cst.BaseString() | cst.Name("None" | "True" | "False"):
             return _NOTHING
+        case cst.Name() | cst.Attribute() if elsewhere := constant(module, node):
+            return _words(*elsewhere)
         case cst.Call():
             return _of_call(module, node)
         case cst.Name():

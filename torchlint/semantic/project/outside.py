@@ -398,6 +398,12 @@ class Outside:
         """Return the analysis of the file of a definition, where facts may be asked for."""
         return self._facts(definition)
 
+    def file(self, dotted: str) -> Module | None:
+        """Return the analysis of the other file of the project that a module's name stands for."""
+        found = self.project.imported(self.path, dotted) if self.project is not None else None
+        theirs = isinstance(found, Definition) and found.path != self.path
+        return self._facts(found) if isinstance(found, Definition) and theirs else None
+
     def text(self, definition: Definition) -> str | None:
         """Return the text of a definition's file."""
         return self.project.text(definition.path) if self.project is not None else None

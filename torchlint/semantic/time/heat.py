@@ -30,6 +30,7 @@ from torchlint.semantic.code.tree import (
     Open,
     Tree,
     attr_of,
+    is_name,
     method_called,
 )
 from torchlint.semantic.module import Module
@@ -48,6 +49,11 @@ _NOT_LOSS = regex(
     r"^(get|build|make|create|set|init|plot|log|print|show|save|load|parse|add|update|record)_",
     re.IGNORECASE,
 )
+_REPORT = regex(
+    r"(^|_)(get|plot|log|print|show|save|check|test|debug|report|inspect|record|visuali[sz]e)(_|$)",
+    re.IGNORECASE,
+)
+_EMPTIES = frozenset(("zero_", "detach_"))
 _BATCH_STEP = regex(
     r"^_*((eval(uat\w+)?|valid(at\w+)?|val|test|predict|inference)_(one_)?(step|batch|iteration)|predict_on_batch|"
     r"(step|batch)_(eval|predict|inference|validate)|update_metrics|process_batch)$"
@@ -442,7 +448,7 @@ class HeatMap:
         """Return how often other files run a function, also through its callers in this one."""
         best = COLD
         for entrance, way in self._ways_to(function, demands).items():
-            found = self.called_elsewhere.heat(entrance)
+            found = COLD if self._kept(entrance) else self.called_elsewhere.heat(entrance)
             if found.order > best.order:
                 best = replace(found, why=(*way, *found.why))
             if best.hot and not best.optional:
@@ -467,7 +473,7 @@ class HeatMap:
             above: list[cst.FunctionDef] = []
             for function in level:
                 spared = self.guards.spared_calls(function, demanded[function])
-                for site in self.flow.sites(function):
+                for site in self._sites(function):
                     caller = self.tree.function(site)
                     if caller is None or site in spared or self._rarely(site, caller):
                         continue
@@ -481,6 +487,20 @@ class HeatMap:
                     above.append(caller)
             level = above
         return found
+
+    def _sites(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """Return the calls in the file that may reach a function, of a constructor those that make
+        an object."""
+        cls = self.tree.class_of(function)
+        if cls is None or function.name.value != "__init__":
+            return self.flow.sites(function)
+        return [] if self._kept(function) else self.loops.values.constructions(cls)
+
+    def _kept(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function is the constructor of a network or a dataset, which is there for
+        many steps, whatever the loop around is taken for."""
+        cls = self.tree.class_of(function) if function.name.value == "__init__" else None
+        return cls is not None and (self.scopes.is_module(cls) or self.scopes.is_dataset(cls))
 
     def _rarely(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
         return self.guards.unreached(site) or self.guards.throttled(site, caller)
@@ -507,7 +527,7 @@ class HeatMap:
             best = COLD  # Its name says what it was written for, and nobody calls it.
         if depth == 0:
             return best
-        for site in self.flow.sites(function):
+        for site in self._sites(function):
             if self.scopes.tree.function(site) is function or self.guards.unreached(site):
                 continue
             if site in spared:
@@ -539,6 +559,7 @@ class HeatMap:
             and (
                 any(pattern.search(name) for pattern in _NAMES)
                 or self.loops.is_step_function(function)
+                or self._reads_gradients(function)
             )
         )
 
@@ -618,7 +639,38 @@ class HeatMap:
             )
         if self._is_loss(function):
             return Heat(Grade.FORWARD, (Why(f"{name}() is a loss function", function),))
+        if self._reads_gradients(function):
+            text = f"{name}() reads gradients, which the backward() of each step makes"
+            return Heat(Grade.TRAIN, (Why(text, function),))
         return COLD
+
+    def _reads_gradients(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function goes over parameters and computes with their gradients, and has no
+        backward pass of its own; a report of them is made when somebody wants it."""
+        if _REPORT.search(function.name.value):
+            return False
+        reads = any(
+            is_name(grad.value, *(name.value for name in self.tree.within(loop.target, cst.Name)))
+            and grad.attr.value == "grad"
+            and self._computes(grad)
+            for loop in self.tree.within(function, cst.For)
+            for grad in self.tree.within(loop.body, cst.Attribute)
+        )
+        calls = self.tree.within(function, cst.Call) if reads else ()
+        return reads and not any(map(self.loops.updates.is_step, calls))
+
+    def _computes(self, grad: cst.Attribute) -> bool:
+        """Say whether a gradient enters a computation: it is not only emptied, or asked for."""
+        at: cst.CSTNode = grad
+        above = self.tree.parents[at]
+        while isinstance(above, cst.Attribute) or (
+            isinstance(above, cst.Call) and above.func is at
+        ):
+            if attr_of(above) in _EMPTIES:
+                return False
+            at, above = above, self.tree.parents[above]
+        asked = isinstance(above, cst.Comparison) and at is not grad
+        return asked or isinstance(above, (cst.Arg, cst.BinaryOperation))
 
     def _is_loss(self, function: cst.FunctionDef) -> bool:
         """Say whether a function computes a loss, by its name; what trains by itself does not."""

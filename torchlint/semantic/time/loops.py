@@ -143,16 +143,30 @@ class Loops:
         return any({_is_backward(step) for step in steps} == {True, False} for steps in inner)
 
     def _moves(self, loop: cst.For) -> bool:
-        """Say whether a loop without autograd brings what it goes over to a device: whatever runs
-        there then, it is an evaluation, where a table that is filled may need no model."""
-        if self.scopes.lexical_no_grad(loop) is not True:
+        """Say whether a loop without autograd, or behind ``model.eval()``, brings what it goes over
+        to a device: whatever runs there then, it is an evaluation, where a table that is filled may
+        need no model."""
+        if self.scopes.lexical_no_grad(loop) is not True and not self._evaluates(loop):
             return False
         targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        for part in self.tree.within(loop.body, cst.CompFor):
+            if targets.intersection(n.value for n in self.tree.within(part.iter, cst.Name)):
+                targets.update(n.value for n in self.tree.within(part.target, cst.Name))
         return any(
             isinstance(call.func, cst.Attribute)
             and call.func.attr.value in MOVES
             and (dotted_text(call.func.value) or "").partition(".")[0] in targets
             for call in self.tree.within(loop.body, cst.Call)
+        )
+
+    def _evaluates(self, loop: cst.For) -> bool:
+        """Say whether the function of a loop calls ``model.eval()`` before it."""
+        home = self.tree.function(loop)
+        return home is not None and any(
+            method_called(call) == "eval"
+            and not call.args
+            and self.tree.order[call] < self.tree.order[loop]
+            for call in self.tree.within(home, cst.Call)
         )
 
     def _over_batches(self, loop: cst.CSTNode) -> bool:

@@ -12,6 +12,7 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import function_heat
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _SPAWN = frozenset(("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"))
@@ -33,7 +34,7 @@ def runs_once(module: Module, node: cst.CSTNode) -> bool:
     if any(loop_kind(module, loop) is not LoopKind.EPOCH for loop in module.loops(node)):
         return False
     if function is None or function.name.value == "__init__":
-        return True
+        return function is None or not function_heat(module, function).hot
     if escapes(module, function):
         started = list(_started(module, function))
         return bool(started) and all(site and runs_once(module, site) for site in started)

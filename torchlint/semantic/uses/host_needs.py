@@ -14,8 +14,9 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
@@ -265,10 +266,11 @@ Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
 
 
 def needed_by(
-    module: Module, node: cst.CSTNode, needs: Need, calls: int = _CALLS
+    module: Module, node: cst.CSTNode, needs: Need, calls: int = _CALLS, *, far: bool = False
 ) -> Iterator[cst.CSTNode]:
     """Yield the places that need a value in the turn of the loop that reads it: also in a function
-    of the file that it is handed to, or behind all calls that give it back."""
+    of the file that it is handed to, or behind all calls that give it back, if `far` is asked for
+    those of other files, too."""
     loops = set(module.loops(node))
     for part, place in arrivals(module, node):
         if not loops.issubset(module.loops(place)) or module.is_within(place, node):
@@ -276,23 +278,28 @@ def needed_by(
         if needs(module, part, place):
             yield place
         elif calls > 0:
-            yield from _needed_further(module, part, place, needs, calls - 1)
+            yield from _needed_further(module, part, place, needs, calls - 1, far)
 
 
 def _needed_further(
-    module: Module, part: cst.CSTNode, place: cst.CSTNode, needs: Need, calls: int
+    module: Module, part: cst.CSTNode, place: cst.CSTNode, needs: Need, calls: int, far: bool
 ) -> Iterator[cst.CSTNode]:
     if isinstance(place, cst.Call) and isinstance(part, cst.Arg):
         for read in reads_inside(module, part, place):
-            yield from needed_by(module, read, needs, calls)
+            yield from needed_by(module, read, needs, calls, far=far)
         return
     function = module.function(place) if isinstance(place, cst.Return) else None
     if function is None or callers_outside(module, function):
         return
     found: list[cst.CSTNode] = []
-    for site in call_sites(module, function):
-        reads = _given_back(module, part, site)
-        first = next((at for each in reads for at in needed_by(module, each, needs, calls)), None)
+    sites = [(module, site) for site in call_sites(module, function)]
+    name = name_outside(module, function)
+    if far and name is not None:
+        sites += module.outside.calling(Definition(module.path, name, ""))
+    for where, site in sites:
+        reads = _given_back(where, part, site)
+        needed = (at for each in reads for at in needed_by(where, each, needs, calls, far=far))
+        first = next(needed, None)
         if first is None:
             return
         found.append(first)
@@ -363,8 +370,8 @@ def _works_on_arrays(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool
 def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the host cannot go on without a copy in the step that makes it: a system of
     equations is solved on the CPU, a text is made of it, it is saved or sent away; also in another
-    function of the file."""
-    return any(True for _ in needed_by(module, node, _needs_at_once))
+    function of the file, or in what calls this one."""
+    return any(True for _ in needed_by(module, node, _needs_at_once, far=True))
 
 
 def _needs_at_once(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -484,7 +491,8 @@ def _takes_it_away(module: Module, call: cst.Call) -> bool:
             return True
         case cst.Attribute(value=receiver, attr=cst.Name(value=method)) if not name:
             text = _TEXT.match(method) or (
-                method == "decode" and _TOKENIZER.search(dotted_text(receiver) or "")
+                method in ("decode", "decode_batch")
+                and _TOKENIZER.search(dotted_text(receiver) or "")
             )
             own = bool(callees_of(module, call)) or inferred(module, receiver).kind == "module"
             written = method in _HANDS_ON or _SAVES.match(method) or _PICTURES.match(method)

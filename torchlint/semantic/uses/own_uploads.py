@@ -19,6 +19,7 @@ from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
 _SAME = ops.SAME_VALUES - ops.having("repeats")
+_CAST = ops.having("method", "cast") - ops.having("move")
 _LISTS = ("builtins.tuple", "builtins.list")
 
 
@@ -29,20 +30,19 @@ _LISTS = ("builtins.tuple", "builtins.list")
 def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     """Return the call that copied to the device, from a loader's batch, what a name or a part of
     one holds, where nothing has changed it there."""
-    at = tensor
-    while (
-        isinstance(at, cst.Call)
-        and isinstance(at.func, cst.Attribute)
-        and (at.func.attr.value in _SAME)
-    ):
-        at = at.func.value
+    at = _whole(module, tensor)
     part = isinstance(at, cst.Subscript)
     name = at.value if isinstance(at, cst.Subscript) else at
     if not isinstance(name, cst.Name) or _changed(module, name):
         return None
     found = definitions_of(module, name)
-    if not part and len(found) == 1 and isinstance(found[0], cst.FunctionDef):
-        return _by_callers(module, found[0], name.value)
+    match found:
+        case [cst.FunctionDef() as function] if not part:
+            return _by_callers(module, function, name.value)
+        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)] if (
+            not part and (whole := _whole(module, value)) is not value
+        ):
+            return uploaded_by(module, whole)
     moves = [move for each in found for move in _moves(module, each, name.value, part)]
     if len(moves) != 1 or not _from_loader(module, moves[0].source):
         return None
@@ -50,6 +50,21 @@ def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     before = moves[0].source
     kept = definitions_of(module, before) if isinstance(before, cst.Name) else []
     return moves[0].call if all(each in kept for each in others) else None
+
+
+def _whole(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
+    """Return of what an expression is a view, or a choice that the host could make as well:
+    ``y[y != pad]``."""
+    match tensor:
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(method))) if method in _SAME:
+            return _whole(module, value)
+        case cst.Subscript(
+            value=cst.Name(value=name) as value,
+            slice=[cst.SubscriptElement(slice=cst.Index(value=index))],
+        ) if name in module.names_in(index):
+            others = (each for each in module.within(index, cst.Name) if each.value != name)
+            return tensor if any(inferred(module, each).tensor for each in others) else value
+    return tensor
 
 
 def _by_callers(module: Module, function: cst.FunctionDef, name: str) -> cst.Call | None:
@@ -106,6 +121,10 @@ def _each(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | Non
 
 
 def _from_loader(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether an expression is a part of a loader's batch, or a cast of one."""
+    match source:
+        case cst.Call(func=cst.Attribute(value=cast, attr=cst.Name(method))) if method in _CAST:
+            return _from_loader(module, cast)
     value = inferred(module, source)
     plain = isinstance(source, (cst.Name, cst.Subscript, cst.Attribute))
     return plain and value.origin == "batch" and value.device in (None, CPU)

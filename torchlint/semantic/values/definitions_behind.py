@@ -1,11 +1,13 @@
-"""Functions and classes behind a call or an instance, in this file or in another one of the
-project.
+"""Functions, classes and constants behind a call, an instance or a name, in this file or in another
+one of the project.
 
 Each comes with the analysis of the file that it is in, as questions about it must go there.
 """
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,10 @@ from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import classes_behind
+from torchlint.semantic.values.kept import MUTATORS
 from torchlint.semantic.values.value import Value
 
 if TYPE_CHECKING:
@@ -72,6 +76,26 @@ def named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.Functio
         top_level(where, definition.name) if where is not None and definition is not None else None
     )
     return (where, found) if where is not None and isinstance(found, cst.FunctionDef) else None
+
+
+@question(ground=True)
+def constant(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.BaseExpression] | None:
+    """Return what the top level of another file alone binds a name to, where no file of the project
+    writes into it."""
+    home, _, name = (module.name(node) or "").rpartition(".")
+    where = module.outside.file(home) if home else None
+    bindings = where.names.tables.get(where.root, {}).get(name, []) if where is not None else []
+    value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+    if where is None or value is None or said_somewhere(module, functools.partial(_writes, name)):
+        return None
+    return where, value
+
+
+def _writes(name: str, text: str) -> bool:
+    """Say whether a text may change what a name of another file holds, or bind it anew there."""
+    into = rf"\b{name}(\.({'|'.join(sorted(MUTATORS))})\(|(\[[^]]*\])+\s*[^\w\s]?=(?!=))"
+    anew = rf"\.{name}\s*[^\w\s]?=(?!=)|['\"]{name}['\"]|\bglobal\b[^\n]*\b{name}\b"
+    return name in text and re.search(f"{into}|{anew}", text) is not None
 
 
 @question(ground=True, remember=False)

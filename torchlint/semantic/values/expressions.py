@@ -96,6 +96,8 @@ class Expressions(Parts):
         found = env[name] if name in env else self.values.free_name(node, self.budget)
         if found.kind == "tensor" and found.device is None:
             return self.values.trained(self.owner, name, found)
+        if found.kind == "?" and (meant := _PYTHON_DTYPES.get(self.values.names.name(node) or "")):
+            return Value("dtype", name=meant)
         if found.kind != "?":
             return found
         told = self.values.name_evidence(self.owner, name, found)
@@ -369,6 +371,12 @@ _MET = frozenset(("?", "number", "bool", "plain"))
 _PLAIN_WITH = frozenset(("number", "bool", "plain", "none"))
 """Operands of which a calculation with a plain value gives a plain one; a tensor may be unknown."""
 _DTYPES = dtypes.dotted(dtypes.DTYPES)
+_PYTHON_DTYPES = {
+    "builtins.bool": "torch.bool",
+    "builtins.int": "torch.int64",
+    "builtins.float": "torch.float64",
+}
+"""Types of Python that torch takes for a dtype: ``mask.to(bool)``."""
 _EXPRESSIONS: dict[type, Callable[[Any, Any], Value]] = {
     cst.Name: Expressions._name,
     cst.Attribute: Expressions._attribute,

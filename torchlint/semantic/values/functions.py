@@ -82,6 +82,13 @@ _BUILTINS = {
 }
 
 
+_EMPTY = {
+    "list": Value("list", items=()),
+    "dict": Value("dict", keyed=()),
+    "tuple": Value("tuple", items=()),
+}
+
+
 class Functions:
     """The part of the evaluator that knows functions by name, devices, and the elements of
     containers."""
@@ -150,7 +157,7 @@ class Functions:
         if name == "range":
             return Value("iterator", item=INT, name="range")
         if not args:
-            return {"list": Value("list"), "dict": Value("dict"), "tuple": Value("tuple")}.get(name)
+            return _EMPTY.get(name)
         first = args[0]
         if name == "type" and len(args) == 1:
             return Value("class")
@@ -371,7 +378,7 @@ class Functions:
     def device_of(self, value: Value) -> str | None:
         """Return the device that a device-like argument names, or None where it names none for
         certain."""
-        if value.kind == "device":
+        if value.kind == "device" or (value.kind == "str" and value.device is not None):
             return value.device
         if value.kind == "str" and value.name is not None:
             return (

@@ -50,6 +50,7 @@ _OF_MOVED = (
     ops.having("method", "pointwise")
     | ops.having("method", "compare")
     | ops.having("method", "reduce")
+    | ops.SAME_VALUES
     | ops.INT_METHODS - ops.having("cast")
 )
 
@@ -129,6 +130,7 @@ def _operated(calls: Calls, receiver: Value, name: str, node: cst.Call, args: li
     found = _computed(receiver, name, node, args)
     if not name.endswith("_"):
         return calls.without_graph(found)
+    found = found.but(device=receiver.device or found.device)
     calls.written(node.func.value, receiver, found)
     return found
 

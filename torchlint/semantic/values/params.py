@@ -315,9 +315,9 @@ class Parameters:
         return join_all(found) if known else UNKNOWN
 
     def _from_elsewhere(self, param: cst.Param) -> Value:
-        """Return the join of what calls in other files pass, of tensors and plain values, where
-        every call is understood; else where it lives if it is a tensor, as far as all calls
-        agree."""
+        """Return the join of what calls in other files pass, of tensors, plain values and objects
+        of one class of the project, where every call is understood; else where it lives if it is a
+        tensor, as far as all calls agree."""
         absent = is_name(param.default, "None")
         default = NONE if absent else _default(param.default)
         found, near = None, True
@@ -330,7 +330,7 @@ class Parameters:
                 return UNKNOWN
         if found is None:
             return UNKNOWN
-        if found.kind in _PLAIN:
+        if found.kind in _PLAIN or (found.kind in ("module", "object") and found.name):
             return found.but(node=None)
         return Value(device=ACCEL if near and found.kind != "none" else None)
 
@@ -366,7 +366,7 @@ class Parameters:
         if cls is None:
             near = self._values.flow.sites(self._function)
         elif self._function.name.value == "__init__" and not scopes.subclasses(cls):
-            near, reached = self._values.constructions(cls), cls.name.value
+            near = self._values.constructions(cls)
             handed = functools.partial(_hands_on, reached)
             if outside.others_say(handed, near=False) is not False:
                 return []

@@ -163,7 +163,8 @@ class Parts(Calls):
             if index is None and len(node.slice) == 1:
                 return holder.but(items=None)
             return holder.item if holder.item is not None else UNKNOWN
-        return UNKNOWN
+        # What a mapping of tensors holds goes where the mapping is moved.
+        return Value("?", device=holder.device) if holder.kind == "?" else UNKNOWN
 
     def _tensor_item(
         self,

@@ -89,6 +89,7 @@ class Value(NamedTuple):
         )
 
 
+_DEVICES = frozenset((CUDA, CPU, ACCEL, "mps", "xpu"))
 _NUMBER_OR_TENSOR = (
     {"number", "tensor"},
     {"number", "accumulated"},
@@ -135,7 +136,8 @@ def join(a: Value, b: Value) -> Value:
         # CUDA or else the CPU is the program's device; a tensor's own device or else the CPU is
         # unknown, unless a flag decides (`moved_or_not`).
         device=ACCEL
-        if a.kind in ("device", "type") and {a.device, b.device} == {CUDA, CPU}
+        if (a.kind in ("device", "type") and {a.device, b.device} == {CUDA, CPU})
+        or _either_device(a, b)
         else _device(a.device, b.device),
         dtype=a.dtype if a.dtype == b.dtype else None,
         rank=a.rank if a.rank == b.rank else None,
@@ -148,6 +150,12 @@ def join(a: Value, b: Value) -> Value:
         node=a.node if a.node is b.node else None,
         name=a.name if a.name == b.name else None,
     )
+
+
+def _either_device(a: Value, b: Value) -> bool:
+    """Say whether two strings name devices of which one is not the CPU: ``"cuda:0"``, ``"cpu"``."""
+    named = {(each.name or each.device or "").partition(":")[0] for each in (a, b)}
+    return a.kind == b.kind == "str" and named <= _DEVICES and named != {CPU}
 
 
 def moved_or_not(there: Value, here: Value) -> Value:
