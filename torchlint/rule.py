@@ -33,7 +33,7 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety, Severity
-from torchlint.base.records import dataclass
+from torchlint.base.records import dataclass, frozen
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
 from torchlint.semantic.code.failures import fails_before
@@ -112,7 +112,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replace:
     """Put the code of `new` in the place of `node` (an expression, or a statement by a
     statement)."""
@@ -121,7 +121,7 @@ class Replace:
     new: cst.CSTNode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remove:
     """Delete a whole simple statement line, one small statement of a ``a; b`` line, or an ``if``
     that stands in a block with other statements.
@@ -135,7 +135,7 @@ class Remove:
     comments: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InsertBefore:
     """Put statement source `code` on lines of its own before `statement`, indented like it."""
 
@@ -143,7 +143,7 @@ class InsertBefore:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InsertAfter:
     """Put statement source `code` on lines of its own after `statement`, indented like it.
 
@@ -154,7 +154,7 @@ class InsertAfter:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Append:
     """Put the text `code` straight behind the expression `node`: ``x`` becomes ``x.detach()``."""
 
@@ -162,7 +162,7 @@ class Append:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepend:
     """Put the text `code` straight in front of the expression or decorator `node`."""
 
@@ -170,7 +170,7 @@ class Prepend:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedImport:
     """Make sure that ``import {module}`` (or ``import {module} as {alias}``) is in effect at module
     level."""
@@ -182,7 +182,7 @@ class NeedImport:
 NodeEdit = Replace | Remove | InsertBefore | InsertAfter | Append | Prepend | NeedImport
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InFile:
     """The node edits of a fix in another file of the project, whose nodes they name."""
 
@@ -190,7 +190,7 @@ class InFile:
     edits: tuple[NodeEdit, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fix:
     """Node edits that belong together, and how safe they are.
 
@@ -213,7 +213,7 @@ class Fix:
             raise CatalogError("an unsafe fix must say in one sentence what may change")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """The cause of a read: a statement waits for the device until a value is there.
 
@@ -263,7 +263,7 @@ _SAME_VALUE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """A place that a rule objects to.
 

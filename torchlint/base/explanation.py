@@ -6,10 +6,10 @@ import enum
 from collections.abc import Mapping
 
 from torchlint.base.finding import FileReport, Reason
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A place that the user asks about: a 1-based row, and a column in code points or None for the
     whole line.
@@ -29,7 +29,7 @@ class Place:
         return f"{cell}{self.row}" + ("" if self.column is None else f":{self.column}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What the user asks about one file.
 
@@ -45,7 +45,7 @@ class Asked:
     named: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Belief:
     """What the analysis holds an expression to be.
 
@@ -74,7 +74,7 @@ class Belief:
     unknown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """A condition on which the line runs, and whether it makes the line rare."""
 
@@ -85,7 +85,7 @@ class Guard:
     cell: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """How often a line runs.
 
@@ -120,7 +120,7 @@ class State(enum.Enum):
     """It was asked for by name, and finds nothing here that it is about."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """What one rule says about one expression, and why."""
 
@@ -134,7 +134,7 @@ class Verdict:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """All about one place; `remark` says why there is nothing to tell, where that is so.
 
@@ -149,7 +149,7 @@ class Explanation:
     remark: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExplainedReport(FileReport):
     """A file's report that also explains places."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import Position, Span
 
 
@@ -50,7 +50,7 @@ class Safety(enum.Enum):
     """Shown as a patch, never applied."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edit:
     """Replace ``text[span.start:span.end]`` by `text`; both ends also as positions for reports.
 
@@ -66,7 +66,7 @@ class Edit:
     cell: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileEdits:
     """The part of a fix that lies in another file than its finding.
 
@@ -85,7 +85,7 @@ class FileEdits:
     source: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Uses:
     """Uses of an import that a fix takes away, of which some are left.
 
@@ -102,7 +102,7 @@ class Uses:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextFix:
     """A fix as text edits that apply together or not at all.
 
@@ -123,7 +123,7 @@ class TextFix:
     assumes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reason:
     """One link of the chain that explains why a line is hot: words, and the place they speak of."""
 
@@ -133,7 +133,7 @@ class Reason:
     cell: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     """What mending a finding saves at most, by a trace: parts of the time from 0 to 1, where no
     other finding is mended and where all others are, and nanoseconds; `negligible` says that it is
@@ -154,7 +154,7 @@ class Measured:
         return f"at most {100 * self.share:.1f} %{more}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One finding. `code` is a rule code, or one of the engine's own: see `ENGINE_CODES`.
 
@@ -231,7 +231,7 @@ FAILING = frozenset({NoteKind.UNSUPPORTED, NoteKind.FAILED, NoteKind.UNWRITTEN})
 """The kinds of note that fail a run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """One line on something that was not done, so that nothing is skipped silently; `count` says
     how many fixes or files it speaks of."""
@@ -244,7 +244,7 @@ class Note:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suppressed:
     """A finding that is not reported: a comment in the file silences it, or else a baseline holds
     it back.
@@ -259,7 +259,7 @@ class Suppressed:
     owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AppliedFix:
     """A fix that was applied: the code of its finding, how safe it is and what it may change.
 
@@ -277,7 +277,7 @@ class AppliedFix:
     assumes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileReport:
     """All that is known about one file after a run.
 

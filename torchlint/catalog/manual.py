@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 
 HEADINGS = ("Why", "Setup", "Bad", "Good", "Leave alone", "Fix safety", "Measure")
@@ -21,7 +21,7 @@ _OPENING = regex(r"^`{3,}", re.MULTILINE)
 _HEADING = regex(r"^##[ \t]+(.*?)[ \t]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Example:
     """A ```` ```python ```` block with the prose before it, from the block before that; `code` ends
     with a newline."""

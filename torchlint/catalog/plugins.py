@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.base.errors import CatalogError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.catalog.rule_file import RuleInfo, read_rule_file, rule_files, stem
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ GROUP = "torchlint.rules"
 _METADATA = (".dist-info", ".egg-info")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """Why a rule, or a whole plugin, is left out: the file at fault, and a line that names the
     package."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torchlint.base.errors import UsageError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.cli.options import Given
 from torchlint.program.machine.copying import SKIPPED
 from torchlint.program.machine.workspace import Workspace
@@ -19,7 +19,7 @@ from torchlint.verify.script.versions import Version, Versions
 HERE = "the working tree"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What is compared with what, as the user named it.
 

@@ -12,7 +12,7 @@ import click
 
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.places import VARIABLES
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.cli.output import check_output_file, write_output_file
 from torchlint.report.formats import FORMATS
 from torchlint.report.kit.words import visible
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchlint.report.run_report import RunReport
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """A report that the user asked for; without a file it is the one that is printed."""
 

@@ -14,7 +14,7 @@ import click
 
 from torchlint import __version__
 from torchlint.base.errors import OutputError, UsageError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, wants_color
 from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
@@ -326,7 +326,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
     return regressed(given["fail_above"], content) or costly
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Measured:
     """What a trace says of places and of findings, and a run of its steps; where the lines of
     findings ran, if that is shown; places that ran only in steps of another kind."""
@@ -627,7 +627,7 @@ def _write_summary(given: Given, counted: Summary, status: Status) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Program:
     """The files of the program and what is found in them; in words what was left out; by code what
     mending a rule's findings takes out, and whether the rule is on when nothing is selected."""

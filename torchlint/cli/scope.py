@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from torchlint.base.errors import ConfigError, TooLargeError, UsageError
 from torchlint.base.places import VARIABLES
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.catalog.rules import Catalog
 from torchlint.cli.options import Given, from_environment, overrides, variable
@@ -39,7 +39,7 @@ PLACE = regex(
 """A file with a line, and maybe a column; of a notebook with a cell."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A file to check with its settings; the path is empty for standard input."""
 
@@ -97,7 +97,7 @@ def place_under(root: str, filename: str) -> str:
 _folder_under = lru_cache(maxsize=256)(folder_under)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """What a command is about.
 

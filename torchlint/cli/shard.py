@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from torchlint.base.errors import UsageError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.cli.options import Given
 from torchlint.cli.scope import Scope, place_under
@@ -16,7 +16,7 @@ from torchlint.settings.keys import Decides, deciding
 _FORM = regex(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shard:
     """Part `number` (from 1) of `total`. A file's path under the root alone decides on its part."""
 

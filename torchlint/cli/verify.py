@@ -14,7 +14,7 @@ import click
 
 from torchlint.base.errors import OutputError, UsageError
 from torchlint.base.finding import UNANALYSED, Finding
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.catalog.rules import load_catalog
 from torchlint.cli import main
 from torchlint.cli.against import Asked
@@ -286,7 +286,7 @@ def _findings(
     return findings, documents, tuple(left_out)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Fixes:
     """The fixes to verify, the files that they change, and in words what is left out."""
 

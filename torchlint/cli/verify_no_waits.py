@@ -9,7 +9,7 @@ from typing import Any
 
 from torchlint.base.contract import Contract
 from torchlint.base.errors import SourceError, UsageError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.cli.options import Given
 from torchlint.cli.output import check_output_file, complain, write_report
 from torchlint.cli.progress import Status
@@ -32,7 +32,7 @@ _HEAD = ("waits in a step", "line", "what", "listed by")
 _OTHERS = ("apply", "commit", "patch", "inputs", "grad")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A line at which steps wait: how often each does on average, what waits, and what lists
     it."""

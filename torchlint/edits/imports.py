@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import Span
 from torchlint.edits.splice import EditContext, Splice, WithheldError
 from torchlint.rule import NeedImport
@@ -26,7 +26,7 @@ _BINDING = frozenset(
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Binding:
     """One place that binds the name: `same` if to the wanted module, `full` if that also imports
     it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.positions import Layout
@@ -26,7 +26,7 @@ class WithheldError(Exception):
     """A fix that cannot be written down as text edits; the message is the reason, one clause."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Splice:
     """Replace ``text[span.start:span.end]`` by `text`.
 
@@ -45,7 +45,7 @@ class Splice:
     about: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EditContext:
     """One parsed file, for the making of text edits.
 

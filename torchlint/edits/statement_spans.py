@@ -13,7 +13,7 @@ from typing import Any
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import Span
 from torchlint.edits.codegen import Recorder
 from torchlint.semantic.code.statements import Statements
@@ -47,7 +47,7 @@ class _Header(Recorder):
         super().before_codegen(node)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Unit:
     """A statement whose generated code is the text: add `shift` to an offset of the one to get that
     of the other.

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from keyword import iskeyword
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import dataclass, frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.splice import EditContext, Splice
@@ -63,7 +63,7 @@ Change = tuple[int, int, str]
 """In one line: from column, to column, what comes in the place."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Style:
     """How a file lays out its calls.
 
@@ -76,7 +76,7 @@ class Style:
     aligned: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pair:
     """Two brackets in one line, which hold something.
 

@@ -27,7 +27,7 @@ from torchlint.base.finding import (
     Suppressed,
     fingerprint,
 )
-from torchlint.base.records import dataclass, import_libcst
+from torchlint.base.records import frozen, import_libcst
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Position
 from torchlint.catalog.rules import load_catalog, load_rules
@@ -255,7 +255,7 @@ def checked(
     return Checked(text, tuple(every[:left]), tuple(suppressed), notes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """What can be analysed of a text: None for nothing, CPython's tree of it (see
     `syntax.python_tree`), and faults."""

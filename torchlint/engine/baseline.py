@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from torchlint.base.errors import ConfigError, SourceError, TooLargeError, WriteError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.source.document import Document, read_bytes, reason_of
 
@@ -36,7 +36,7 @@ Entries = Mapping[str, Mapping[Key, int]]
 """Posix path → what is found in that file → how often."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Baseline:
     """What a file holds, and its bytes: None where there is no file yet.
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import AppliedFix, Edit, FileReport, Finding, Note, Reason
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Position, Span
 from torchlint.source.document import Document, encode, loaded
@@ -274,7 +274,7 @@ def _within(position: Position, place: Place) -> Position:
     return Position(max(position.row - place.row + 1, 1), position.column)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Last:
     """The last top-level statement of a cell.
 

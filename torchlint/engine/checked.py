@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchlint.base.finding import AppliedFix, Finding, Note, Suppressed
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """A text with its findings in order, those that comments silence, and what could not be
     done."""
@@ -23,7 +23,7 @@ class Checked:
 Check = Callable[[str], Checked]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changed:
     """What came of changing a text: findings fixed, or comments written.
 

@@ -30,7 +30,7 @@ from torchlint.base.finding import (
     TextFix,
     Uses,
 )
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rule_file import OURS
 from torchlint.catalog.rules import load_catalog
@@ -87,7 +87,7 @@ Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
 """What the rules find in a file, and what to say of those that crashed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Crash:
     """A rule that raised: the node it was asked about, and what was raised."""
 
@@ -96,7 +96,7 @@ class Crash:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placed:
     """A hit with its place in the text."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from torchlint.base.contract import UNSAID, Contract
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.source.document import Document
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Silence:
     """Which findings of a file to silence by comments, and how.
 
@@ -22,7 +22,7 @@ class Silence:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One file with the settings that hold for it; plain values, so that it can cross a process
     boundary.

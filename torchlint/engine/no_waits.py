@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from torchlint.base.contract import GONE, NO_WAITS, Allowed
 from torchlint.base.finding import UNUSED_SUPPRESSION, Finding, Severity, Suppressed
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import Position
 from torchlint.engine.job import Job
 from torchlint.source.allowed_waits import entries_for, rows_of
 from torchlint.source.suppress import UNUSED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sorted:
     """The findings of a file: those to report, those of waits that are listed, and one for each
     entry of the list that is idle."""

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import dataclass, frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
 from torchlint.source.python import read, walk
@@ -54,7 +54,7 @@ class _Remembered:
     tree: Tree | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SyntaxFault:
     """Why a text is not Python: CPython's own words, and where (1-based row and column)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.explain.counterfactual import (
     DEVICE,
     PACE,
@@ -35,7 +35,7 @@ _BASES: tuple[frozenset[Policy], ...] = (
 Check = Callable[[cst.CSTNode, Module], Iterable[Hit]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blocked:
     """A rule whose check of `node` would give `hit`, were it not for the facts in `because`."""
 
@@ -45,7 +45,7 @@ class Blocked:
     because: tuple[Answer, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Looked:
     """A rule whose check looks at `node`, and gives nothing whatever single fact were otherwise.
 

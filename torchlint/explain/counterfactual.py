@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.rule import Grade, Module, Why
 from torchlint.semantic.code.calls import Arguments
 from torchlint.semantic.module import Question
@@ -31,7 +31,7 @@ class Policy(enum.Enum):
     ON_DEVICE = "what the line handles is a tensor on the accelerator"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What was asked, the true answer, and the one that was given, which may be another."""
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from torchlint.base.explanation import Asked
 from torchlint.base.finding import FileReport
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.engine.job import Job
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explainer:
     """Analyses a job and explains what is asked about its file, see `torchlint.run.run.run`."""
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torchlint.base.explanation import Place
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.positions import Layout
 from torchlint.explain.cells import Rows
@@ -29,7 +29,7 @@ _HOLDERS = (cst.For, cst.While, cst.With, cst.FunctionDef, cst.ClassDef)
 """Statements whose checks may speak of what stands inside them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spot:
     """The code on one line.
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from torchlint.base.finding import FileReport, Finding
+from torchlint.base.records import frozen
 from torchlint.base.trail import TREE
 from torchlint.lsp.configured import Task
 from torchlint.lsp.convert import Places
@@ -19,7 +20,7 @@ PAUSE = 0.2
 """Seconds without a change after which a document is analysed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """What is analysed as one: a document, or all cells of a notebook.
 
@@ -32,7 +33,7 @@ class Subject:
     places: Places
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Analysis:
     """A subject with its report, severities as configured."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lsprotocol import types as lsp
 
+from torchlint.base.records import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Client:
     """The capabilities that matter to us.
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import FileReport, Note, NoteKind, Severity
+from torchlint.base.records import frozen
 from torchlint.catalog.rules import Catalog
 from torchlint.engine.job import Job
 from torchlint.lsp.uris import UNTITLED, path_of, scheme_of
@@ -38,7 +39,7 @@ ALLOWED = sorted((key for key, row in KEYS.items() if row.editor), key=lambda ke
 files."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """What is known of a document before its analysis.
 

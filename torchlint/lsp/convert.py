@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +24,7 @@ from torchlint.base.finding import (
     TextFix,
 )
 from torchlint.base.places import rule_page
+from torchlint.base.records import frozen
 from torchlint.base.span import LineIndex, Position
 from torchlint.lsp.columns import Columns
 from torchlint.lsp.pool import HOME
@@ -40,7 +40,7 @@ _DEPRECATED = frozenset({"TL408", "TL903"})
 """Rules on what torch or Lightning has deprecated or removed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A text that findings lie in, a document or a cell of a notebook; or a file that a fix changes
     too, without a version where it is not open."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lsprotocol import types as lsp
 
+from torchlint.base.records import frozen
 from torchlint.lsp.columns import Columns
 from torchlint.lsp.convert import Place, Places
 from torchlint.lsp.uris import path_of, real_place
@@ -17,7 +18,7 @@ _SUFFIXES = (".py", ".pyi")
 Change = lsp.TextDocumentContentChangePartial | lsp.TextDocumentContentChangeWholeDocument
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Buffer:
     """One open document, or one cell of a notebook; versions are the client's."""
 
@@ -27,7 +28,7 @@ class Buffer:
     language: str = "python"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Book:
     """An open notebook: its version, and the URIs of its cells of every kind, in order."""
 

@@ -8,8 +8,7 @@ is left of the step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from torchlint.base.records import frozen
 from torchlint.trace.division import LOADING, REST, WAITING, Division
 
 EVENT = 1_000.0
@@ -17,7 +16,7 @@ EVENT = 1_000.0
 other work of the machine."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Account:
     """A step without the profiler; times in nanoseconds, and each side adds up to the step.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.base.records import frozen
 from torchlint.profile.callsites import Body, CallSite
 from torchlint.profile.protocols import READERS, READS
 
@@ -39,7 +39,7 @@ Candidates = tuple[tuple[int, float], ...]
 """Sites by number, with what it costs to take each for the one that made a call."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Called:
     """What a function called, as a trace shows it.
 
@@ -65,7 +65,7 @@ class Called:
     own: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placed:
     """The line of a call, 0 where none is known, and whether it is the only one that can have made
     it."""

@@ -12,9 +12,9 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from torchlint.base.records import frozen
 from torchlint.profile.peaks import DOUBLE, EIGHT, FLOAT, HALF
 
 _SIZES = {
@@ -30,7 +30,7 @@ _KINDS = {"float": FLOAT, "c10::Half": HALF, "c10::BFloat16": HALF, "double": DO
 _FLOATS = frozenset({*_KINDS, "c10::Float8_e4m3fn", "c10::Float8_e5m2"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """What an operator has to do at least: operations, of matrices or not, of a kind that `peaks`
     knows, and bytes of memory."""
@@ -41,7 +41,7 @@ class Work:
     matrices: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tensor:
     """What an operator was given: its shape, its dtype, and how many of its elements differ in
     their place in memory."""

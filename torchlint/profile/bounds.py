@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.replay import Dropped, Replay
 from torchlint.trace.columns import Ints, Mask, Trace
 from torchlint.trace.intervals import Spans, covered, length, union, within
@@ -45,7 +45,7 @@ _AT_ONCE = 5_000
 _NOTHING: Spans = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whole:
     """The time of which bounds are told as parts.
 
@@ -95,7 +95,7 @@ class Whole:
         return time < NEGLIGIBLE * self.ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     """What mending a finding saves at most, in nanoseconds of the trace.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from torchlint.base.records import frozen
 from torchlint.profile.protocols import (
     ATTRIBUTES,
     BINARY,
@@ -40,7 +40,7 @@ _LOAD = frozenset({"__getattr__", "__getattribute__", "__get__"})
 _STORE = frozenset({"__setattr__", "__set__"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallSite:
     """A place that may call something.
 
@@ -67,7 +67,7 @@ class CallSite:
     arms: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Body:
     """The call sites of a function, its loops as (first site, behind the last), and how many arms
     each condition has."""
@@ -77,7 +77,7 @@ class Body:
     arms: Mapping[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """What is known around a function.
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
 from torchlint.base.effect import MIN_EFFECT
+from torchlint.base.records import frozen
 from torchlint.profile.report import Rank
 
 LEAST = 4
@@ -24,7 +24,7 @@ _MOST = 50
 """Steps that are taken of one trace, evenly: neighbours say nearly the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """What became of a step.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from torchlint.base.records import frozen
 from torchlint.profile.bounds import Whole
 from torchlint.profile.join import NOT_SEEN, Aside, Costs, FindingCost, Found, joined
 from torchlint.profile.lines import LineCost, Lines
@@ -15,7 +16,7 @@ from torchlint.trace.division import Division
 ELSEWHEN = "the line ran only in steps of another kind"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elsewhen:
     """Places that ran only in steps of another kind, the most costly first, and the time of these,
     which they are told as parts of; the kind as `torchlint.trace.typical.kind_of` names it."""

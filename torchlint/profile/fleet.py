@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.report import Rank, Report, common_steps
 
 LEAST = 3
 """Of so many ranks on a spread says more than the ranks themselves."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """A rank's median of the steps that all ranks have, the share of the time in which its device
     was idle, and its waits in collectives; times in nanoseconds, None where they are not known."""
@@ -24,7 +24,7 @@ class Row:
     waits: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spread:
     """A figure over all ranks: its median, its 5th and 95th percentile, and the ranks that have the
     least and the most of it."""
@@ -53,7 +53,7 @@ def table(report: Report) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (row.waits or 0, row.rank)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Straggler:
     """The rank that the others wait for: it waits less than half as long as the median rank does;
     nanoseconds in collectives."""

@@ -4,10 +4,10 @@ of drivers and waits for batches."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.places import Places
 from torchlint.trace.columns import ANNOTATION, DEVICE_ANNOTATION, PYTHON
 from torchlint.trace.loader import of_loaders
@@ -16,7 +16,7 @@ from torchlint.trace.nest import exclusive, parents
 from torchlint.trace.threads import training
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionCost:
     """A function of the program, with the nanoseconds of the training thread's Python in it, that
     of libraries which it calls included."""

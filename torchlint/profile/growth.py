@@ -8,10 +8,10 @@ the recording ends.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.lines import Lines
 from torchlint.profile.sites import Site
 from torchlint.trace.columns import NONE, Ints, Mask, Memory, Trace
@@ -27,7 +27,7 @@ _KINDS = {0: "CPU", 1: "GPU"}
 """Kinds of devices, as PyTorch numbers them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """What a place allocates in each step that stays alive: bytes, the median of the steps."""
 
@@ -35,7 +35,7 @@ class Kept:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Growth:
     """Memory of a kind of device that grows.
 
@@ -128,4 +128,4 @@ def _of_kind(memory: Memory, kind: int) -> Memory:
     """Return the changes of one kind of device, in order of time."""
     rows = np.flatnonzero(memory.device == kind)
     rows = rows[np.argsort(memory.ts[rows], kind="stable")]
-    return Memory(*(getattr(memory, name)[rows] for name in memory.__slots__))
+    return Memory(*(getattr(memory, name)[rows] for name in memory.__match_args__))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from torchlint.base.finding import Finding, Safety
+from torchlint.base.records import frozen
 from torchlint.profile.bounds import (
     Bound,
     Effects,
@@ -44,7 +45,7 @@ NO_LOADER = "not seen, no batch was waited for"
 NO_LINES = "the trace names no lines"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FindingCost:
     """A finding, with what was measured in its statement.
 
@@ -89,7 +90,7 @@ class FindingCost:
         return fix is not None and not fix.withheld and fix.safety is not Safety.SUGGESTION
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aside:
     """What mending a finding saves at most of steps of another kind than the others; in
     nanoseconds, None where that is not known. `whole` is what it is told as a part of, the time of
@@ -100,7 +101,7 @@ class Aside:
     whole: Whole
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Costs:
     """All findings, the most saving first; times in nanoseconds.
 
@@ -131,7 +132,7 @@ class Costs:
         return bound is not None and self.whole.small(max(bound.alone_ns, bound.joint_ns))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """What a trace has to be asked of findings, and what bounds are compared with."""
 

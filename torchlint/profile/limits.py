@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.arithmetic import Work, has_formula, work
 from torchlint.profile.peaks import FLOAT, TF32, Peak, peak
 from torchlint.profile.places import Places
@@ -46,7 +47,7 @@ _DTYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operator:
     """Operators of one name that were given the same shapes and dtypes; nanoseconds.
 
@@ -78,7 +79,7 @@ class Operator:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operators:
     """All operators that started kernels, without a device those of which it is known what they
     do; the most costly first. `why` says why no limits are known, empty where they are."""

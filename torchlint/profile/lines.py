@@ -4,11 +4,11 @@ bytes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from torchlint.base.finding import Finding
+from torchlint.base.records import frozen
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.sites import Site
@@ -22,7 +22,7 @@ HOT = 0.03
 """Share of the run from which on a line is hot."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineCost:
     """What a place cost; times in nanoseconds, None where it was not measured.
 

@@ -9,13 +9,14 @@ import shutil
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from torchlint.base.errors import OutputError, UsageError
+from torchlint.base.records import frozen
 from torchlint.profile.account import EVENT, Account, account
 from torchlint.profile.bounds import Whole
 from torchlint.profile.functions import FunctionCost, functions
@@ -46,7 +47,7 @@ _HALF = 0.5
 """The part of what a step became longer by that explains it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recorded:
     """What a run left.
 
@@ -213,7 +214,7 @@ def kept(traces: Sequence[Path], path: str) -> None:
             raise OutputError(f"{target}: {error.strerror or error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Steps:
     """What a run says of a step, beside its trace.
 

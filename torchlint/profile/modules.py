@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.trace.columns import NONE, OPERATOR, Ints
@@ -23,7 +23,7 @@ _INDEX = re.compile(r"(?<![^._])\d+(?![^.])")
 """A number that is a whole part of a name, or ends one behind an underscore."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModuleCost:
     """What a module cost; times in nanoseconds, None where no device worked.
 
@@ -60,7 +60,7 @@ class ModuleCost:
         return self.host_ns + self.backward_ns if self.gpu_ns is None else self.gpu_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Modules:
     """All modules, the most costly first; `exact` says whether names are those of
     `named_modules()`, else they are classes with the profiler's numbers, from call to call."""
@@ -263,7 +263,7 @@ def _folded(costs: Sequence[ModuleCost]) -> ModuleCost:
         return costs[0]
     numbers = (
         _added(getattr(cost, name) for cost in costs)
-        for name in ModuleCost.__slots__
+        for name in ModuleCost.__match_args__
         if name not in ("module", "count")
     )
     model, name = (

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from torchlint.base.records import frozen
 
 HALF, TF32, FLOAT, DOUBLE, EIGHT = "half", "tf32", "float", "double", "eight"
 """Kinds of arithmetic: matrices of float16 and bfloat16, of float32 in TF32, anything in float32
 without matrix units, matrices of float64, of 8 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Peak:
     """A GPU's memory in GB/s and its arithmetic in TFLOP/s, by kind: what it does not have is not
     in it."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
 from torchlint.base.errors import TraceError
 from torchlint.base.finding import Finding
+from torchlint.base.records import frozen
 from torchlint.profile.lines import Lines, about
 from torchlint.profile.output.waiting import place
 from torchlint.trace.columns import Columns
@@ -29,7 +30,7 @@ _LONGEST = 1 << 25
 _OPEN = re.compile(rb'^[\s\xef\xbb\xbf]*\[|"traceEvents"\s*:\s*\[')
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Track:
     """A row of the drawing: what it is called, the (start, duration) of what is on it in
     nanoseconds of the trace, and what it says when one is chosen."""

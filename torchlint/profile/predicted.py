@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchlint.base.finding import Finding
+from torchlint.base.records import frozen
 from torchlint.profile.lines import extent
 from torchlint.profile.sites import Sources
 from torchlint.profile.virtual_run import Counted
@@ -16,7 +17,7 @@ from torchlint.program.traffic import CHOSEN, UNUSED, CountLine, count_lines
 _ACCELERATOR = re.compile(r"\b(?:cuda|mps|xpu|hpu|npu|accelerator|Accelerator)\b")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traffic:
     """What a step waits for and copies, on average.
 
@@ -34,7 +35,7 @@ class Traffic:
         return bool(self.waits or self.to_device or self.to_host)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineTraffic:
     """What a line waits for and copies in each step, and what that is (``item()``)."""
 
@@ -44,7 +45,7 @@ class LineTraffic:
     causes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Predicted:
     """What the ledger says of a program.
 

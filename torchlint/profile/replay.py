@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import NONE, Columns, Ints, Mask, Trace
 from torchlint.trace.intervals import Spans, covered
 from torchlint.trace.launches import joined
@@ -63,7 +63,7 @@ _FOLLOWS = 10_000
 """Nanoseconds after the end of other work in which work starts that waited for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dropped:
     """What is taken out: waits of calls and time of work by number, and host time."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import TraceError
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Trace
 from torchlint.trace.figures import Figures, Limits, counted, figures
 from torchlint.trace.modules import apart
@@ -16,7 +17,7 @@ from torchlint.trace.stream import read
 from torchlint.trace.window import ended_with_its_steps
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rank:
     """One rank's trace, counted.
 
@@ -33,7 +34,7 @@ class Rank:
     collectives: tuple[Collectives, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """What is left of traces once they are counted, and what is to be known about them; several
     make one."""
@@ -42,7 +43,7 @@ class Summary:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """All ranks by number, what collectives show, and what is to be known about the traces."""
 

@@ -9,11 +9,12 @@ import shlex
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from torchlint.base.records import frozen
 from torchlint.program.command import Command, free_port
 from torchlint.program.errors import ProgramFailedError
 from torchlint.program.machine.beside import words_of_missed
@@ -39,7 +40,7 @@ NO_STEP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """How a program is profiled; the command line's options, checked.
 
@@ -70,7 +71,7 @@ class Wanted:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """The steps of a program without the profiler; times in nanoseconds.
 
@@ -274,7 +275,7 @@ def stepped(records: Sequence[Mapping[str, Any]]) -> int:
     return max((record["steps"] for record in records), default=0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aside:
     """A step of another kind than the others: nanoseconds, and what it did that they did not."""
 

@@ -12,10 +12,10 @@ import builtins
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from torchlint.base.records import frozen
 from torchlint.profile.callsites import COMPREHENSIONS, Body, Scope, body, kept_classes, last_name
 
 FRAME = re.compile(r"(.+)\((\d+)\): (.+)")
@@ -30,7 +30,7 @@ _INNER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """A place in a program.
 
@@ -203,7 +203,7 @@ class Source:
         return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Function:
     """A function with the class whose method it is, and whether it stands in another function."""
 

@@ -12,11 +12,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import TraceError
+from torchlint.base.records import frozen
 from torchlint.profile.sites import Sources
 from torchlint.trace import snapshot as reader
 
@@ -25,7 +25,7 @@ _LEAST, _FACTOR = 1_000_000_000, 24
 _SECONDS = 2 * reader.SECONDS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """A line that held memory at the peak: bytes, and in how many pieces. `file` is empty where
     nobody knows the line, and `line` 0."""
@@ -37,7 +37,7 @@ class Held:
     pieces: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """One device in one snapshot; all sizes in bytes.
 
@@ -127,7 +127,7 @@ def _read(path: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _snapshot(path: str, found: Mapping[str, Any], sources: Sources) -> Snapshot:
-    names = set(Snapshot.__slots__) - {"path", "held", "failed"}
+    names = set(Snapshot.__match_args__) - {"path", "held", "failed"}
     plain: dict[str, Any] = {name: found[name] for name in names}
     return Snapshot(path=path, held=_held(found, sources), failed=tuple(found["failed"]), **plain)
 

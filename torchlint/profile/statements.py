@@ -3,10 +3,9 @@ functions take, in whatever files they stand."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.lines import LineCost, Lines
 from torchlint.profile.places import Places
 from torchlint.trace.intervals import length, overlap, union
@@ -21,7 +20,7 @@ _MOST = 8
 """Statements that are told."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement:
     """A statement that takes much with all that it calls.
 
@@ -71,7 +70,7 @@ def _end(inner: dict[int, int], at: int) -> int:
     return at
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loading:
     """A line that runs where the program waits for a batch, as a share of that time."""
 

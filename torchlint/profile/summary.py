@@ -8,12 +8,12 @@ together in groups, and these again, gives the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from torchlint.base.errors import TraceError
+from torchlint.base.records import frozen
 from torchlint.profile.report import Summary
 
 VERSION = 1
@@ -22,7 +22,7 @@ ENDINGS = (".json",)
 _KIND = "torchlint profile summary"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _File:
     """A summary as it is written: what it is first."""
 
@@ -71,7 +71,7 @@ def _read(path: str) -> Summary:
         raise TraceError(f"{path}: is a damaged summary: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Head:
     """What a file says it is."""
 

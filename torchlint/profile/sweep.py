@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import UsageError
+from torchlint.base.records import frozen
 from torchlint.profile.running import NO_STEP, Pace, Run, Wanted, pace_of, stepped
 from torchlint.program.command import Command
 from torchlint.program.errors import ProgramFailedError
@@ -74,7 +75,7 @@ class Tried:
         return self.step < (1 - LEAST) * other.step or least < 1 - _FAR
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sweep:
     """All numbers that were tried, by number.
 
@@ -179,7 +180,7 @@ def sweep(
     return Sweep(command.typed, tuple(found.values()), own, cores, pace.timed, device, notes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Steps:
     """How many steps settle, and how many are timed behind them."""
 
@@ -191,7 +192,7 @@ class _Steps:
         return {"settle": self.settle, "warmup": self.settle + self.timed, "steps": 0}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Program:
     """The program, run in a copy of its own each time."""
 

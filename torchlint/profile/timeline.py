@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.profile.report import Rank
 from torchlint.trace.columns import OPERATOR, Columns, Ints, Trace
 from torchlint.trace.figures import Counted, counted
@@ -30,7 +30,7 @@ Pinned = Sequence[tuple[str, Sequence[tuple[int, int]]]]
 the trace."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bar:
     """Something that ran, or several things too short to be told apart; nanoseconds from the start
     of the timeline. They ran for `busy` in all; `name` is that of the longest of `count`."""
@@ -43,7 +43,7 @@ class Bar:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Track:
     """What one thread of the host or one stream of a device did."""
 
@@ -51,7 +51,7 @@ class Track:
     bars: tuple[Bar, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Level:
     """The length of a stream's queue: the most in each of equal parts of the timeline."""
 
@@ -59,7 +59,7 @@ class Level:
     most: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timeline:
     """A step, the one that took the median time, or all where no step is marked.
 

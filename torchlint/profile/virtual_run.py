@@ -4,11 +4,12 @@ and copy on a machine with a GPU."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torchlint.api import ledger_rows
+from torchlint.base.records import frozen
 from torchlint.profile.running import COUNTING, Run, Wanted
 from torchlint.program.command import Command
 from torchlint.program.errors import ProgramFailedError
@@ -17,7 +18,7 @@ from torchlint.program.machine.workspace import Workspace
 from torchlint.program.traffic import SKIPPED_STEPS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """What such a run left: the ledger's summary, None where there is none; and how the program
     failed under the ledger, empty where it did not, and the last lines of its output then."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from torchlint.base.records import frozen
 from torchlint.profile.bounds import saved
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Dropped, Replay
@@ -12,7 +11,7 @@ from torchlint.trace.columns import PYTHON, Ints
 from torchlint.trace.marks import recorded
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """A place that waits; times in nanoseconds.
 
@@ -25,7 +24,7 @@ class Wait:
     alone: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waits:
     """All places that wait, the most saving first, then the longest.
 

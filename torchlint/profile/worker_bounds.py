@@ -27,9 +27,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchlint.base.finding import Finding
+from torchlint.base.records import frozen
 from torchlint.profile.bounds import Bound
 from torchlint.profile.join import (
     ELSEWHERE,
@@ -51,7 +52,7 @@ _NOT_THERE = (NOT_SEEN, NO_LINES, NO_LOADER)
 """Why the trace has no bound of what ran elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loading:
     """What a step of a run has to do with the workers of its DataLoaders.
 

@@ -6,16 +6,17 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torchlint.base.finding import Finding
+from torchlint.base.records import frozen
 from torchlint.profile.lines import extent
 from torchlint.profile.sites import Sources
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerLine:
     """What a statement took of a batch, on the mean of the batches whose lines were timed.
 
@@ -36,7 +37,7 @@ class WorkerLine:
     calls: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """A batch that a worker made.
 
@@ -56,7 +57,7 @@ class Batch:
     lines: Mapping[tuple[str, int], int] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workers:
     """What the workers of one process' DataLoaders did; times in nanoseconds.
 

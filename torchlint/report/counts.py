@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from torchlint.base.finding import Finding, Severity
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.report.kit.ascii_json import dump, dump_line
 from torchlint.report.kit.terminal import CYAN, aligned, paint
 from torchlint.report.run_report import RunReport, fixable
@@ -19,7 +19,7 @@ Costs = Mapping[str, str]
 """What was measured of each rule's example, in a few words by code."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Count:
     """The findings of one code: `safe` and `unsafe` of the `total` have a fix of that kind."""
 

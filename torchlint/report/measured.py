@@ -14,7 +14,7 @@ from typing import Any
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import FileReport, Finding, Measured
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.report.kit.words import visible
 
 READS = 1
@@ -51,7 +51,7 @@ class Measurements:
         return dataclasses.replace(file, findings=tuple(findings))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waited:
     """How long the host waited at a statement, in nanoseconds, and which part of the time that is;
     and how often a step would wait there, where that was predicted without a GPU."""

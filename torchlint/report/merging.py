@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 
 
 class MergeError(ValueError):
@@ -65,7 +65,7 @@ def merged(reports: Sequence[Any], total: int | None = None) -> Any:
     return {**reports[0], "runs": [whole]}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shard:
     """What a report says of itself: its part of a run, and what the run was."""
 

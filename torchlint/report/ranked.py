@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchlint.base.finding import INVALID_SYNTAX, UNREADABLE, Finding, Frequency, Severity
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.report import full
 from torchlint.report.excerpt import source_rows
@@ -67,7 +67,7 @@ def render(run: RunReport) -> str:
     return full.render(run) if in_full(run) else _Listing(run).text()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """The findings of one rule that have one severity; `meta` is None for the engine's own
     codes."""

@@ -17,7 +17,7 @@ from torchlint.base.finding import (
     Severity,
     Suppressed,
 )
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import Position
 from torchlint.report.kit.tokens import DEFAULT
 
@@ -25,7 +25,7 @@ ENGINE = "engine"
 """The family of the codes that belong to no rule."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleMeta:
     """What a report says about a rule.
 
@@ -50,7 +50,7 @@ class RuleMeta:
     faster: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShardOf:
     """Which part of a run a report is: `number` (from 1) of `total`; `settings` is a digest of what
     was asked for."""
@@ -69,7 +69,7 @@ class ShardOf:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Portion:
     """What the `agent` format shows: so many tokens, behind so many findings. `again` is the
     command without `--skip`, word by word, and `programs` holds by file a program that runs it."""
@@ -80,7 +80,7 @@ class Portion:
     programs: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunReport:
     """The result of one run over many files.
 

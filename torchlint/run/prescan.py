@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 
 MOST_OPEN = 200
@@ -27,7 +27,7 @@ TOO_DEEP = "too many nested parentheses"
 """CPython's own words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prescan:
     """What a file's bytes promise.
 

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from torchlint.base.finding import INVALID_SYNTAX, FileReport, Finding, Severity
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import Position
 from torchlint.engine.job import Job
 from torchlint.run.fork import AVAILABLE, ForkedWorker
@@ -34,7 +34,7 @@ _WINDOW_BYTES = 16_000_000
 """How far reading runs ahead of the file whose report is next."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOptions:
     """How to run.
 

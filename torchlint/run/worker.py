@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.base.finding import FileReport, Note, NoteKind
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.engine.job import Job
 from torchlint.run import limits
 
@@ -41,7 +41,7 @@ _STACKS = (256 * 2**20, 64 * 2**20)
 larger."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """What a worker is asked to do.
 

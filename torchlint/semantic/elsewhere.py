@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.values.value import Value
 
 
@@ -25,7 +25,7 @@ class Definition(NamedTuple):
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lineage:
     """The ancestors of a class: those in the project, nearest first, and the names of those
     outside."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from torchlint.base.contract import UNSAID, Contract
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.statements import Statements
 from torchlint.semantic.code.tree import Tree
@@ -36,7 +36,7 @@ class _OneLine(cst.CSTTransformer):
         return cst.SimpleWhitespace(" ") if "\\" in updated_node.value else updated_node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """What is known of a question besides its answers, see `torchlint.semantic.question`.
 

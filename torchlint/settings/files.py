@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import __version__
 from torchlint.base.errors import ConfigError, TorchlintError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.settings.keys import EXTEND, REQUIRED_VERSION, checked
 from torchlint.settings.versions import meets
 from torchlint.source.paths import kind_of
@@ -34,7 +34,7 @@ _LONGEST_KEY = 200
 compile."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layer:
     """The checked keys of one configuration file.
 

@@ -18,7 +18,7 @@ from torchlint.base.contract import UNSAID, Contract
 from torchlint.base.errors import TorchlintError
 from torchlint.base.finding import Severity
 from torchlint.base.places import CACHE_NAME
-from torchlint.base.records import dataclass
+from torchlint.base.records import dataclass, frozen
 from torchlint.catalog.rules import Catalog
 from torchlint.report.formats import DEFAULT as DEFAULT_FORMAT
 from torchlint.report.formats import FORMATS
@@ -41,7 +41,7 @@ class Decides(Enum):
     """How a run goes and how it ends; neither of these."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     """A key as an option of the command line.
 
@@ -134,7 +134,7 @@ CONFIGURED = "configuration"
 """Where a lowest torch comes from if a configuration or an option sets it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """All that is configured, resolved; hashable. Each key of the configuration is a field.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import ENGINE_CODES, Edit, Finding
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.comments import logical_lines
 from torchlint.source.pragma import IGNORE, NOQA, Pragma
@@ -21,7 +21,7 @@ from torchlint.source.suppress import Suppressions
 _Rows = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Additions:
     """What would silence findings.
 

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.base.contract import Allowed, Contract
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.source.pragma import ALLOW_WAIT
 from torchlint.source.python import parsed
 from torchlint.source.suppress import Suppressions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """A statement of which a wait is listed: its rows, who answers for it, and why."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from torchlint.base.errors import UsageError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.source.git import Git
 
@@ -27,7 +27,7 @@ _LETTERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChangedLines:
     """The changed lines of one file: half-open ranges of 1-based rows, in order.
 
@@ -50,7 +50,7 @@ ALL_LINES = ChangedLines(((1, 2**62),))
 """What is changed in a new file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changes:
     """What differs from a revision in one repository.
 

@@ -10,7 +10,7 @@ import bisect
 import tokenize
 from collections.abc import Iterator
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
 
@@ -21,7 +21,7 @@ _TOKENIZE_ERRORS = (tokenize.TokenError, SyntaxError, ValueError, RecursionError
 _OPENING = regex(r"\"\"\"|'''|\"|'|#")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comment:
     """One comment.
 

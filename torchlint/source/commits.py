@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 
 from torchlint.base.errors import UsageError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.source.document import Document
 from torchlint.source.git import Git, GitError, working_tree
 
@@ -28,7 +28,7 @@ _UNDER_WAY = {
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Commit:
     """One commit to make: its message, and each file that it changes with its new content."""
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from torchlint.base.errors import ConfigError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.source.document import reason_of
 from torchlint.source.gitignore import Chain, GitIgnores, reason_to_ignore
 from torchlint.source.globs import GlobList
@@ -35,7 +35,7 @@ MARKS = {".gitignore", ".torchlint.toml", "torchlint.toml", "pyproject.toml"}
 """Names of files that decide on others in and below their directory."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiscoverOptions:
     """How to look for files.
 
@@ -54,7 +54,7 @@ class DiscoverOptions:
     force_exclude: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A file to check: its name as the user should see it, and its real path (absolute, links
     resolved)."""
@@ -74,7 +74,7 @@ class SkipKind(enum.Enum):
     """A named path or a directory that cannot be read: fails the run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Skipped:
     """A path that was left out, and why."""
 
@@ -83,7 +83,7 @@ class Skipped:
     kind: SkipKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Discovery:
     """The files to check, sorted by name, each real file once; and what was left out, sorted too.
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from torchlint.base.errors import SourceError, TooLargeError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex
 from torchlint.source.paths import kind_of
@@ -50,7 +50,7 @@ _CODEC_ERRORS = (UnicodeError, ValueError, LookupError, OverflowError)
 """What the codecs of the standard library raise on bytes that are not theirs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """Decoded source text with its provenance.
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 from torchlint.base.errors import SourceError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.source.document import read_bytes
 from torchlint.source.globs import GlobList
 
@@ -23,7 +23,7 @@ Chain = tuple["IgnoreFile", ...]
 """The ignore files that hold for a directory, from the least to the most important."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IgnoreFile:
     """The patterns of one file; `base` is the real directory they are relative to, `path` the file
     itself."""

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 
 _STAR = None
@@ -139,7 +139,7 @@ def _same_char(token: Token, char: str) -> bool:
     return token == char if isinstance(token, str) else token is not None and token(char)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Name:
     """One segment of a pattern, ready to be compared with one name of a path."""
 
@@ -168,7 +168,7 @@ def _same_name(segment: _Name, name: str) -> bool:
     return segment.matches(name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Glob:
     """One pattern. `text` is what was written; `path` its segments, with None for ``**``."""
 
@@ -220,7 +220,7 @@ def _parse(line: str) -> Glob | None:
     return Glob(text, tuple(path), floating, text.startswith("!"), directory)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GlobList:
     """Patterns in order. `bad` holds (pattern, reason) for those that can match nothing."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Iterator
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.ipython import covers
@@ -30,7 +30,7 @@ class SeamError(ValueError):
     of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """One code cell as it is stored.
 
@@ -48,7 +48,7 @@ class Cell:
     file_rows: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One cell within the text of a notebook.
 
@@ -86,7 +86,7 @@ class Part:
         return "".join(rows)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notebook:
     """The code cells of a notebook that hold Python, in order."""
 
@@ -117,7 +117,7 @@ class Notebook:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a part stands in a text: its range, without the newline before the next seam, and its
     first row."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.source.comments import Comment
@@ -34,7 +34,7 @@ _NEXT_REMARK = regex(r"(?<=\s)#(?!\d)")
 _WORD = regex(r"[^,\s]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One code, prefix, rule name or owner in a pragma, with its offsets in the file."""
 
@@ -42,7 +42,7 @@ class Entry:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pragma:
     """One suppression.
 

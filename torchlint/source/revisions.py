@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from torchlint.base.errors import UsageError
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.source.changes import commit_of
 from torchlint.source.git import Git, GitError, working_tree
 
@@ -16,7 +16,7 @@ _FILES = ("100644", EXECUTABLE, LINK)
 _POINTER = b"version https://git-lfs.github.com/spec/"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OldFile:
     """A file at a revision: its contents (of a link, its text), and its mode as git writes it."""
 
@@ -24,7 +24,7 @@ class OldFile:
     mode: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """How a folder's tracked files differ from a revision.
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import Span
 
@@ -18,7 +18,7 @@ _CHARACTER = regex(rf"{_PAIR}|\\u[0-9a-fA-F]{{4}}|\\.|[^\\]", re.DOTALL)
 _LINE = regex(r"[^\n]*\n|[^\n]+\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Where a source stands in JSON text.
 

@@ -26,7 +26,7 @@ from torchlint.base.finding import (
     TextFix,
 )
 from torchlint.base.nearest import nearest_rule
-from torchlint.base.records import dataclass
+from torchlint.base.records import dataclass, frozen
 from torchlint.base.span import LineIndex, Span
 from torchlint.source.comments import comments
 from torchlint.source.pragma import (
@@ -115,7 +115,7 @@ class _Verdicts:
         return bool(hits) or pragma.blanket
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filtered:
     """The findings of a file after its suppressions.
 
@@ -131,7 +131,7 @@ class Filtered:
     silenced: list[tuple[Finding, Pragma]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suppressions:
     """The suppression comments of one text."""
 

@@ -7,11 +7,11 @@ import os
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from torchlint.base.errors import UsageError
 from torchlint.base.finding import FileReport, Finding, NoteKind
+from torchlint.base.records import frozen
 from torchlint.catalog.manual import code_blocks
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import Catalog, load_catalog
@@ -19,7 +19,7 @@ from torchlint.engine.analyse import analyse
 from torchlint.testing.source import every_code, job
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """One promise of a rule's page.
 

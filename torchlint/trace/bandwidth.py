@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Columns, Floats, Ints, Trace
 from torchlint.trace.kinds import MEMORY, copy_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bandwidth:
     """Copies of one direction.
 

@@ -4,11 +4,13 @@ say."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from torchlint.base.records import frozen
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,7 +29,7 @@ DEVICE_ANNOTATION = "gpu_user_annotation"
 OPERATOR = "cpu_op"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Columns:
     """One entry per event in each column, in the order of the file.
 
@@ -61,10 +63,10 @@ class Columns:
 
     def where(self, chosen: Mask | Ints) -> Columns:
         """Return the events of a mask, or those with these numbers."""
-        return Columns(**{name: getattr(self, name)[chosen] for name in self.__slots__})
+        return Columns(**{name: getattr(self, name)[chosen] for name in self.__match_args__})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """Changes of memory, as ``profile_memory=True`` records them: when, on which thread, how many
     bytes (negative where they were freed), of which kind of device (0 is the host's), and at which
@@ -77,7 +79,7 @@ class Memory:
     address: Ints
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trace:
     """One rank's trace.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import OPERATOR, Columns, Ints, Mask, Trace
 from torchlint.trace.intervals import Spans, covered, length, union, within
 from torchlint.trace.kinds import COMMUNICATION, COMPUTE, MEMORY, kinds
@@ -29,7 +29,7 @@ _DEVICE = (
 """What a device does, and kinds of its work; each counts where none before it runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A marked step; times in nanoseconds.
 
@@ -55,7 +55,7 @@ class Part:
     odd: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Division:
     """All marked steps."""
 

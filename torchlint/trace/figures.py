@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.bandwidth import Bandwidth, bandwidth
 from torchlint.trace.columns import Columns, Ints, Mask, Trace
 from torchlint.trace.idle import THRESHOLD, Idle, idle
@@ -27,7 +26,7 @@ from torchlint.trace.temporal import Temporal, Together, by_kinds, hidden_commun
 from torchlint.trace.window import window
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What counts as a gap between kernels, a slow call and a long delay, in nanoseconds; and
     whether all steps count, the last one too."""
@@ -38,7 +37,7 @@ class Limits:
     all_steps: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """What a trace says of one rank; None and empty where it has no device, times in nanoseconds.
 
@@ -62,7 +61,7 @@ class Figures:
     loading: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """What counts of a trace: which of its events, the work of devices with its kinds, and the
     calls of the host."""

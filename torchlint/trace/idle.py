@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import NONE, Columns
 from torchlint.trace.launches import joined
 
@@ -13,7 +12,7 @@ THRESHOLD = 30_000
 """Nanoseconds between kernels that launching one behind the other explains."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Idle:
     """Nanoseconds that a stream was idle between its first work and its last."""
 

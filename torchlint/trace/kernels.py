@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Columns, Ints, Trace
 from torchlint.trace.kinds import KINDS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernel:
     """What ran under one name; times in nanoseconds."""
 

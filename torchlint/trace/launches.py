@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Columns, Ints, Mask, Trace
 
 _STARTS = re.compile(
@@ -18,7 +18,7 @@ SLOW_CALL = 50_000
 LONG_DELAY = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launched:
     """Work of a device with the call that started it: places in the two columns, side by side."""
 
@@ -26,7 +26,7 @@ class Launched:
     work: Ints
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchFigures:
     """Counts of launches, and sums in nanoseconds.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Mask, Trace
 
 TABLE = "torchlint_marks"
@@ -15,7 +15,7 @@ TABLE = "torchlint_marks"
 _MARK = re.compile(r"tl#\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement:
     """A statement of the program: its file and first line, and the function that it is in."""
 

@@ -4,10 +4,11 @@ the profiler recorded them with `with_stack=True`, by class and number."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import OPERATOR, PYTHON, Columns, Ints, Mask, Trace
 from torchlint.trace.marks import recorded
 from torchlint.trace.nest import parents
@@ -17,7 +18,7 @@ _MARK = re.compile(r"(?P<model>[^:]+): (?P<name>.+) \((?P<kind>[^()]+)\)", re.DO
 _NUMBER = re.compile(r"[_ ]\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Module:
     """A module: the model that it is in, its name there, empty for the model itself, and its
     class."""
@@ -27,7 +28,7 @@ class Module:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModuleCalls:
     """Calls of modules, with the call around each one, and the number of its module."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Columns, Ints
 from torchlint.trace.launches import joined
 
@@ -13,7 +12,7 @@ FULL = 1024
 """Launches that a stream of CUDA takes before the next one waits."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queue:
     """Lengths of a stream's queue at its changes, and the nanoseconds in which it was full."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Columns, Ints, Trace
 from torchlint.trace.kinds import COMMUNICATION
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Collectives:
     """The collectives of one stream of a rank, one after the other.
 
@@ -28,7 +28,7 @@ class Collectives:
         return (self.names[at] for at in self.order)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """How long ranks waited for others in collectives, in nanoseconds by rank.
 

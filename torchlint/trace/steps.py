@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Columns, Trace
 from torchlint.trace.intervals import covered, union
 from torchlint.trace.loader import waits
 from torchlint.trace.window import step_marks
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """A step; times in nanoseconds.
 
@@ -32,7 +31,7 @@ class Step:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Steps:
     """All marked steps, with their median in nanoseconds and their coefficient of variation.
 

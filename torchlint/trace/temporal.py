@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from torchlint.base.records import frozen
 from torchlint.trace.columns import Columns, Ints
 from torchlint.trace.intervals import length, overlap, union
 from torchlint.trace.kinds import COMMUNICATION, COMPUTE, KINDS, OTHER
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Temporal:
     """Nanoseconds from the start of the first work of a device to the end of the last.
 
@@ -24,7 +23,7 @@ class Temporal:
     rest: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Together:
     """Nanoseconds in which exactly these kinds of work ran."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from torchlint.api import (
     Catalog,
@@ -20,6 +19,7 @@ from torchlint.api import (
 from torchlint.base.content import text_digest
 from torchlint.base.errors import SourceError
 from torchlint.base.finding import Finding, Safety
+from torchlint.base.records import frozen
 from torchlint.verify.model import Expected
 
 BUNDLES: tuple[frozenset[str], ...] = (frozenset({"TL103", "TL202"}),)
@@ -28,7 +28,7 @@ OVERLAPS = "overlaps with another fix"
 UNSAFE = "unsafe (--unsafe-fixes verifies it)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replacement:
     """Replace ``text[start:end]`` of a file by `text`; offsets in code points of the decoded
     text."""
@@ -39,7 +39,7 @@ class Replacement:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """The rows of a file, first and last, whose running shows that a fix matters."""
 
@@ -48,7 +48,7 @@ class Rows:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FixUnit:
     """What is applied together or not at all.
 
@@ -81,7 +81,7 @@ class FixUnit:
         return tuple(dict.fromkeys(edit.file for edit in self.replacements))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offered:
     """The fixes of a project: the units, and in words the fixes that are left out."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from torchlint.base.records import frozen
 from torchlint.program.traffic import CountLine
 
 Interval = tuple[float, float]
@@ -65,7 +66,7 @@ class Status(enum.Enum):
     OUT_OF_MEMORY = "out of memory"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ratio:
     """Time before over time after: above 1 is a gain.
 
@@ -84,7 +85,7 @@ class Ratio:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Speed:
     """The timing of one variant; times are milliseconds a step (a call in function and rule
     mode)."""
@@ -101,7 +102,7 @@ class Speed:
     """The same estimate from CUDA's events, of a function or rule on a GPU."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     """Host-device traffic per step, before and after; from the virtual-CUDA ledger ("predicted") or
     from a GPU.
@@ -127,7 +128,7 @@ class Counts:
     evaluation: Counts | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """Peak memory before and after, bytes. basis: "vmhwm" (resident, CPU) or "cuda" (allocated on
     the device)."""
@@ -139,7 +140,7 @@ class Memory:
     """Of the report's schema; nothing counts them yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Equality:
     """Whether results agree, and whether that keeps the fix's promise.
 
@@ -166,7 +167,7 @@ class Equality:
     excused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariantResult:
     """All that is known of one variant.
 
@@ -201,7 +202,7 @@ class VariantResult:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     """Whether one fix was proved (``--apply``).
 
@@ -218,7 +219,7 @@ class Judged:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proof:
     """What ``--apply`` may write: the proved fixes, if the program with all of them holds too.
 
@@ -242,7 +243,7 @@ class Proof:
         return tuple(each.fix for each in self.fixes if each.proven)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NullControl:
     """A byte-identical copy measured like a fix. `ok` is False where its 99 % interval excludes
     1."""
@@ -252,7 +253,7 @@ class NullControl:
     blocks_ns: tuple[tuple[float, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """Where it ran. `device` is "cpu", "cuda" or "virtual-cuda"; `isolation` is in words ("copy +
     Landlock 7")."""
@@ -268,7 +269,7 @@ class Machine:
     isolation: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What was to be run: see verify's options of the same names."""
 
@@ -283,7 +284,7 @@ class Plan:
     check_steps: int = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """A finished verification.
 

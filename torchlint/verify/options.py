@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from torchlint.base.records import frozen
 
 PROGRAM_LAUNCHES, PAIRED_LAUNCHES = 4, 2
 """How often the versions of a program, and those of a function or rule, are started anew."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """Settings that all modes share.
 

@@ -8,8 +8,9 @@ same: nothing here weighs waits against bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from torchlint.base.records import frozen
 from torchlint.report.kit import words
 from torchlint.verify.fixes import FixUnit, joined
 from torchlint.verify.model import (
@@ -33,7 +34,7 @@ _BYTES = {"h2d_bytes": "host to device", "d2h_bytes": "device to host"}
 _ARROW = "->"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grounds:
     """What a judgement rests on besides the variant's own result.
 

@@ -22,9 +22,10 @@ import itertools
 import math
 import statistics as numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchlint.base.effect import MIN_EFFECT
+from torchlint.base.records import frozen
 from torchlint.verify.model import Interval, NullControl, Ratio, Verdict
 from torchlint.verify.signed_rank import hodges_lehmann, signed_rank_interval, signed_rank_p
 
@@ -213,7 +214,7 @@ def _grown(log: float) -> float:
     return math.exp(log) if log < 700 else math.inf
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Samples:
     """What each launch reads by itself.
 
@@ -372,7 +373,7 @@ def _apart(one: Ratio, other: Ratio, min_effect: float) -> bool:
     return abs(math.log(one.estimate / other.estimate)) >= math.log1p(min_effect)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Makings(Samples):
     """What each making of the versions reads; `of_makings` has their spread in its interval."""
 

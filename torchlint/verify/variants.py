@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from torchlint.api import Document
+from torchlint.base.records import frozen
 from torchlint.verify.fixes import FixUnit, applied, joined
 
 MANY = 8
@@ -16,7 +16,7 @@ NULL = "null control"
 ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variant:
     """One version: `unit` is what it changes, None for the original and its byte-identical copy.
 

@@ -4,8 +4,8 @@ its own way."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from torchlint.base.records import frozen
 from torchlint.profile.limits import Operators
 from torchlint.profile.lines import HOT
 from torchlint.profile.modules import ModuleCost, Modules
@@ -18,7 +18,7 @@ _LONGEST = 72
 """Characters of a module's name that are shown: its end, where it is longer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Breakdown:
     """A table: the last cell of a row is what it is about."""
 

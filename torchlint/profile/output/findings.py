@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from torchlint.base.records import frozen
 from torchlint.profile.bounds import NEGLIGIBLE
 from torchlint.profile.join import LOADING, NO_LOADER, NOT_SEEN, Aside, Costs, FindingCost
 from torchlint.profile.live import Steps
@@ -46,7 +46,7 @@ _ARITHMETIC = ("launch", "gpu")
 """Effects that take out, of a CPU's trace, what mending may leave."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Told:
     """Findings of one line that say the same, as one: the first of them, and how many there are."""
 

@@ -7,7 +7,7 @@ import re
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
@@ -26,7 +26,7 @@ _ONLY_THERE = frozenset(
 _TOKENIZER = regex(r"(^|_)(tok|tokeni[sz]er|tokenizer_\w+)$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenMap:
     """One ``dataset.map(function)`` whose function calls a tokenizer on a row.
 

@@ -94,7 +94,7 @@ from functools import partial
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
@@ -148,7 +148,7 @@ rule = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Repeat:
     """One repetition of heads.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
@@ -29,7 +29,7 @@ _CHANGING = regex(r"detach|reset|init|clear|repackage|truncate|zero_(?!grad)")
 Binding = cst.Assign | cst.AugAssign
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One step: the body of a loop, or a function that is one."""
 

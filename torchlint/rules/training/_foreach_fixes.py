@@ -11,7 +11,7 @@ from dataclasses import field
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import dataclass, frozen
 from torchlint.rule import (
     Fix,
     InsertAfter,
@@ -58,7 +58,7 @@ COPIES = (2, 1)
 _AT_ONCE = "All results are in memory before the first is stored."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Step:
     """One call of ``torch._foreach_<name>``.
 
@@ -75,7 +75,7 @@ class _Step:
     rest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Stored:
     """Where each result is stored, as text: ``target = result``, with `name` taken from a list of
     the `holder` of each turn; `results` are the names for all results and for one."""
@@ -98,7 +98,7 @@ class _Plan:
     rounds: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Loop:
     """A loop with what stands for tensors, keys and everything that it binds."""
 

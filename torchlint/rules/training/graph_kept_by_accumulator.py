@@ -106,7 +106,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, inferred
 from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
@@ -141,7 +141,7 @@ rule = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Growth:
     """One statement that adds values to an accumulator: a sum, a list or a dictionary."""
 

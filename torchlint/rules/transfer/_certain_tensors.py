@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
@@ -33,7 +33,7 @@ The last two are integers that stay far below what 64 bits hold, however many of
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Certain:
     """A plain tensor: the kind of its elements, None for any, and whether it has no dimension."""
 

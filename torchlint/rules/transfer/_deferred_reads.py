@@ -9,7 +9,7 @@ from functools import partial
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.rule import (
     Fix,
     InsertAfter,
@@ -118,7 +118,7 @@ _LEFT = (
 _RETURNED = "The function returns a tensor, also to code outside of this project."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deferred:
     """The edits that put reads off: the title of the fix, what may change, empty where nobody can
     see a difference, and what is taken for granted (`Fix.assumes`)."""
@@ -135,7 +135,7 @@ class Deferred:
         return Fix(self.edits, safety, self.title, self.note, assumes=self.assumes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Term:
     """A read of a device scalar in a sum, and the kind of number that it adds: ``int``,
     ``float`` or, for unknown, None."""
@@ -160,7 +160,7 @@ def kept_on_device(module: Module, read: HostRead) -> Deferred | None:
     return way.deferred(_TITLE, _TENSOR) if way.adds(found) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sum:
     """A sum of a loop, what it adds, and the kind of number that it is: ``int`` or ``float``."""
 

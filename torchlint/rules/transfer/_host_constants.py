@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
@@ -20,7 +20,7 @@ _WRAPS = ("torch.nn.Parameter", "torch.autograd.Variable")
 _VIEWS = ops.SAME_VALUES | ops.having("repeats") | ops.having("cast") - ops.having("move")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostConstant:
     """A constant that lives on the host.
 

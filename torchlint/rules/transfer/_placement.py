@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
@@ -59,7 +59,7 @@ RANDOM, ROUNDS, SEVERAL, VIEW = "random", "rounds", "several", "view"
 ITEMS = "items"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """What it takes to make tensors on the device where they are used.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
@@ -20,7 +20,7 @@ from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoundTrip:
     """One trip of a value from the device to the host and back.
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.rule import (
     Fix,
     InsertAfter,
@@ -62,7 +62,7 @@ class _UnknownError(Exception):
     """An expression whose vector form is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     """An expression for all parts at once.
 

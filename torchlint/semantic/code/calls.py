@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.tree import FUNCTIONS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.signatures import SIGNATURES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arguments:
     """The arguments of one call by parameter name; `open` where ``*args`` or ``**kwargs`` may add
     more."""

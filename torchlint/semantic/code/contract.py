@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -42,7 +42,7 @@ def is_listed(module: Module, node: cst.CSTNode) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Held:
     """The bodies of the functions, or the file, in which the host must not wait, and the rows of
     statements of which a wait is listed."""

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import LatePattern
 from torchlint.semantic.code.wording import Wording
 
@@ -28,7 +28,7 @@ _places: dict[int, tuple[object, str]] = {}
 _seen: set[str] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holds:
     """Says whether a text holds a pattern."""
 

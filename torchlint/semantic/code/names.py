@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree, is_name
 from torchlint.semantic.torch import names as torch_names
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BUILTINS = frozenset(dir(builtins))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binding:
     """One place that gives a name its value.
 

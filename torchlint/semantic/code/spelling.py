@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.source.python import MisreadError
 
@@ -190,7 +190,7 @@ def _holder(top: cst.CSTNode, unit: Unit) -> cst.CSTNode | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """Where nodes keep a field: its name, and what reads and writes it in C."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
@@ -36,7 +36,7 @@ _ARRAYS = frozenset(
 _CONTAINERS = _ARRAYS | {"builtins.dict", "builtins.list", "collections.defaultdict"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """A statement that changes one object by numbers that it reads.
 
@@ -53,7 +53,7 @@ class Step:
     reads: tuple[HostRead, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """The loop after which a statement can run as well, and where in it something looks at what it
     changes: the ``if`` that holds now and then, or the lines that log it in each step."""
@@ -62,7 +62,7 @@ class Place:
     shown: cst.If | LogLines | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaterSteps:
     """Neighbouring statements that can run after a loop, in their order."""
 

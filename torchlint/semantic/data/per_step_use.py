@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
@@ -87,7 +87,7 @@ _HOLDERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sink:
     """A call that shows or records values.
 
@@ -301,7 +301,7 @@ def _bounds_above(module: Module, node: cst.CSTNode, bound: cst.Name) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogLines:
     """Neighbouring lines of a loop over the data that do nothing but log.
 

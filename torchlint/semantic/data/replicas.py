@@ -7,7 +7,7 @@ import re
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, is_interval
@@ -23,7 +23,7 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
 _ACCUMULATION = regex(r"accum", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accumulation:
     """A loop that adds up the gradients of several micro-batches.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.data.per_step_use import logging_call
@@ -23,7 +23,7 @@ _AXES = regex(r"^(ax|axs|axes|vis|viz|visdom)(_|\d|$)")
 _GROWS = frozenset(("append", "extend", "insert"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taker:
     """What takes a value in each turn of a loop.
 

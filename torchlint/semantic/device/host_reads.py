@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import call_sites, callees_of
@@ -48,7 +48,7 @@ _FRACTIONS, _FRACTION_FUNCTIONS = ops.having("method", "gives-float"), ops.dotte
 _KIND_OF_DTYPE = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "int"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostRead:
     """One place where Python waits for the device.
 
@@ -400,7 +400,7 @@ def _read_of(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | N
     return node if may_wait(module, node) else source(module, node)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asks:
     """How reads are looked for: what an explicit one (``float(x)``) reads, and what is a tensor of
     which a text, an index or a size is made."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.tree import is_name
@@ -49,7 +49,7 @@ UNSEEN = "what it calls is not in view"
 _KNOWN = ("torch.", "builtins.", "math.", "numpy.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PossibleWait:
     """An expression for which the host waits, or may wait.
 

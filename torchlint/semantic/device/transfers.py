@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
@@ -35,7 +35,7 @@ _CASTS = ops.having("cast") - ops.having("move")
 _CACHES = ("functools.lru_cache", "functools.cache", "functools.cached_property")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transfer:
     """One call of ``.to``, ``.cuda``, ``.type_as`` or ``.type`` whose target is the accelerator.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of
@@ -40,7 +40,7 @@ _PACKAGES = ("numpy.", "torch.", "math.")
 MADE, SIZE, RANDOM = "made", "size", "random"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Upload:
     """Host data on the way to the device.
 

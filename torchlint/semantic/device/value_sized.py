@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.names import dotted_text
@@ -54,7 +54,7 @@ def gathered(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | N
     return found.operands[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unsized:
     """A call that reads values to size its result, and the keyword that would say the size."""
 

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.trail import Dependencies
 from torchlint.semantic.code.benchmarks import is_benchmark
@@ -47,7 +47,7 @@ Given = tuple[tuple[str, Callable[[], Value]], ...]
 once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """The function that calls are looked for of.
 
@@ -64,7 +64,7 @@ class Wanted:
     overridden: Callable[[Definition], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallSite:
     """One call of a function, in another file than its own.
 
@@ -279,7 +279,7 @@ def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:
     return list(classes_behind(module, inferred(module, receiver)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calling:
     """How often a function is called from other files, the evidence from the call on, and whether
     it takes what is off by default, or what nothing uses."""

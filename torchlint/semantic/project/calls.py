@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import NamedTuple
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.torch import ops
 from torchlint.source.python import BELOW, DEFS
@@ -52,7 +52,7 @@ _OF_LIBRARIES = ops.METHODS | frozenset(
 _TWO_WORDS = regex(r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lexicon:
     """The words of a file that count for the index: what it may call or import, and how often it
     defines what."""
@@ -120,7 +120,7 @@ class Written(NamedTuple):
     own: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calls:
     """The calls of one file by the last name of what is called, and what its imports bind, in
     whatever scope; or `unread`, where Python does not accept its text."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around, guards, unreached
@@ -28,7 +28,7 @@ READING = _READS | {"float", "int"}
 _TESTS = frozenset(("builtins.isinstance", "torch.is_tensor", "builtins.hasattr"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgumentRead:
     """An argument that a function reads on the host whenever it is called.
 

@@ -9,13 +9,13 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.source.python import DEFS, needs
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """Where a top-level name comes from.
 
@@ -34,7 +34,7 @@ class Origin:
     methods: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Index:
     """The top-level names of one file, None for a name with two origins, the modules it imports
     with a star, and what is imported in any case when the file runs: modules, each with the names

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports
@@ -42,7 +42,7 @@ _STEPS = (".backward(", ".step(")
 _INSTANCES = ("module", "object", "loader")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outside:
     """The project as one file sees it.
 

@@ -12,7 +12,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.reach import stem_of
@@ -39,7 +39,7 @@ _BY_PYTEST = regex(r"^(test_.*|.*_test)$")
 _AT_START = frozenset(("sitecustomize", "usercustomize"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Imports:
     """What a file may import.
 

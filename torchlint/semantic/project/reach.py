@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.source.python import parsed, walk
 
@@ -31,7 +31,7 @@ _LAST_NAME = regex(r"[.:](\w+)\Z")
 """The name at the end of a target of ``mock.patch`` or of an entry point."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Aim:
     """The name that is asked about.
 
@@ -52,7 +52,7 @@ def stem_of(path: str) -> str:
     ).removesuffix(".py")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reach:
     """What of a file's code decides which names of other modules it may read or replace.
 

@@ -13,7 +13,7 @@ from typing import cast
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
@@ -103,7 +103,7 @@ class Grade(enum.IntEnum):
     TRAIN = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Link:
     """One link in the chain of evidence that lies in another file, whose analysis may be gone."""
 
@@ -112,7 +112,7 @@ class Link:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Why:
     """One link in the chain of evidence.
 
@@ -147,7 +147,7 @@ def _no_use(tree: Tree, name: str, node: cst.CSTNode) -> Why:
     return Why(f"nothing in this program uses `{name}`", next(homes, node))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heat:
     """How often a line runs.
 
@@ -191,7 +191,7 @@ class Heat:
         return self.grade in (Grade.TRAIN, Grade.FORWARD)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Caller:
     """A place in another file that calls a method on ``self``: how often, and whether autograd is
     off there."""
@@ -202,7 +202,7 @@ class Caller:
     module: Module
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CalledElsewhere:
     """What other files say of how often a function of this one runs.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
@@ -30,7 +30,7 @@ _STRUCTURE = regex(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Goes:
     """One thing that a loop goes over: the target bound to each element, and what is iterated."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
@@ -104,7 +104,7 @@ def over_parameters(module: Module, loop: cst.For | cst.CompFor) -> str | None:
     return next(iter(parameter_names(module, loop).tensors), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParameterNames:
     """What a loop over parameters binds: names of parameters, names of what goes beside each of
     them, and names of their names."""

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
@@ -48,7 +48,7 @@ _BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
 _SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accumulator:
     """A plain name that starts as a number literal and grows by one ``+=`` in a loop.
 
@@ -66,7 +66,7 @@ class Accumulator:
     unseen: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopSum:
     """A plain name that starts as a number literal and grows by ``+=`` or ``name = name + …`` in a
     loop.
@@ -310,7 +310,7 @@ def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumberUses:
     """The reads of a plain name that a loop binds to a number.
 
@@ -732,7 +732,7 @@ def averaged_behind(module: Module, append: cst.Call) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gathering:
     """A loop that fills a list by ``name.append(…)``, which nothing looks at before its end.
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
@@ -32,7 +32,7 @@ STEPS = "loops-take-a-step"
 TORCH = "torch-is-torch"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assumption:
     """One thing that is taken for granted.
 

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, read_behind
@@ -51,7 +51,7 @@ _OF_TENSORS = ops.TENSOR_ONLY_METHODS | ops.having("weak") | {"clone", "dim", "s
 _PLAIN_KINDS = ("number", "bool", "str", "none")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElementRead:
     """One read on the host of an element of a tensor.
 
@@ -67,7 +67,7 @@ class ElementRead:
     direct: cst.CSTNode | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElementReads:
     """All that a loop does with the elements of a device tensor, or of a list of them: it reads
     them on the host.

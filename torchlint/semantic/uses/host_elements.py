@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.reaching import definitions_of, read_behind
 from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.host_reads import scalar_reads
@@ -45,7 +45,7 @@ _POSITIONS = 2
 """What takes more positions to get at one element is too large to be copied for some of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostElements:
     """Reads on the host of elements of tensors that are older than a loop.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -27,7 +27,7 @@ _EFFECTS = (cst.AssignTarget, cst.AugAssign, cst.Call)
 _DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostLoop:
     """What a loop reads on the host in each turn.
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
@@ -75,7 +75,7 @@ class Way(enum.Enum):
     ESCAPES = "handed to code that is not known, returned, or stored"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectUse:
     """One use of an object.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of
@@ -29,7 +29,7 @@ _ENDS = frozenset(("amin", "amax"))
 _TRIES = (cst.Try, cst.TryStar)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadsTogether:
     """Reads of scalars of one kind that could be made at once.
 

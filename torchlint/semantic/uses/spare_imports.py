@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import Import, import_of, is_exported
 from torchlint.semantic.code.names import dotted_text
@@ -23,7 +23,7 @@ _PLAIN = sys.stdlib_module_names | {"numpy"}
 """What can be imported, or not, and nobody can tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpareImport:
     """An import of which code that goes takes uses away.
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.calls import arguments_of
@@ -163,7 +163,7 @@ def _returns_tensor(module: Module, call: cst.Call) -> bool:
 # -- batches ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Root:
     """Where an object on the host comes from.
 

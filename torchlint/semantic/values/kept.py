@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -16,7 +16,7 @@ MUTATORS = frozenset(
 """Methods that change what an object holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MadeInConstructor:
     """How the constructor sets an attribute that nothing else sets.
 

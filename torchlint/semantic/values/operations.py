@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from torchlint.base.records import dataclass
+from torchlint.base.records import frozen
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.module import Module
@@ -25,7 +25,7 @@ _AUGMENTED: dict[type[cst.BaseAugOp], str] = {
 _SYNONYMS = values("is")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """One operation: its name (``softmax``), its operands in order (a method's receiver first), and
     its keywords.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from torchlint.base.records import frozen
 from torchlint.report.kit import words
 from torchlint.report.kit.words import visible
 from torchlint.verify.model import NullControl, Report, VariantResult
@@ -15,7 +15,7 @@ _RULES = ("code", "name", "speed", "verdict", "syncs", "results")
 _ALWAYS = frozenset({"fix", "code", "name", "speed", "verdict", "results"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """What stands in a cell, and its tone: "good", "bad", "doubt" or nothing."""
 
@@ -23,7 +23,7 @@ class Cell:
     tone: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """A column: its name in `Row.cells`, its heading, and where the numbers come from."""
 
@@ -32,7 +32,7 @@ class Column:
     basis: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """A row: a variant, or the null control (kind "null")."""
 
@@ -41,7 +41,7 @@ class Row:
     cells: Mapping[str, Cell]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """The table, without the columns in which nothing was measured; those are named in
     `unmeasured`."""

@@ -7,13 +7,14 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from torchlint import __version__
 from torchlint.api import Document
 from torchlint.base.errors import UsageError
+from torchlint.base.records import frozen
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace, replace_file
 from torchlint.report.kit.words import pluralise
@@ -46,7 +47,7 @@ _FACTORY = re.compile(r"(?P<file>[^\s:()\[\],'\"]+\.py):(?P<name>[A-Za-z_]\w*)")
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A function: ``pkg/mod.py::Class.method`` under the project root.
 
@@ -63,7 +64,7 @@ class Target:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionRequest:
     """What is to be verified.
 
@@ -90,7 +91,7 @@ class FunctionRequest:
     grad: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fixed:
     """A copy of the project with fixes, what they promise together, and whether all of them are
     safe."""
@@ -101,7 +102,7 @@ class Fixed:
     safe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What is known of one fixed version."""
 

@@ -7,11 +7,12 @@ import datetime
 import statistics as numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torchlint
 from torchlint.api import RuleInfo, load_catalog
 from torchlint.base.errors import UsageError
+from torchlint.base.records import frozen
 from torchlint.program.machine.workspace import Workspace
 from torchlint.report.kit.words import pluralise
 from torchlint.verify import statistics
@@ -87,7 +88,7 @@ def wanted(codes: Sequence[str]) -> list[RuleInfo]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Examples:
     """Those of all rules. `fixes` says which fix leads from each Bad to its Good, by code and
     number."""

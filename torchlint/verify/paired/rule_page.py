@@ -12,14 +12,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from torchlint.api import RuleInfo, code_blocks, rule_findings
+from torchlint.base.records import frozen
 
 _NOT_TIMED = re.compile(r"Not timed:\s*(.*?)(?:\.\s|\n\s*\n|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """The programs of one rule's page, as source text.
 

@@ -23,9 +23,9 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from torchlint.base.records import frozen
 from torchlint.program.machine.doctor import ready
 from torchlint.program.machine.workspace import Workspace
 from torchlint.verify import statistics
@@ -49,7 +49,7 @@ FIRST_SECONDS, LATER_SECONDS = 5.0, 1.0
 clocks, allocator, libraries that are loaded when needed. On a CPU one block is enough."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """A version of the program: settings for the worker, and where it starts (in an empty folder
     where None)."""
@@ -155,7 +155,7 @@ def pairs_of_making(total: int, seconds: float) -> int:
     return min(PAIRS, max(1, total // MAKINGS))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """What all programs of a run share: where they work, and the zygotes that fork their
     workers."""

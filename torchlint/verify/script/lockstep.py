@@ -7,10 +7,10 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from torchlint.base.records import frozen
 from torchlint.verify.inside.channel import POLL, Channel
 from torchlint.verify.session.timing import Block, Lane, take_turns
 from torchlint.verify.session.wire import Listener, ProgramError, asked
@@ -128,7 +128,7 @@ class Resident(Lane):
         return self.child is not None and self.child.poll() is None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchSettings:
     """How a launch is timed.
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from torchlint.base.records import frozen
 from torchlint.verify import statistics
 from torchlint.verify.options import Options
 from torchlint.verify.script.lockstep import BLOCK_SECONDS, BLOCK_STEPS
@@ -24,7 +25,7 @@ SHORT_BLOCK = 5
 """Steps of a block below which steps that are not measured are given up for measured ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """What a time pass costs, by the pace of the original's runs so far.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from torchlint.base.records import frozen
 from torchlint.program.machine.beside import original_place, wider, words_of_missed
 from torchlint.report.kit.words import visible
 from torchlint.verify.errors import OriginalFailedError
@@ -28,7 +29,7 @@ from torchlint.verify.script.runs import (
 from torchlint.verify.session.promise import Comparison
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reference:
     """What the original does.
 
@@ -58,7 +59,7 @@ class Reference:
         return [unit for unit in units if self.exercised.get(unit.id) is not False]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explored:
     """The original's first run: what part of the program to run, and which fixes that reaches.
 

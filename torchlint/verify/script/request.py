@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.api import Document
+from torchlint.base.records import frozen
 from torchlint.program.command import Command
 from torchlint.program.machine.doctor import Doctor
 from torchlint.verify.fixes import FixUnit
@@ -15,7 +15,7 @@ from torchlint.verify.script.versions import Versions
 from torchlint.verify.variants import Variant
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What is to be verified.
 

@@ -4,9 +4,10 @@ variant."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from torchlint.base.records import frozen
 from torchlint.program.traffic import SKIPPED_STEPS
 from torchlint.report.kit.words import pluralise
 from torchlint.verify.options import Options
@@ -23,7 +24,7 @@ EXPLORE_SHARE = 0.1
 """Of the budget, what is spent on waiting for the places of fixes to run, at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunExtent:
     """How the untimed runs go.
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from torchlint.api import ledger_rows
 from torchlint.base.errors import TorchlintError
+from torchlint.base.records import frozen
 from torchlint.program.command import Command, free_port
 from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
 from torchlint.program.machine.processes import Child, signal_name
@@ -43,7 +44,7 @@ _LEAST_COMPARE_SECONDS = 1.0
 _MEMORY_WORDS = ("out of memory", "memoryerror", "can't allocate memory", "cannot allocate memory")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRecord:
     """What became of one run.
 
@@ -80,7 +81,7 @@ class RunRecord:
             return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Home:
     """Where a variant lives: its copy of the project, and a folder for its records, caches and
     temporary files.

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from torchlint.base.errors import UsageError
+from torchlint.base.records import frozen
 from torchlint.program.command import Command
 from torchlint.program.machine.copying import LARGE_BYTES, walk
 from torchlint.verify.fixes import FixUnit, Rows
@@ -23,7 +24,7 @@ _WORDS = frozenset({".md", ".rst"})
 _LONGEST_DIFF = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """A version of the project: what it is called, the folder that copies of it are made from, and
     the revision that it is, where it is one."""

@@ -7,9 +7,10 @@ is excused, and what is left is held against the promise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from torchlint.base.records import frozen
 from torchlint.verify.model import Equality, Expected, Level
 
 NOISE = 3.0
@@ -33,7 +34,7 @@ _KEEPING: Mapping[Expected, tuple[Level, ...]] = {
 _MOST_NOTES = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """Two runs side by side.
 

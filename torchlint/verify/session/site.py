@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchlint.base.records import frozen
 from torchlint.program.machine import host
 from torchlint.program.machine.processes import Child, start
 from torchlint.program.machine.workspace import Workspace
@@ -26,7 +26,7 @@ _PLANNED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """What all processes of a verification share.
 

@@ -12,12 +12,12 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from torchlint.base.records import frozen
 from torchlint.verify.session.wire import ProgramError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """One measured block of one version, per step or call: nanoseconds of wall time, CPU time,
     waiting for data, and between events of CUDA (0 where that is not asked)."""
