@@ -90,7 +90,10 @@ class Baselines:
     def _opened(self, path: str) -> Holding:
         baseline = read_baseline(path, visible_path(shown(path)), may_be_new=self.writes)
         folder, root = os.path.dirname(os.path.realpath(path)), self.scope.settings.root
-        return Holding(baseline, folder if _is_below(root, folder) else root)
+        return Holding(
+            baseline,
+            folder if os.path.join(root, "").startswith(os.path.join(folder, "")) else root,
+        )
 
     def keep(self, target: Target, report: FileReport, wanted: FileReport) -> FileReport:
         """Return the `wanted` report of a file in which the findings that are held back are
@@ -205,10 +208,6 @@ class Baselines:
                 return False
             folder = os.path.dirname(folder)
         return True
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return os.path.join(path, "").startswith(os.path.join(folder, ""))
 
 
 def _listed(entries: list[_Entry], sign: str) -> str:

@@ -127,7 +127,7 @@ def write_output_file(path: str, data: bytes | Iterable[bytes], option: str = ""
     check_output_file(path, (), option)  # once more: it may have become something else
     real = os.path.realpath(path)
     try:
-        if _is_stream(path) or _is_device(real):
+        if _is_stream(path) or (os.path.exists(real) and stat.S_ISCHR(os.stat(real).st_mode)):
             descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
             with os.fdopen(descriptor, "wb") as stream:
                 stream.writelines(pieces)
@@ -154,7 +154,3 @@ def write_report(path: str | None, text: str) -> None:
         emit(text)
     else:
         write_output_file(path, text.encode("utf-8", "backslashreplace"))
-
-
-def _is_device(path: str) -> bool:
-    return os.path.exists(path) and stat.S_ISCHR(os.stat(path).st_mode)

@@ -227,7 +227,7 @@ class Origins:
             isinstance(func, cst.Attribute)
             and method
             and inferred(module, func.value).kind == "?"
-            and not _is_self(func.value)
+            and not is_name(func.value, "self", "cls")
         ):
             return "", func.value
         if inferred(module, call).tensor:
@@ -292,7 +292,3 @@ def is_bound(module: Module, node: cst.CSTNode) -> bool:
     while isinstance(above, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
         above = module.parent(above)
     return isinstance(above, cst.AssignTarget)
-
-
-def _is_self(node: cst.CSTNode) -> bool:
-    return is_name(node, "self", "cls")

@@ -333,7 +333,7 @@ def verdict(
         for clock, other in (("CPU time", cpu), ("CUDA events", events))
         if other is not None
         and not _overlap([ratio.ci95, other.ci95])
-        and _apart(ratio, other, min_effect)
+        and abs(math.log(ratio.estimate / other.estimate)) >= math.log1p(min_effect)
     ]
     return found, "; ".join(reasons)
 
@@ -367,10 +367,6 @@ def _overlap(intervals: Sequence[Interval]) -> bool:
     """Whether there is a value that lies in all intervals (for intervals: whether they overlap two
     by two)."""
     return not intervals or max(low for low, _ in intervals) <= min(high for _, high in intervals)
-
-
-def _apart(one: Ratio, other: Ratio, min_effect: float) -> bool:
-    return abs(math.log(one.estimate / other.estimate)) >= math.log1p(min_effect)
 
 
 @frozen

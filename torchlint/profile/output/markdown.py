@@ -199,16 +199,15 @@ def _hot(content: Content, lines: Sequence[LineCost], whole: Whole) -> Iterator[
 def _figures(now: Iterable[Row], before: Iterable[Row] | None) -> Iterator[str]:
     head = ("figure", "value") if before is None else ("figure", "now", "before")
     found: Iterable[tuple[str, ...]] = now if before is None else beside(now, before)
-    yield from table(head, [(_label(name), *map(plain, values)) for name, *values in found])
+    yield from table(
+        head,
+        [(plain(clipped(name.strip(), _NAME)), *map(plain, values)) for name, *values in found],
+    )
 
 
 def table(head: Sequence[str], found: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in (head, ["---"] * len(head), *found):
         yield f"| {' | '.join(row)} |"
-
-
-def _label(name: str) -> str:
-    return plain(clipped(name.strip(), _NAME))
 
 
 def plain(text: str) -> str:

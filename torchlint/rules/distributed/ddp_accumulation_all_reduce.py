@@ -136,7 +136,7 @@ def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
     if found is None or _one(module, found.period) or not runs_replica(module, node):
         return
     if not any(
-        _accumulates(call)
+        _method(call) == "accumulate"
         for backward in found.backwards
         for call in contexts_around(module, backward)
     ):
@@ -187,10 +187,6 @@ def _one(module: Module, period: cst.BaseExpression | None) -> bool:
 
 def _method(call: cst.Call) -> str | None:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else None
-
-
-def _accumulates(context: cst.Call) -> bool:
-    return _method(context) == "accumulate"
 
 
 def _no_sync(module: Module, context: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -224,11 +224,11 @@ def _own_part(module: Module, node: cst.Call, loops: list[cst.For]) -> bool:
         for loop in loops
         for part in module.within(loop.body, cst.Subscript, cst.BinaryOperation)
     ]
-    return any(_speaks(module, p, _RANK) for p in parts if not _divides(p))
-
-
-def _divides(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.Modulo)
+    return any(
+        _speaks(module, p, _RANK)
+        for p in parts
+        if not isinstance(p, cst.BinaryOperation) or isinstance(p.operator, cst.Modulo)
+    )
 
 
 def _speaks(module: Module, node: cst.CSTNode, words: re.Pattern[str]) -> bool:

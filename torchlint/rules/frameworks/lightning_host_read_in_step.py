@@ -143,7 +143,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if tensor is None or step is None or "predict" in step or steers(module, node):
         return
     log = logged_by(module, node)
-    fix = _logged(node, tensor) if log is not None else _kept(module, node, tensor)
+    fix = (
+        Fix((Replace(node, tensor),), Safety.UNSAFE, "Log the tensor", _NOTE)
+        if log is not None
+        else _kept(module, node, tensor)
+    )
     words = {"expr": module.shown(node), "step": step}
     yield Hit(node, words, fix, message=_LOGGED if log is not None else None)
 
@@ -162,10 +166,6 @@ def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
     if isinstance(taker, cst.Call) and module.called(taker).endswith("pack_padded_sequence"):
         return None
     return copy.tensor
-
-
-def _logged(node: cst.Call, tensor: cst.BaseExpression) -> Fix:
-    return Fix((Replace(node, tensor),), Safety.UNSAFE, "Log the tensor", _NOTE)
 
 
 def _kept(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix | None:

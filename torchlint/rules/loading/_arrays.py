@@ -418,17 +418,13 @@ def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
     if size is None or len(plain) > (4 if name == "eye" else 3 if name == "full" else 2):
         return None
     if name in _ROWS:
-        square = len(plain) < 2 or name == "identity" or _is_none(plain[1])
+        square = len(plain) < 2 or name == "identity" or is_name(plain[1], "None")
         return (
             _sizes(module, [size, size])
             if square and not keyword_argument(module, call, "M")
             else None
         )
     return _sizes(module, [size])
-
-
-def _is_none(node: cst.BaseExpression) -> bool:
-    return is_name(node, "None")
 
 
 def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:

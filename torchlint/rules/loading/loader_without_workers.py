@@ -241,7 +241,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _per_gpu(module, workers):
         yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
         return
-    if bound.open or not (workers is None or _is_zero(workers)) or _chosen(module, node, workers):
+    if (
+        bound.open
+        or not (
+            workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0)
+        )
+        or _chosen(module, node, workers)
+    ):
         return
     on_host = stays_on_host(module) or trains_on_cpu(module)
     severity = _severity(module, node) if not on_host else None
@@ -406,10 +412,6 @@ def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:
             counts = [s for s in sides if module.called(s) == "torch.cuda.device_count"]
             return bool(counts) and any(isinstance(s, cst.Integer) for s in sides)
     return False
-
-
-def _is_zero(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Integer) and int(node.value, 0) == 0
 
 
 def _severity(module: Module, node: cst.Call) -> Severity | None:

@@ -110,7 +110,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     size, dataset = bound.value("batch_size"), bound.value("dataset")
     if bound.open or dataset is None or (number_of(module, size) or 0) < _LARGE:
         return
-    if any(given is not None and not _is_none(given) for given in map(bound.value, _OWN_WAY)):
+    if any(
+        given is not None and not is_name(given, "None") for given in map(bound.value, _OWN_WAY)
+    ):
         return
     made = sole_definition(module, dataset) or dataset
     if isinstance(made, cst.Call) and module.name(made.func) in _DATASETS:
@@ -121,10 +123,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         assert isinstance(cls, cst.ClassDef)
         if _only_indexes(module, cls):
             yield Hit(node)
-
-
-def _is_none(node: cst.BaseExpression) -> bool:
-    return is_name(node, "None")
 
 
 def _little(module: Module, data: cst.BaseExpression) -> bool:

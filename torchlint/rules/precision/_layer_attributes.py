@@ -55,7 +55,14 @@ def fed_by_attribute(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
     cls = module.class_of(layer)
     if cls is None or not is_network(module, cls):
         return ()
-    attr = next((a for a in _uses(module, cls) if _keeps(module, cls, a, layer)), "")
+    attr = next(
+        (
+            a
+            for a in _uses(module, cls)
+            if any(made is layer for made in _kept(module, cls, a).layers)
+        ),
+        "",
+    )
     if not attr or _picked_by_name(module, cls):
         return ()
     kept = _kept(module, cls, attr)
@@ -66,10 +73,6 @@ def fed_by_attribute(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
             return ()
         found += behind
     return tuple(found) if kept.whole else ()
-
-
-def _keeps(module: Module, cls: cst.ClassDef, attr: str, layer: cst.Call) -> bool:
-    return any(made is layer for made in _kept(module, cls, attr).layers)
 
 
 def _fed(module: Module, cls: cst.ClassDef, call: cst.Call) -> list[cst.Call]:
@@ -305,12 +308,12 @@ def _hands_through(module: Module, cls: cst.ClassDef) -> bool:
     return (
         bool(attr and left)
         and "bias" not in module.source(cls)
-        and all(_called(leave.value) in (f"self.{attr}", f"self.{attr}.forward") for leave in left)
+        and all(
+            (dotted_text(leave.value.func) if isinstance(leave.value, cst.Call) else None)
+            in (f"self.{attr}", f"self.{attr}.forward")
+            for leave in left
+        )
     )
-
-
-def _called(value: cst.BaseExpression | None) -> str | None:
-    return dotted_text(value.func) if isinstance(value, cst.Call) else None
 
 
 @question()

@@ -178,13 +178,12 @@ def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
             found = above.star == "*"
         elif isinstance(above, cst.Return):
             found = _returned_in_order(module, above)
-        elif isinstance(above, (cst.Subscript, cst.Attribute)) and not _grows(above):
+        elif isinstance(above, (cst.Subscript, cst.Attribute)) and attr_of(above) not in (
+            "append",
+            "extend",
+        ):
             return False
     return found
-
-
-def _grows(node: cst.Subscript | cst.Attribute) -> bool:
-    return attr_of(node) in ("append", "extend")
 
 
 def _returned_in_order(module: Module, leave: cst.Return) -> bool:

@@ -237,7 +237,7 @@ def may_run_backward(module: Module, node: cst.Call) -> bool:
     home = module.scope(node)
     calls = list(module.within(home, cst.Call))
     steps = [each for each in calls if is_step(module, each)]
-    if not steps or any(not _of_optimizer(each) for each in steps):
+    if not steps or any(method_called(each) != "step" for each in steps):
         return False
     if definitions_behind.functions(module, node):
         return False
@@ -246,10 +246,6 @@ def may_run_backward(module: Module, node: cst.Call) -> bool:
         for each in calls
         for where, callee in definitions_behind.functions(module, each)
     )
-
-
-def _of_optimizer(call: cst.Call) -> bool:
-    return method_called(call) == "step"
 
 
 @question(yes="the function says volatile=True", no="the function does not say volatile=True")

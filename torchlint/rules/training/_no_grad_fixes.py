@@ -90,7 +90,8 @@ def _graph_is_unseen(module: Module, place: cst.CSTNode) -> bool:
     ):
         return False
     return all(
-        not _TRAINS.search(_word(call)) and graph_fate(module, call) <= GraphOutcome.DROPPED
+        not _TRAINS.search((dotted_text(call.func) or "").rpartition(".")[2])
+        and graph_fate(module, call) <= GraphOutcome.DROPPED
         for call in module.within(place, cst.Call)
         if _may_record(module, call)
     )
@@ -103,10 +104,6 @@ def _casts_kept(module: Module, place: cst.CSTNode) -> bool:
     if isinstance(home, cst.FunctionDef):
         sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
     return _cached_casts(module, place) or any(_cached_casts(*site) for site in sites)
-
-
-def _word(call: cst.Call) -> str:
-    return (dotted_text(call.func) or "").rpartition(".")[2]
 
 
 def _may_record(module: Module, call: cst.Call) -> bool:

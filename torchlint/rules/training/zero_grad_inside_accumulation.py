@@ -135,7 +135,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     optimizers = {_code(_optimizer(c)) for c in steps}
     if (
         len(optimizers) != 1
-        or _accelerate(module, node)
+        or any(_is_call(context, "accumulate") for context in contexts_around(module, node))
         or not _clears(module, node.func.value, optimizers, calls)
     ):
         return
@@ -173,10 +173,6 @@ def _clears(
         return True
     models = {_code(c.func) for c in calls if is_model_call(module, c)}
     return models == {_code(place)}
-
-
-def _accelerate(module: Module, node: cst.Call) -> bool:
-    return any(_is_call(context, "accumulate") for context in contexts_around(module, node))
 
 
 def _counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:

@@ -121,7 +121,7 @@ def _called(module: Module, call: cst.Call) -> Certain | None:
         return None
     if is_loss(module, call):
         return Certain(FLOAT, True)
-    if _is_layer(module, call):
+    if len(call.args) == 1 and _made_by(module, call.func, _LAYERS):
         return Certain()
     func, name = call.func, module.name(call.func)
     if name in _FUNCTIONS and call.args:
@@ -145,10 +145,6 @@ def is_loss(module: Module, call: cst.Call) -> bool:
             arg.keyword is not None and arg.keyword.value in _REDUCTIONS for arg in call.args
         )
     return _made_by(module, call.func, _LOSS_CLASSES) and len(call.args) == 2
-
-
-def _is_layer(module: Module, call: cst.Call) -> bool:
-    return len(call.args) == 1 and _made_by(module, call.func, _LAYERS)
 
 
 def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) -> bool:
@@ -223,16 +219,18 @@ def _of_whole(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | 
 
 def _named(module: Module, name: cst.Name) -> Certain | None:
     found = definitions_of(module, name)
-    made = [each.value for each in found if isinstance(each, cst.Assign) and _binds_alone(each)]
+    made = [
+        each.value
+        for each in found
+        if isinstance(each, cst.Assign)
+        and len(each.targets) == 1
+        and isinstance(each.targets[0].target, cst.Name)
+    ]
     kinds = [certain(module, each) for each in made] if len(made) == len(found) else []
     if kinds and None not in kinds:
         same = all(each == kinds[0] for each in kinds) and not _altered(module, name)
         return kinds[0] if same else Certain()
     return Certain() if _taken_by_loss(module, name) else None
-
-
-def _binds_alone(assign: cst.Assign) -> bool:
-    return len(assign.targets) == 1 and isinstance(assign.targets[0].target, cst.Name)
 
 
 def _altered(module: Module, name: cst.Name) -> bool:

@@ -376,7 +376,9 @@ def _is_own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> bool:
         case _:
             return False
     found = definitions_of(module, tensor)
-    if not found or not any(_runs_layer(module, cls, call) for call in _calls(module, cls)):
+    if not found or not any(
+        _runs_layer(module, cls, call) for call in module.within(cls.body, cst.Call, nested=True)
+    ):
         return False
     return all(
         each is module.function(tensor)
@@ -387,10 +389,6 @@ def _is_own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> bool:
         )
         for each in found
     )
-
-
-def _calls(module: Module, cls: cst.ClassDef) -> Iterable[cst.Call]:
-    return module.within(cls.body, cst.Call, nested=True)
 
 
 def _runs_layer(module: Module, cls: cst.ClassDef, call: cst.Call) -> bool:

@@ -320,7 +320,13 @@ def _terms(
         for read in scalar_reads(module, node):
             divided = _way(module, read.node, added(module, step))
             if divided is not None and read.how in ("item", "float", "int"):
-                yield _Term(read, "float" if divided else _kind(module, found, read))
+                yield _Term(
+                    read,
+                    "float"
+                    if divided
+                    else number_kind(module, read)
+                    or ("float" if called(found.name, LOSS) else None),
+                )
 
 
 def _way(module: Module, node: cst.CSTNode, whole: cst.CSTNode) -> bool | None:
@@ -334,10 +340,6 @@ def _way(module: Module, node: cst.CSTNode, whole: cst.CSTNode) -> bool | None:
         divided = divided or isinstance(above.operator, cst.Divide)
         at = above
     return divided
-
-
-def _kind(module: Module, found: LoopSum, read: HostRead) -> str | None:
-    return number_kind(module, read) or ("float" if called(found.name, LOSS) else None)
 
 
 def _differing(module: Module, found: _Sum) -> Iterator[str]:

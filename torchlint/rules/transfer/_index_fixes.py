@@ -197,7 +197,11 @@ def _stacked(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None
         return None
     if isinstance(module.parent(node), (cst.AssignTarget, cst.AugAssign, cst.Del)):
         return None
-    at = next(i for i, part in enumerate(node.slice) if _is_index(part, index))
+    at = next(
+        i
+        for i, part in enumerate(node.slice)
+        if isinstance(part.slice, cst.Index) and part.slice.value is index
+    )
     rest = [part.slice for i, part in enumerate(node.slice) if i != at]
     dots = [each for each in rest if isinstance(each, cst.Index)]
     if not all(_is_all(each) for each in rest) or len(dots) > 1:
@@ -226,10 +230,6 @@ def _stacked(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None
     )
     edits = (Replace(node, cst.parse_expression(new)), NeedImport("torch", torch))
     return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Stack the elements", note)
-
-
-def _is_index(part: cst.SubscriptElement, index: cst.List) -> bool:
-    return isinstance(part.slice, cst.Index) and part.slice.value is index
 
 
 def _is_all(part: cst.BaseSlice) -> bool:

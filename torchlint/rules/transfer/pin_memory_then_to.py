@@ -155,12 +155,9 @@ def _beside(module: Module, node: cst.Call) -> bool:
         function.name.value in module.names_in(arg.value)
         for call in module.nodes(cst.Call)
         for arg in getattr(call, "args")  # noqa: B009
-        if (arg.keyword is not None and arg.keyword.value == "target") or _submits(call)
+        if (arg.keyword is not None and arg.keyword.value == "target")
+        or method_called(call) == "submit"
     )
-
-
-def _submits(call: cst.CSTNode) -> bool:
-    return method_called(call) == "submit"
 
 
 def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:

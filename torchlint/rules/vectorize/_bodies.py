@@ -379,7 +379,11 @@ def _whole(module: Module, holder: cst.CSTNode) -> cst.CSTNode:
 def counts_elements(module: Module, loop: cst.For) -> bool:
     """Say whether a loop adds up, element by element, what it finds in a tensor:
     ``table[int(label)] += 1`` or ``if guess == label: right += 1``."""
-    sums = [node for node in module.within(loop.body, cst.AugAssign) if _adds(node)]
+    sums = [
+        node
+        for node in module.within(loop.body, cst.AugAssign)
+        if isinstance(node.operator, cst.AddAssign)
+    ]
     return any(_by_element(module, loop, node) for node in sums)
 
 
@@ -475,16 +479,15 @@ def _computed(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     return any(_element_in(module, loop, part) for part in parts)
 
 
-def _adds(node: cst.AugAssign) -> bool:
-    return isinstance(node.operator, cst.AddAssign)
-
-
 def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
     """Say whether an element of a tensor says where an addition goes, or whether it is made."""
     if isinstance(node.target, cst.Subscript):
         # ``image[x1:x2] += crop`` adds a whole part where its bounds say: nothing is counted.
         parts = list(_indices(node.target))
-        whole = any(isinstance(part, cst.SubscriptElement) and _is_slice(part) for part in parts)
+        whole = any(
+            isinstance(part, cst.SubscriptElement) and isinstance(part.slice, cst.Slice)
+            for part in parts
+        )
         return not whole and any(_element_in(module, loop, part) for part in parts)
     above = module.parent(module.parent(module.parent(node) or node) or node)
     match above:
@@ -497,10 +500,6 @@ def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
                 and (_element_in(module, loop, right) or inferred(module, right).host)
             )
     return False
-
-
-def _is_slice(part: cst.SubscriptElement) -> bool:
-    return isinstance(part.slice, cst.Slice)
 
 
 def _indices(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:

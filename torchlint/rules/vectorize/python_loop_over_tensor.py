@@ -400,16 +400,14 @@ def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
                     and on_device(module, left)
                     and (isinstance(left, cst.Name) or not inferred(module, left).loose)
                     and inferred(module, left).rank != 0
-                    and not _picks_any(module, left, index)
+                    and not any(
+                        _picks(module, part, index) for part in module.within(left, cst.Subscript)
+                    )
                 ):
                     return not isinstance(
                         module.parent(test), (cst.If, cst.IfExp, cst.BooleanOperation)
                     )
     return False
-
-
-def _picks_any(module: Module, node: cst.BaseExpression, index: cst.Name) -> bool:
-    return any(_picks(module, part, index) for part in module.within(node, cst.Subscript))
 
 
 def _picks(module: Module, node: cst.Subscript, index: cst.Name) -> bool:

@@ -20,19 +20,17 @@ def asked_for_truth(module: Module, node: cst.CSTNode) -> list[cst.BaseExpressio
     # Inside a test the statement speaks; elsewhere ``and`` and ``or`` never ask for the truth of
     # their last operand.
     above = module.parent(node)
-    if _nested(above) or (isinstance(above, TESTS) and above.test is node):
+    if (
+        isinstance(above, cst.BooleanOperation)
+        or isinstance(getattr(above, "operator", None), cst.Not)
+        or (isinstance(above, TESTS) and above.test is node)
+    ):
         return []
     if isinstance(node, cst.BooleanOperation):
         return [leaf for leaf in _leaves(node) if module.is_within(leaf, node.left)]
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         return _leaves(node.expression)
     return []
-
-
-def _nested(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.BooleanOperation) or isinstance(
-        getattr(node, "operator", None), cst.Not
-    )
 
 
 def _leaves(test: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -134,7 +134,7 @@ class _Tracer:
     def _family(self, where: Module, cls: cst.ClassDef) -> Iterator[tuple[Module, cst.ClassDef]]:
         yield where, cls
         for each in where.nodes(cst.ClassDef):
-            if each is not cls and _derives(where, each, cls):
+            if each is not cls and any(local_class(where, arg.value) is cls for arg in each.bases):
                 yield where, each
         for definition in classes_behind(where, Value("object", node=cls)):
             found = self._definition(definition)
@@ -238,10 +238,6 @@ def _parameter(home: Module, function: cst.FunctionDef, call: cst.Call, arg: cst
             at = names.index(name) + shift if arg.keyword is None and name in names else None
             return name if at is None else names[at] if at < len(names) else None
     return None
-
-
-def _derives(module: Module, cls: cst.ClassDef, base: cst.ClassDef) -> bool:
-    return any(local_class(module, arg.value) is base for arg in cls.bases)
 
 
 def _selector(node: cst.Subscript) -> int | str:

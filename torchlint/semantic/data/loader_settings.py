@@ -72,15 +72,11 @@ def pin_word(module: Module, loader: cst.Call) -> cst.BaseExpression:
     """Return what the file would write for ``pin_memory``: what another loader is given, the file's
     own name for whether there is a GPU, else the question itself."""
     words = (*_given(module, loader, "pin_memory"), *_flags(module, loader))
-    found = next((word for word in words if not _is_false(word)), None)
+    found = next((word for word in words if not is_name(word, "False", "None")), None)
     if found is not None:
         return found
     torch = name_for_module(module, "torch", "torch")
     return cst.parse_expression(f"{torch}.cuda.is_available()")
-
-
-def _is_false(node: cst.BaseExpression) -> bool:
-    return is_name(node, "False", "None")
 
 
 def _given(module: Module, loader: cst.Call, setting: str) -> Iterator[cst.BaseExpression]:

@@ -325,11 +325,11 @@ def works_alone(module: Module, loader: cst.Call) -> bool:
         return bound is not None and not bound.open
     # What a factory gives stands in another file, maybe.
     own = any(arg.value is workers for arg in loader.args)
-    return _is_zero(module, workers) if own else _is_written_zero(workers)
-
-
-def _is_written_zero(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Integer) and int(node.value, 0) == 0
+    return (
+        _is_zero(module, workers)
+        if own
+        else isinstance(workers, cst.Integer) and int(workers.value, 0) == 0
+    )
 
 
 @question()

@@ -241,7 +241,10 @@ def _of_subscript(module: Module, node: cst.Subscript, asks: _Asks) -> Iterator[
                     return
         elif isinstance(part, cst.Index) and (
             _scalars(module, part.value, len(node.slice) > 1)
-            or (asks.waits(module, part.value) and _in_list(module, node))
+            or (
+                asks.waits(module, part.value)
+                and inferred(module, node.value).kind in ("list", "tuple")
+            )
         ):
             yield HostRead(node, part.value, "index")
             return
@@ -289,10 +292,6 @@ def _scalars(module: Module, index: cst.BaseExpression, among_others: bool) -> b
     if value.kind != "list" or item is None or not item.tensor or item.loose:
         return False
     return (among_others or item.rank == 0) and lives(module, item) is True
-
-
-def _in_list(module: Module, node: cst.Subscript) -> bool:
-    return inferred(module, node.value).kind in ("list", "tuple")
 
 
 def _of_percent(module: Module, node: cst.BinaryOperation, asks: _Asks) -> Iterator[HostRead]:

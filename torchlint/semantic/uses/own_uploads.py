@@ -93,7 +93,7 @@ def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> It
             moved: cst.BaseExpression | None = value
         case cst.Tuple(elements=names), cst.Tuple(elements=values) if not part:
             pairs = zip(names, values, strict=False)
-            moved = next((v.value for n, v in pairs if _is(n.value, name)), None)
+            moved = next((v.value for n, v in pairs if is_name(n.value, name)), None)
         case cst.Tuple(), _ if not part:
             moved = _each(module, value)
         case cst.Name(), _ if part:
@@ -103,10 +103,6 @@ def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> It
     move = transfer_of(module, moved) if isinstance(moved, cst.Call) else None
     if move is not None:
         yield move
-
-
-def _is(node: cst.BaseExpression, name: str) -> bool:
-    return is_name(node, name)
 
 
 def _each(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -134,10 +134,6 @@ def _is_named(module: Module, home: Import, name: str) -> bool:
     quoted = re.compile(rf"\b{name}\.")
     return any(
         quoted.search(each.raw_value)
-        and (not _is_docstring(module, each) or ">>>" in each.raw_value)
+        and (not isinstance(module.parent(each), cst.Expr) or ">>>" in each.raw_value)
         for each in module.nodes(cst.SimpleString)
     )
-
-
-def _is_docstring(module: Module, string: cst.SimpleString) -> bool:
-    return isinstance(module.parent(string), cst.Expr)

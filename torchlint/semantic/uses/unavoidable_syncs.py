@@ -462,7 +462,8 @@ def wait_that_stays(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
         (
             other
             for other in _as_often_as(module, node)
-            if _sized_by_values(module, other)
+            if gathers(module, other)
+            or (isinstance(other, cst.Subscript) and scatters(module, other))
             or copies_up(module, other)
             or _waits_inside(module, other)
         ),
@@ -534,10 +535,6 @@ def _as_often(
         if isinstance(above, _BRANCHES) and not module.is_within(node, above):
             return False
     return set(module.loops(node)) <= set(module.loops(other))
-
-
-def _sized_by_values(module: Module, node: cst.BaseExpression) -> bool:
-    return gathers(module, node) or (isinstance(node, cst.Subscript) and scatters(module, node))
 
 
 @question(

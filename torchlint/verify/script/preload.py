@@ -156,7 +156,10 @@ def _variables_set(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Subscript) and _ends(target.value, "environ"):
+                if (
+                    isinstance(target, ast.Subscript)
+                    and _dotted(target.value).rpartition(".")[2] == "environ"
+                ):
                     yield from _unless_later(target.slice)
         elif isinstance(node, ast.Call):
             name = _dotted(node.func)
@@ -170,10 +173,6 @@ def _unless_later(name: ast.expr) -> Iterator[str]:
     value = name.value if isinstance(name, ast.Constant) else None
     if value not in _READ_LATER:
         yield str(value or "variables")
-
-
-def _ends(node: ast.expr, word: str) -> bool:
-    return _dotted(node).rpartition(".")[2] == word
 
 
 def _dotted(node: ast.expr) -> str:

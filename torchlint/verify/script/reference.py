@@ -79,7 +79,7 @@ class Explored:
     def again(self) -> bool:
         """Whether it was stopped later than the others will be, in search of places to run."""
         return self.watched.record.get("ticks") != self.run_extent.until and not (
-            self.run_extent.until == 0 and _by_itself(self.watched)
+            self.run_extent.until == 0 and self.watched.record.get("reason") != STOPPED
         )
 
     @property
@@ -210,10 +210,6 @@ def _fits(record: RunRecord, run_extent: RunExtent) -> bool:
     """Say whether a program goes this way."""
     well = record.status is Status.OK and record.steps > 0
     return well and not run_extent.unfit(record.record)
-
-
-def _by_itself(record: RunRecord) -> bool:
-    return record.record.get("reason") != STOPPED
 
 
 def _itself(
