@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 import libcst as cst
@@ -93,13 +92,8 @@ class _Syntactic:
         self._start = self._recorder.length
         self._recorder.entered(self._node)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
+    def __exit__(self, *raised: object) -> None:
+        if raised[0] is not None:
             return
         recorder = self._recorder
         end = recorder.length if self._end_node is None else recorder.range(self._end_node)[1]

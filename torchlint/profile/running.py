@@ -20,7 +20,7 @@ from torchlint.program.errors import ProgramFailedError
 from torchlint.program.machine.beside import words_of_missed
 from torchlint.program.machine.doctor import Doctor
 from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
-from torchlint.program.machine.processes import Child, signal_name, start
+from torchlint.program.machine.processes import Child, ending, start
 from torchlint.program.machine.workspace import Workspace
 from torchlint.report.kit.words import pluralise
 from torchlint.trace.typical import odd
@@ -258,16 +258,8 @@ class Run:
                 self.tail,
             )
         if not measured and code != 0:
-            raise ProgramFailedError(
-                f"the program {_ending(code)} {after}{self._missed}", self.tail
-            )
+            raise ProgramFailedError(f"the program {ending(code)} {after}{self._missed}", self.tail)
         return records
-
-
-def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"was ended by {signal_name(-code)}"
-    return f"failed with exit code {'unknown' if code is None else code}"
 
 
 def stepped(records: Sequence[Mapping[str, Any]]) -> int:

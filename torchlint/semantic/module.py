@@ -183,6 +183,12 @@ class Module:
         """Return the innermost of `loops`."""
         return next(iter(self.loops(node)), None)
 
+    def is_label(self, name: cst.Name) -> bool:
+        """Say whether a name only says which attribute or argument is meant."""
+        above = self.parent(name)
+        label = above.attr if type(above) is cst.Attribute else None
+        return name is (above.keyword if type(above) is cst.Arg else label)
+
     # -- what is written ---------------------------------------------------------------------------
 
     def called(self, node: cst.CSTNode | None) -> str:

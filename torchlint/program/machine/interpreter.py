@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from torchlint.program import inside
@@ -31,12 +30,7 @@ class Answers(Protocol):
 
     def __enter__(self) -> Answers: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *raised: object) -> None: ...
 
     def answer(self, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
         """Return the probe's lines by their number (see ``inside/probe.py``), and why the second is

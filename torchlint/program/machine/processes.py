@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from torchlint.base.errors import UsageError
@@ -70,12 +69,7 @@ class Child:
     def __enter__(self) -> Child:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     def poll(self) -> int | None:
@@ -236,6 +230,13 @@ def signal_name(number: int) -> str:
     """Return ``SIGSEGV`` for 11."""
     known = {one.value: one.name for one in signal.Signals}
     return known.get(number, f"signal {number}")
+
+
+def ending(code: int | None) -> str:
+    """Say how a program ended, by its exit code."""
+    if code is not None and code < 0:
+        return f"was ended by {signal_name(-code)}"
+    return f"failed with exit code {'unknown' if code is None else code}"
 
 
 def sweep(run: str) -> None:

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from torchlint.base.errors import UsageError
 from torchlint.program.machine import processes
@@ -69,12 +68,7 @@ class Workspace:
         self._lock = _hold(self.path)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             processes.stop_run(str(self.path))
         finally:

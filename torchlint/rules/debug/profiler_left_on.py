@@ -187,7 +187,11 @@ def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
 
 def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
     for arg in node.args:
-        if arg.keyword is not None and arg.keyword.value == "use_cuda" and _is(arg.value, "True"):
+        if (
+            arg.keyword is not None
+            and arg.keyword.value == "use_cuda"
+            and is_name(arg.value, "True")
+        ):
             new = arg.with_changes(keyword=cst.Name("use_device"), value=cst.SimpleString('"cuda"'))
             call = node.with_changes(args=[new if a is arg else a for a in node.args])
             fix = Fix((Replace(node, call),), Safety.SUGGESTION, 'Pass use_device="cuda"')
@@ -197,19 +201,15 @@ def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
 def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:
     args = arguments_of(module, node, "torch.autograd.profiler.profile")
     enabled = args.value("enabled")
-    if args.open or not (enabled is None or _is(enabled, "True")) or on_demand(module, node):
+    if args.open or not (enabled is None or is_name(enabled, "True")) or on_demand(module, node):
         return
     schedule = args.value("schedule")
-    if schedule is None or _is(schedule, "None"):
+    if schedule is None or is_name(schedule, "None"):
         if _watched(module, node):
-            words = [word for key, word in _EXTRAS.items() if _is(args.value(key), "True")]
+            words = [word for key, word in _EXTRAS.items() if is_name(args.value(key), "True")]
             yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
     elif _never_steps(module, node):
         yield Hit(node, message=_NEVER)
-
-
-def _is(node: cst.BaseExpression | None, name: str) -> bool:
-    return is_name(node, name)
 
 
 def _watched(module: Module, node: cst.Call) -> bool:
@@ -258,7 +258,7 @@ def _behind(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNod
             continue
         calls = (c.func for c in module.within(part, cst.Call))
         ends = (f for f in calls if isinstance(f, cst.Attribute) and f.attr.value in _ENDS)
-        if any(_is(f.value, name or "tracemalloc") for f in ends):
+        if any(is_name(f.value, name or "tracemalloc") for f in ends):
             return
         yield part
 

@@ -137,7 +137,7 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
         return
     if not mentions(module, _DEVICE) or _metered(module, node):
         return
-    end = node if _is_clock(module, node.left) else _last_reading(module, node.left, node)
+    end = node if module.called(node.left) in CLOCKS else _last_reading(module, node.left, node)
     between = _between(module, node.right.value, end) if end is not None else []
     if not _runs_device(module, between) or any(_may_wait(module, part) for part in between):
         return
@@ -145,10 +145,6 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     calls = module.within(home, cst.Call)
     if not any(module.name(call.func) == "torch.cuda.Event" for call in calls):
         yield Hit(node)
-
-
-def _is_clock(module: Module, node: cst.BaseExpression | None) -> bool:
-    return module.called(node) in CLOCKS
 
 
 def _metered(module: Module, node: cst.BinaryOperation) -> bool:
@@ -159,7 +155,7 @@ def _metered(module: Module, node: cst.BinaryOperation) -> bool:
 def _assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
     """Say whether a statement line reads a clock into a name."""
     small = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
-    if not isinstance(small, cst.Assign) or not _is_clock(module, small.value):
+    if not isinstance(small, cst.Assign) or module.called(small.value) not in CLOCKS:
         return False
     return any(is_name(t.target, name) for t in small.targets)
 

@@ -144,7 +144,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         keyword_argument(module, node, "find_unused_parameters"),
         keyword_argument(module, node, "static_graph"),
     )
-    if not _is_true(search) or _is_true(static):
+    if not is_name(search, "True") or is_name(static, "True"):
         return
     if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(module, node):
         kept = [arg for arg in node.args if arg.value is not search]
@@ -154,10 +154,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         ]
         edit = Replace(node, node.with_changes(args=args))
         yield Hit(node, fix=Fix((edit,), Safety.SUGGESTION, "Drop find_unused_parameters"))
-
-
-def _is_true(node: cst.BaseExpression | None) -> bool:
-    return is_name(node, "True")
 
 
 def _wraps(module: Module, node: cst.Call) -> bool:

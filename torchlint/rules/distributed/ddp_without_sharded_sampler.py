@@ -184,14 +184,12 @@ def _whole(module: Module, node: cst.Call) -> bool:
         or bound.value("generator") is not None
     ):
         return False
-    if not (plain or sampler is None or _is(sampler, "None")):
+    if not (plain or sampler is None or is_name(sampler, "None")):
         return False
     dataset = bound.value("dataset")
-    return dataset is not None and (plain or _is(shuffle, "True") or _map_style(module, dataset))
-
-
-def _is(node: cst.BaseExpression | None, word: str) -> bool:
-    return is_name(node, word)
+    return dataset is not None and (
+        plain or is_name(shuffle, "True") or _map_style(module, dataset)
+    )
 
 
 def _made(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
@@ -247,7 +245,7 @@ def _seeds(module: Module, call: cst.CSTNode) -> bool:
 def _same_order(module: Module, node: cst.Call) -> bool:
     """Say whether a shuffling sampler feeds a training loop of several epochs, and nothing ever
     calls set_epoch."""
-    if "set_epoch" in module.text or _is(keyword_argument(module, node, "shuffle"), "False"):
+    if "set_epoch" in module.text or is_name(keyword_argument(module, node, "shuffle"), "False"):
         return False
     for loader in module.nodes(cst.Call):
         if module.name(loader.func) != _LOADER:

@@ -123,31 +123,27 @@ rule = Rule(
 
 @rule.method("log", "log_dict")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    own = isinstance(node.func, cst.Attribute) and _is(node.func.value, "self")
+    own = isinstance(node.func, cst.Attribute) and is_name(node.func.value, "self")
     step = keyword_argument(module, node, "on_step")
     if (
         not own
         or lightning_step(module, node) != "training_step"
-        or (step is not None and not _is(step, "True"))
+        or (step is not None and not is_name(step, "True"))
     ):
         return
     bar, sync = (
         keyword_argument(module, node, "prog_bar"),
         keyword_argument(module, node, "sync_dist"),
     )
-    if bar is not None and _is(bar, "True") and not _calm_bar(module):
+    if bar is not None and is_name(bar, "True") and not _calm_bar(module):
         yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"))
     if (
         sync is not None
-        and _is(sync, "True")
+        and is_name(sync, "True")
         and not _alone(module)
         and not _monitored(module, node)
     ):
         yield Hit(sync, fix=_off(sync, "Reduce once per epoch"), message=_SYNC)
-
-
-def _is(node: cst.CSTNode | None, word: str) -> bool:
-    return is_name(node, word)
 
 
 def _off(value: cst.BaseExpression, title: str) -> Fix:
@@ -157,7 +153,9 @@ def _off(value: cst.BaseExpression, title: str) -> Fix:
 def _calm_bar(module: Module) -> bool:
     """Say whether the file switches the progress bar off, or gives it a refresh rate."""
     calls = module.nodes(cst.Call)
-    off = (_is(keyword_argument(module, call, "enable_progress_bar"), "False") for call in calls)
+    off = (
+        is_name(keyword_argument(module, call, "enable_progress_bar"), "False") for call in calls
+    )
     return any(off) or any(
         keyword_argument(module, call, "refresh_rate") is not None for call in calls
     )

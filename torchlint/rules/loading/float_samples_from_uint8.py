@@ -180,15 +180,11 @@ def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
     steps = node.args[0].value
     if not isinstance(steps, cst.List) or not _transforms_dataset(module, node):
         return
-    names = [(e.value, _made_by(module, e.value)) for e in steps.elements]
+    names = [(e.value, module.called(e.value)) for e in steps.elements]
     while names and _NORMALIZE.match(names[-1][1]):
         names.pop()
     if names and _TO_FLOAT.match(names[-1][1]):
         yield Hit(names[-1][0], {"dtype": "float32"})
-
-
-def _made_by(module: Module, node: cst.BaseExpression) -> str:
-    return module.called(node)
 
 
 def _transforms_dataset(module: Module, node: cst.Call) -> bool:

@@ -91,7 +91,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
-from torchlint.semantic.code.tree import has_star
+from torchlint.semantic.code.tree import callee, has_star
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
@@ -176,17 +176,13 @@ def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     )
 
 
-def _callee(use: cst.BaseExpression) -> cst.BaseExpression:
-    return use.func if isinstance(use, cst.Call) else use
-
-
 def _old(module: Module, use: cst.BaseExpression) -> re.Match[str] | None:
-    return _OLD.match(module.name(_callee(use)) or "")
+    return _OLD.match(module.name(callee(use)) or "")
 
 
 def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     """Return the fix of one use, or of all uses of the import that it goes through."""
-    root: cst.BaseExpression = _callee(use)
+    root: cst.BaseExpression = callee(use)
     while isinstance(root, cst.Attribute):
         root = root.value
     start, home, uses, new = module.name(root) or "", import_of(module, root), [use], "torch.amp"
@@ -273,7 +269,7 @@ def _doubts(module: Module, use: cst.BaseExpression) -> Iterator[str]:
 
 
 def _name(module: Module, use: cst.BaseExpression) -> str:
-    return (module.name(_callee(use)) or "").rpartition(".")[2]
+    return (module.name(callee(use)) or "").rpartition(".")[2]
 
 
 def _change(module: Module, use: cst.BaseExpression, new: str, *, unsafe: bool) -> list[NodeEdit]:
@@ -295,7 +291,7 @@ def _change(module: Module, use: cst.BaseExpression, new: str, *, unsafe: bool) 
         place, _argument("device_type" if name.startswith("custom") else "", f'"{device}"')
     )
     given += [_argument(key, value) for key, value in more.items()]
-    func = cst.parse_expression(f"{new}.{name}") if new else _callee(use)
+    func = cst.parse_expression(f"{new}.{name}") if new else callee(use)
     call = use if isinstance(use, cst.Call) else cst.Call(func)
     needs: list[NodeEdit] = [NeedImport("torch")] if "dtype" in more else []
     return [Replace(use, call.with_changes(func=func, args=given)), *needs]

@@ -169,7 +169,7 @@ def check_layer(node: cst.Call, module: Module) -> Iterator[Hit]:
     alone = layer in (_MULTIHEAD, _LAYER)
     if alone and any("key_padding_mask" in name for name in given.named):
         return
-    if layer == _MULTIHEAD and not _fused(module, given.value("need_weights")):
+    if layer == _MULTIHEAD and not is_name(given.value("need_weights"), "False"):
         return
     for word in SIGNATURES[layer]:
         names = _MASKS.get(word, _OWN_MASKS if word == "is_causal" else ())
@@ -195,12 +195,6 @@ def _layer(module: Module, node: cst.Call) -> str | None:
     name = module.name(made.func) if isinstance(made, cst.Call) else None
     words = SIGNATURES.get(name, ()) if name is not None and name.startswith("torch.nn.") else ()
     return name if any(word.endswith("is_causal") for word in words) else None
-
-
-def _fused(module: Module, weights: cst.BaseExpression | None) -> bool:
-    """Say whether a MultiheadAttention is told to leave its weights out, which alone runs the fused
-    kernel."""
-    return is_name(weights, "False")
 
 
 def _cached(module: Module, node: cst.Call, key: cst.BaseExpression | None) -> bool:

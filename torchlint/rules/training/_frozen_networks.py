@@ -60,7 +60,7 @@ def never_trained(module: Module, net: cst.Name, loop: Loop) -> bool:
     return (frozen is not None or no_grad(module, net) is True) and all(
         (frozen is not None and module.is_within(use, frozen)) or _leaves_alone(module, use, loop)
         for use in module.within(scope, cst.Name, nested=True)
-        if use.value == net.value and use not in writes and not _is_label(module, use)
+        if use.value == net.value and use not in writes and not module.is_label(use)
     )
 
 
@@ -72,13 +72,6 @@ def _makes(module: Module, write: cst.CSTNode) -> bool:
             value = statement.value if isinstance(statement, cst.Assign) else None
             return isinstance(value, cst.Call)
     return False
-
-
-def _is_label(module: Module, name: cst.Name) -> bool:
-    above = module.parent(name)
-    return (isinstance(above, cst.Attribute) and above.attr is name) or (
-        isinstance(above, cst.Arg) and above.keyword is name
-    )
 
 
 def _leaves_alone(module: Module, use: cst.Name, loop: Loop) -> bool:
@@ -155,7 +148,7 @@ def _stays(module: Module, name: cst.Name, loop: cst.For) -> bool:
     if not writes or not is_fixed(module, name, loop.body):
         return False
     for use in module.within(scope, cst.Name, nested=True):
-        if use.value != name.value or _is_label(module, use) or use in writes:
+        if use.value != name.value or module.is_label(use) or use in writes:
             continue
         if _TRAINABLE.search(module.source(module.statement(use))) and not module.is_within(
             use, loop

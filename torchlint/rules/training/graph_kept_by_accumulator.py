@@ -251,7 +251,7 @@ def _holds_graph(module: Module, table: Value) -> bool:
     """Say whether one of a dict's values is known to have a graph, or is back-propagated."""
     if any(part.grad is True for _, part in table.keyed or ()):
         return True
-    backwards = (c.func for c in module.nodes(cst.Call) if _method(c) == "backward")
+    backwards = (c.func for c in module.nodes(cst.Call) if method_called(c) == "backward")
     return table.node is not None and any(
         isinstance(held, cst.Subscript) and inferred(module, held.value).node is table.node
         for func in backwards
@@ -336,7 +336,7 @@ def _lasts_one_step(
     freed = any(
         name.value in taken
         for each in steps
-        if _method(each) == "backward"
+        if method_called(each) == "backward"
         for name in module.within(each, cst.Name)
     )
     blocks = (
@@ -348,7 +348,7 @@ def _lasts_one_step(
         and not spelled_alike(module, assign.value, place)
     )
     return freed and any(
-        block is not loop.body and _method(each) == "step" and module.is_within(each, block)
+        block is not loop.body and method_called(each) == "step" and module.is_within(each, block)
         for block in blocks
         if block is not None
         for each in steps
@@ -368,10 +368,6 @@ def _always_tensor(module: Module, growth: _Growth) -> bool:
         for name in names
         for given in _given(module, function, name)
     )
-
-
-def _method(call: cst.Call) -> str:
-    return method_called(call)
 
 
 def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:
@@ -482,7 +478,7 @@ def _reads_of_attribute(module: Module, name: str) -> Iterator[cst.BaseExpressio
 def _is_report_of(module: Module, read: cst.CSTNode, loop: cst.CSTNode) -> bool:
     """Say whether a read comes after a loop whose every step the optimizer has finished."""
     steps = steps_of(module, loop)
-    return not module.is_within(read, loop) and any(_method(each) == "step" for each in steps)
+    return not module.is_within(read, loop) and any(method_called(each) == "step" for each in steps)
 
 
 def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:

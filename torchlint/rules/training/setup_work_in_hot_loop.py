@@ -154,14 +154,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if found is None or not _invariant(module, node, heat):
         return
     severity, message, in_loop = found
-    if (in_loop and heat.loop is not _loop(module, node)) or is_cached(module, node):
+    if (in_loop and heat.loop is not module.loop(node)) or is_cached(module, node):
         return
     shown = {"construct": f"{module.shown(node.func, 40)}()"}
     yield Hit(node, shown, fix=_fix(module, node), severity=severity, message=message)
-
-
-def _loop(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
-    return module.loop(node)
 
 
 def _is_module(module: Module, place: cst.BaseExpression) -> bool:
@@ -223,7 +219,7 @@ def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool
 
 def _switched(module: Module, node: cst.Call) -> bool:
     """Say whether the mode may be another one by the time the loop comes back to `node`."""
-    loop, statement = _loop(module, node), module.small_statement(node)
+    loop, statement = module.loop(node), module.small_statement(node)
     if loop is None or not isinstance(statement, cst.Expr) or statement.value is not node:
         return True
     own = method_called(node)
@@ -236,7 +232,7 @@ def _switched(module: Module, node: cst.Call) -> bool:
 
 
 def _fix(module: Module, node: cst.Call) -> Fix | None:
-    statement, loop = module.small_statement(node), _loop(module, node)
+    statement, loop = module.small_statement(node), module.loop(node)
     whole = isinstance(statement, cst.Expr) and statement.value is node
     if (
         statement is None

@@ -131,16 +131,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     calls = list(module.within(loop.body, cst.Call))
-    steps = [c for c in calls if _is_call(c, "step") and is_step(module, c)]
+    steps = [c for c in calls if method_called(c) == "step" and is_step(module, c)]
     optimizers = {_code(_optimizer(c)) for c in steps}
     if (
         len(optimizers) != 1
-        or any(_is_call(context, "accumulate") for context in contexts_around(module, node))
+        or any(method_called(context) == "accumulate" for context in contexts_around(module, node))
         or not _clears(module, node.func.value, optimizers, calls)
     ):
         return
     tests = [_counter(module, c, loop) for c in steps]
-    backwards = [c for c in calls if _is_call(c, "backward")]
+    backwards = [c for c in calls if method_called(c) == "backward"]
     if any(module.loop(c) is not loop for c in (*steps, *backwards)):
         return
     if None in tests or not backwards or any(_counter(module, c, loop) for c in backwards):
@@ -152,10 +152,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _code(node: cst.CSTNode) -> str:
     return dotted_text(node) or cst.Module([]).code_for_node(node)
-
-
-def _is_call(call: cst.Call, method: str) -> bool:
-    return method_called(call) == method
 
 
 def _optimizer(step: cst.Call) -> cst.CSTNode:

@@ -13,7 +13,7 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, is_name
+from torchlint.semantic.code.tree import attr_of, is_name, method_called
 from torchlint.semantic.device.factories import makes_of_sizes, takes_device
 from torchlint.semantic.device.transfers import Transfer, transfer_of
 from torchlint.semantic.module import Module
@@ -577,7 +577,11 @@ class _Region:
             for test, truth in conditions_around(self.module, move.call)
             if not truth and any(id(test) not in each for each in known)
         ]
-        if refused or _typed(move) or isinstance(self.module.parent(move.call), cst.IfExp):
+        if (
+            refused
+            or method_called(move.call) == "type"
+            or isinstance(self.module.parent(move.call), cst.IfExp)
+        ):
             raise _UnknownError
         if extra:
             match extra, move.target:
@@ -725,12 +729,6 @@ def _whole(part: cst.BaseSlice) -> bool:
         case cst.Index(value=cst.Ellipsis() | cst.Name("None")):
             return True
     return False
-
-
-def _typed(move: Transfer) -> bool:
-    """Say whether ``.type(torch.cuda.FloatTensor)`` moves: an old type says no device to give."""
-    func = move.call.func
-    return attr_of(func) == "type"
 
 
 def _values(call: cst.Call) -> list[cst.BaseExpression]:

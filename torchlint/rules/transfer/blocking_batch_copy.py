@@ -414,7 +414,7 @@ def _bound_to(
 ) -> tuple[cst.BaseExpression | None, int | None]:
     match definition:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))], value=value):
-            at = next((i for i, each in enumerate(parts) if _is_named(each.value, name)), None)
+            at = next((i for i, each in enumerate(parts) if is_name(each.value, name)), None)
             return (value if at is not None else None), at
         case cst.Assign(value=value):
             return value, None
@@ -702,20 +702,16 @@ def _is_part(module: Module, source: cst.BaseExpression) -> bool:
 def _unpacks(definition: cst.CSTNode, name: str) -> bool:
     match definition:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as target)]):
-            return any(_is_named(each.value, name) for each in target.elements)
+            return any(is_name(each.value, name) for each in target.elements)
         case cst.For(target=cst.Tuple() as target, iter=iterated):
-            counted = isinstance(iterated, cst.Call) and _is_named(iterated.func, "enumerate")
+            counted = isinstance(iterated, cst.Call) and is_name(iterated.func, "enumerate")
             if not counted or len(target.elements) != 2:
-                return any(_is_named(each.value, name) for each in target.elements)
+                return any(is_name(each.value, name) for each in target.elements)
             inner = target.elements[1].value
             return isinstance(inner, (cst.Tuple, cst.List)) and any(
-                _is_named(each.value, name) for each in inner.elements
+                is_name(each.value, name) for each in inner.elements
             )
     return False
-
-
-def _is_named(node: cst.BaseExpression, name: str) -> bool:
-    return is_name(node, name)
 
 
 def _beside(module: Module, transfer: Transfer) -> list[Transfer]:

@@ -369,7 +369,7 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 
 
 def _device(module: Module, transfer: Transfer) -> str:
-    if transfer.target is None or _by_type(transfer):
+    if transfer.target is None or method_called(transfer.call) == "type":
         return '"cuda"'
     return module.shown(transfer.target) + (".device" if transfer.like else "")
 
@@ -392,12 +392,6 @@ def _named(module: Module, factory: cst.Call, device: str) -> str:
     return module.shown(placement.device) if placement is not None else device
 
 
-def _by_type(transfer: Transfer) -> bool:
-    """Say whether ``.type(torch.cuda.FloatTensor)`` moves: an old type says no device to give."""
-    func = transfer.call.func
-    return attr_of(func) == "type"
-
-
 def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
     """Return the fix that passes ``device=`` to a factory at the start of the moved chain of
     calls."""
@@ -407,7 +401,7 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
         transfer.given & {"copy", "memory_format"}
         or given & _STRANGE
         or not direct
-        or _by_type(transfer)
+        or method_called(transfer.call) == "type"
         or is_sized_type(module, factory)
         or not _chain(module, transfer, factory)
     ):

@@ -89,7 +89,7 @@ from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, operands
 from torchlint.semantic.time.step_overhead import compiled_by
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -158,7 +158,7 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.If, cst.IfExp, cst.While)
 def check_branch(node: cst.If | cst.IfExp | cst.While, module: Module) -> Iterator[Hit]:
-    part = next((p for p in _operands(node.test) if inferred(module, p).tensor), None)
+    part = next((p for p in operands(node.test) if inferred(module, p).tensor), None)
     if part is not None:
         yield from _broken(module, node.test, f"branching on a tensor ({module.shown(part, 30)})")
 
@@ -175,16 +175,6 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     mask = inferred(module, index.value)
     if mask.dtype == "bool" and inferred(module, node.value).tensor:
         yield from _broken(module, node, f"indexing by a mask ({module.shown(node, 30)})")
-
-
-def _operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(test, cst.BooleanOperation):
-        yield from _operands(test.left)
-        yield from _operands(test.right)
-    elif isinstance(test, cst.UnaryOperation):
-        yield from _operands(test.expression)
-    else:
-        yield test
 
 
 def _broken(module: Module, node: cst.BaseExpression, construct: str) -> Iterator[Hit]:

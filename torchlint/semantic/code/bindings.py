@@ -17,10 +17,7 @@ from torchlint.semantic.question import question
 )
 def sole_definition(module: Module, node: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return the expression that a plain name is assigned in its one and only binding, or None."""
-    if not isinstance(node, cst.Name):
-        return None
-    _, bindings = module.names.bindings(node.value, node)
-    return bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+    return module.names.sole_definition(node)
 
 
 @question(
@@ -61,9 +58,7 @@ def imported_over(module: Module, node: cst.CSTNode) -> bool:
     gave it."""
     names = module.tree.within(node, cst.Name, nested=True)
     return any(
-        module.names.imported_over(each.value, each)
-        for each in names
-        if not _is_label(module, each)
+        module.names.imported_over(each.value, each) for each in names if not module.is_label(each)
     )
 
 
@@ -72,12 +67,3 @@ def starred_over(module: Module, home: cst.CSTNode, names: Iterable[str]) -> boo
     """Say whether an ``import *`` below a statement may bind anew one of the names that the
     statement binds."""
     return module.names.starred_over(home, names)
-
-
-def _is_label(module: Module, name: cst.Name) -> bool:
-    """Say whether a name is that of an attribute or of an argument."""
-    above = module.parent(name)
-    return above is not None and name in (
-        getattr(above, "attr", None),
-        getattr(above, "keyword", None),
-    )

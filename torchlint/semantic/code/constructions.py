@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchlint.semantic.code.left_out import last_name
+from torchlint.semantic.code.left_out import around, last_name
 from torchlint.source.python import DEFS, parents, parsed, walk
 
 _SAYING = frozenset((ast.Name, ast.Attribute, ast.Constant))
@@ -69,7 +69,7 @@ class Parameter(NamedTuple):
         call = above[node]
         if not isinstance(call, ast.Call) or call.func is not node:
             return None
-        function = next((each for each in _around(call, above) if isinstance(each, DEFS)), None)
+        function = next((each for each in around(call, above) if isinstance(each, DEFS)), None)
         given: list[ast.expr | None] = [*call.args[self.place : self.place + 1]]
         if any(isinstance(each, ast.Starred) for each in call.args):
             return None
@@ -120,12 +120,6 @@ def _alias(node: ast.AST, above: dict[ast.AST, ast.AST]) -> str:
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name
     return ""
-
-
-def _around(node: ast.AST, above: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
-    while node in above:
-        node = above[node]
-        yield node
 
 
 def _entries(

@@ -209,7 +209,7 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
     name = node.value
     if name in _BUILTINS or module.names.bindings(name, node)[1] or name.startswith("_"):
         return None
-    if _is_label(module, node) or any(name in each for each in module.names.outer.values()):
+    if module.is_label(node) or any(name in each for each in module.names.outer.values()):
         return None
     if _is_replaced(module, name) or _given_by_others(module, name):
         return None
@@ -219,12 +219,6 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
 def _is_replaced(module: Module, name: str) -> bool:
     """Say whether the file replaces a name in a text: a kernel's source may be made of it."""
     return re.search(rf"""\.replace\(\s*['"][^'"]*\b{name}\b""", module.text) is not None
-
-
-def _is_label(module: Module, node: cst.Name) -> bool:
-    above = module.parent(node)
-    label = above.attr if type(above) is cst.Attribute else None
-    return node is (above.keyword if type(above) is cst.Arg else label)
 
 
 @question()

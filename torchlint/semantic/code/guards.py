@@ -26,6 +26,7 @@ from torchlint.semantic.code.tree import (
     Open,
     Tree,
     is_name,
+    last_name,
     method_called,
 )
 from torchlint.semantic.code.updates import Updates, updates
@@ -644,13 +645,13 @@ class Guards:
                 func=cst.Attribute(value=inner, attr=cst.Name("item" | "any" | "all")), args=[]
             ):
                 return self.certain(inner, needed, self._not_finite)
-            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if _last_name(func) in (
+            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if last_name(func) in (
                 "any",
                 "all",
             ):
                 return self.certain(inner, needed, self._not_finite)
             case cst.Call(func=func):
-                named = _last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
+                named = last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
                 return named or self._says_unfinite(test, needed)
             case cst.Name() | cst.Attribute():
                 name = (dotted_text(test) or "").rpartition(".")[2]
@@ -1120,7 +1121,7 @@ class Guards:
     def _parsed_options(self) -> Iterator[tuple[str, cst.BaseExpression | None]]:
         """Yield the options that ``add_argument`` adds, each with its default."""
         for call in self.tree.nodes(cst.Call):
-            if _last_name(call.func) != "add_argument":
+            if last_name(call.func) != "add_argument":
                 continue
             default = [a.value for a in call.args if a.keyword and a.keyword.value == "default"]
             for flag in (a.value for a in call.args if a.keyword is None):
@@ -1331,12 +1332,6 @@ def _texts(node: cst.BaseExpression) -> Iterator[str]:
     elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
         for element in node.elements:
             yield from _texts(element.value)
-
-
-def _last_name(func: cst.BaseExpression) -> str:
-    if isinstance(func, cst.Attribute):
-        return func.attr.value
-    return func.value if isinstance(func, cst.Name) else ""
 
 
 @question(ground=True)

@@ -302,7 +302,8 @@ def _target(node: ast.expr, above: dict[ast.AST, ast.AST]) -> ast.expr | None:
     return None
 
 
-def _around(node: ast.AST, above: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+def around(node: ast.AST, above: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+    """Yield what holds a node, from the inside."""
     while node in above:
         node = above[node]
         yield node
@@ -319,7 +320,7 @@ def _is_seen(node: ast.AST, position: int, above: dict[ast.AST, ast.AST]) -> boo
         case ast.Call(func=func):
             return _RUNS.search(last_name(func)) is None
         case ast.Return():  # ``def get_decoder(self): return self.decoder``
-            function = next(each for each in _around(up, above) if isinstance(each, DEFS))
+            function = next(each for each in around(up, above) if isinstance(each, DEFS))
             return function.name == f"get_{last_name(node)}"
         case ast.Attribute() | ast.Compare() | ast.If() | ast.BoolOp() | ast.UnaryOp():
             return True

@@ -201,6 +201,13 @@ class Names:
 
     # -- asking ------------------------------------------------------------------------------------
 
+    def sole_definition(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """Return the expression that a plain name is assigned in its one and only binding."""
+        if not isinstance(node, cst.Name):
+            return None
+        _, bindings = self.bindings(node.value, node)
+        return bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+
     def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
         """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""
         scopes, tables = self.tree.scopes, self.tables

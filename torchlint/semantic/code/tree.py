@@ -344,6 +344,22 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.func if isinstance(node, cst.Call) else node
 
 
+def operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what ``and``, ``or`` and ``not`` join in a test."""
+    if isinstance(test, cst.BooleanOperation):
+        yield from operands(test.left)
+        yield from operands(test.right)
+    elif isinstance(test, cst.UnaryOperation):
+        yield from operands(test.expression)
+    else:
+        yield test
+
+
+def last_name(node: cst.CSTNode) -> str:
+    """Return what stands behind the last dot of an attribute, or a plain name; else nothing."""
+    return node.value if isinstance(node, cst.Name) else attr_of(node)
+
+
 def method_called(node: cst.CSTNode | None) -> str:
     """Return the attribute that a call calls, ``item`` of ``loss.item()``; empty for any other
     node."""

@@ -70,7 +70,7 @@ class _Search:
         for loop in where.loops(node):
             for goes in goes_over(where, loop) if isinstance(loop, cst.For) else ():
                 if name in _from(where, loop.body, where.names_in(goes.target)):
-                    if _takes_apart(goes.iterated):
+                    if method_called(goes.iterated) in _PARTS:
                         return self.batch(where, goes.iterated)
                     return self.loader(where, goes.iterated, ())
         function = where.function(node)
@@ -240,11 +240,6 @@ class _Search:
         yield from ((where, call) for call in here)
         if name is not None:
             yield from self.origin.outside.calling(Definition(where.path, name, ""))
-
-
-def _takes_apart(node: cst.BaseExpression) -> bool:
-    """Say whether an expression is ``batch.items()``."""
-    return method_called(node) in _PARTS
 
 
 def _root(node: cst.BaseExpression) -> str | None:

@@ -140,9 +140,9 @@ def accumulation_in(module: Module, loop: cst.For | cst.While) -> Accumulation |
     k-th."""
     calls = list(module.within(loop.body, cst.Call))
     own = [c for c in calls if is_step(module, c) and module.loop(c) is loop]
-    steps = [c for c in own if _is_call(c, "step")]
+    steps = [c for c in own if method_called(c) == "step"]
     tests = [counter(module, c, loop) for c in steps]
-    backwards = tuple(c for c in own if _is_call(c, "backward"))
+    backwards = tuple(c for c in own if method_called(c) == "backward")
     if not steps or not backwards or any(counter(module, c, loop) is not None for c in backwards):
         return None
     test = tests[0]
@@ -164,10 +164,6 @@ def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpres
         ):
             return test
     return None
-
-
-def _is_call(call: cst.Call, method: str) -> bool:
-    return method_called(call) == method
 
 
 def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:

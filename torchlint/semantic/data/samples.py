@@ -72,13 +72,6 @@ def collate_functions(module: Module) -> set[str]:
 # -- what does not change --------------------------------------------------------------------------
 
 
-def _is_label(module: Module, name: cst.Name) -> bool:
-    above = module.parent(name)
-    return (isinstance(above, cst.Attribute) and above.attr is name) or (
-        isinstance(above, cst.Arg) and above.keyword is name
-    )
-
-
 def _changes(module: Module, attribute: cst.CSTNode, scope: cst.CSTNode) -> bool:
     """Say whether an attribute is assigned in `scope`, or, of a function's ``self``, by any method
     but ``__init__``."""
@@ -212,5 +205,5 @@ def is_fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
     return all(
         _fixed_name(module, name, scope)
         for name in module.within(node, cst.Name)
-        if not _is_label(module, name)
+        if not module.is_label(name)
     )

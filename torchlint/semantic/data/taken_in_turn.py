@@ -67,11 +67,7 @@ def host_takes_in_turn(module: Module, node: cst.BaseExpression) -> bool:
 def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to has no condition of its own."""
     own = {test for test, _ in conditions_around(module, node)}
-    return {test for test, _ in conditions_around(module, place, _turn(module, place))} <= own
-
-
-def _turn(module: Module, node: cst.CSTNode) -> cst.For | cst.While | None:
-    return module.loop(node)
+    return {test for test, _ in conditions_around(module, place, module.loop(place))} <= own
 
 
 def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -106,7 +102,7 @@ def _taker(module: Module, place: cst.CSTNode) -> Taker:
 
 def _reads_of_list(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield the reads, in the turn of the loop, of the list that a value is appended to."""
-    loop, line = _turn(module, node), module.small_statement(node)
+    loop, line = module.loop(node), module.small_statement(node)
     match line:
         case cst.Expr(
             value=cst.Call(func=cst.Attribute(value=kept, attr=cst.Name(value=method)))

@@ -22,7 +22,7 @@ from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import name_outside
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, last_name
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.project import exports
@@ -179,14 +179,8 @@ def _calls_by_name(module: Module) -> dict[str, list[cst.Call]]:
     """Return the calls of a file by the last name of what is called."""
     found: dict[str, list[cst.Call]] = {}
     for call in module.nodes(cst.Call):
-        found.setdefault(_last(call.func), []).append(call)
+        found.setdefault(last_name(call.func), []).append(call)
     return found
-
-
-def _last(func: cst.BaseExpression) -> str:
-    if isinstance(func, cst.Attribute):
-        return func.attr.value
-    return func.value if isinstance(func, cst.Name) else ""
 
 
 def _site(module: Module, call: cst.Call, wanted: Wanted) -> CallSite:

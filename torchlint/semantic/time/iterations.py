@@ -102,7 +102,7 @@ class Iterations:
             if upper is not None and upper >= 0:
                 return max(upper - max(lower or 0, 0), 0)
             return -lower if lower is not None and lower < 0 and part.upper is None else None
-        definition = self.definition(node) if depth else None
+        definition = self.names.sole_definition(node) if depth else None
         return self._length(definition, depth - 1) if definition is not None else None
 
     def number(self, node: cst.CSTNode | None, depth: int = 2) -> int | None:
@@ -112,15 +112,8 @@ class Iterations:
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
             found = self.number(node.expression)
             return -found if found is not None else None
-        definition = self.definition(node) if depth and isinstance(node, cst.Name) else None
+        definition = self.names.sole_definition(node) if depth else None
         return self.number(definition, depth - 1) if definition is not None else None
-
-    def definition(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """Return the expression that a plain name is assigned in its one and only binding."""
-        if not isinstance(node, cst.Name):
-            return None
-        _, bindings = self.names.bindings(node.value, node)
-        return bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
 
     def structural(self, loop: Loop | cst.CompFor) -> bool:
         """Say whether a loop goes over parts of a network (layers, heads, scales, parameters), not

@@ -137,10 +137,15 @@ class Loops:
         """Say whether a loop over epochs makes an optimizer step for what was left over behind the
         loop that makes backward passes and steps of its own; each batch of a loader may get such
         steps of two optimizers."""
-        if self._over_batches(loop) or any(_is_backward(step) for step in self.updates.steps(loop)):
+        if self._over_batches(loop) or any(
+            method_called(step) == "backward" for step in self.updates.steps(loop)
+        ):
             return False
         inner = (self.updates.steps(n) for n in self.tree.within(loop.body, cst.For, cst.While))
-        return any({_is_backward(step) for step in steps} == {True, False} for steps in inner)
+        return any(
+            {method_called(step) == "backward" for step in steps} == {True, False}
+            for steps in inner
+        )
 
     def _moves(self, loop: cst.For) -> bool:
         """Say whether a loop without autograd, or behind ``model.eval()``, brings what it goes over
@@ -225,10 +230,6 @@ class Loops:
             and (value := self.values.value(func.value)).kind == "module"
             and value.name != "loss"
         )
-
-
-def _is_backward(step: cst.Call) -> bool:
-    return method_called(step) == "backward"
 
 
 @question(ground=True)

@@ -122,7 +122,7 @@ def parameter_names(module: Module, loop: cst.For | cst.CompFor) -> ParameterNam
     keys: list[str] = []
     for goes in goes_over(module, loop):
         target, iterated = goes.target, _listed(module, goes.iterated)
-        pairs = isinstance(iterated, cst.Call) and _method(iterated) in _PAIRS
+        pairs = isinstance(iterated, cst.Call) and method_called(iterated) in _PAIRS
         if pairs and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
             key, target = target.elements[0].value, target.elements[1].value
             if isinstance(key, cst.Name):
@@ -143,12 +143,12 @@ def _keys(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether going over an expression gives the names of a model's parameters."""
     if (
         isinstance(node, cst.Call)
-        and _method(node) == "keys"
+        and method_called(node) == "keys"
         and isinstance(node.func, cst.Attribute)
     ):
         node = node.func.value
     return _table(module, node) and not (
-        isinstance(node, cst.Call) and _method(node) == "named_parameters"
+        isinstance(node, cst.Call) and method_called(node) == "named_parameters"
     )
 
 
@@ -168,15 +168,11 @@ def _listed(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _method(call: cst.Call) -> str:
-    return method_called(call)
-
-
 def _parameters(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
-        if _method(node) in ("items", "values") and isinstance(node.func, cst.Attribute):
+        if method_called(node) in ("items", "values") and isinstance(node.func, cst.Attribute):
             return _table(module, node.func.value) or _parameters(module, node.func.value)
-        return _method(node) in ("parameters", "named_parameters")
+        return method_called(node) in ("parameters", "named_parameters")
     if isinstance(node, cst.Subscript):
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
@@ -189,7 +185,7 @@ def _table(module: Module, node: cst.BaseExpression) -> bool:
     made = sole_definition(module, node) if isinstance(node, cst.Name) else node
     if isinstance(made, cst.Call) and module.name(made.func) in _TABLES and made.args:
         made = made.args[0].value
-    return isinstance(made, cst.Call) and _method(made) in ("named_parameters", "state_dict")
+    return isinstance(made, cst.Call) and method_called(made) in ("named_parameters", "state_dict")
 
 
 # -- compiled regions ------------------------------------------------------------------------------

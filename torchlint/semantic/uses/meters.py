@@ -200,7 +200,7 @@ def _only_computes(
         name = module.called(call)
         pure = name in _PURE or name.startswith("math.")
         match call.func:
-            case cst.Attribute(value=value, attr=cst.Name(other)) if _is_name(value, me):
+            case cst.Attribute(value=value, attr=cst.Name(other)) if is_name(value, me):
                 way = (*callers, method)
                 known = other in methods and methods[other] not in way
                 pure = known and _only_computes(module, methods, methods[other], way)
@@ -209,7 +209,7 @@ def _only_computes(
     stored = [each.target for each in module.within(method.body, cst.AssignTarget, nested=True)]
     stored += [each.target for each in module.within(method.body, cst.AugAssign, nested=True)]
     if not all(
-        isinstance(each, cst.Name) or (isinstance(each, cst.Attribute) and _is_name(each.value, me))
+        isinstance(each, cst.Name) or (isinstance(each, cst.Attribute) and is_name(each.value, me))
         for each in stored
     ):
         return False
@@ -252,10 +252,6 @@ def _me(function: cst.FunctionDef) -> str | None:
         is_name(each.decorator, "staticmethod", "classmethod") for each in function.decorators
     )
     return params[0].name.value if params and not static else None
-
-
-def _is_name(node: cst.CSTNode, name: str | None) -> bool:
-    return is_name(node, name)
 
 
 def _looks_at_itself(module: Module, function: cst.FunctionDef, me: str) -> bool:

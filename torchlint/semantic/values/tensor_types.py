@@ -10,7 +10,7 @@ from functools import cache
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.tree import children, is_name
+from torchlint.semantic.code.tree import children, is_name, operands
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.torch.spelling import DEVICE_FLAG, called
 from torchlint.semantic.values.value import CPU, CUDA, Value, join, moved_or_not
@@ -57,7 +57,7 @@ def _may_be_size(value: Value) -> bool:
 def device_flag(test: cst.BaseExpression) -> bool:
     """Say whether a test asks for nothing but the device that the program runs on: ``use_cuda``,
     ``x.is_cuda and torch.cuda.is_available()``."""
-    return all(any(called(word, DEVICE_FLAG) for word in _words(part)) for part in _parts(test))
+    return all(any(called(word, DEVICE_FLAG) for word in _words(part)) for part in operands(test))
 
 
 @cache
@@ -87,16 +87,6 @@ def chosen(test: cst.BaseExpression, a: Value, b: Value) -> Value:
     if a.device == b.device or not device_flag(test):
         return join(a, b)
     return moved_or_not(a, b) if holds_on_gpu(test) else moved_or_not(b, a)
-
-
-def _parts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(test, cst.BooleanOperation):
-        yield from _parts(test.left)
-        yield from _parts(test.right)
-    elif isinstance(test, cst.UnaryOperation):
-        yield from _parts(test.expression)
-    else:
-        yield test
 
 
 def _words(node: cst.CSTNode) -> Iterator[str]:

@@ -17,7 +17,7 @@ from torchlint.base.errors import TorchlintError
 from torchlint.base.records import frozen
 from torchlint.program.command import Command, free_port
 from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
-from torchlint.program.machine.processes import Child, signal_name
+from torchlint.program.machine.processes import Child, ending
 from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Level, Status
 from torchlint.verify.script.warm import Warm
@@ -297,7 +297,7 @@ class Runner:
         last = next(
             (f": {line.strip()}" for line in reversed(record.tail.splitlines()) if line.strip()), ""
         )
-        return f"{_ending(record.code)}{after}{last}"
+        return f"{ending(record.code)}{after}{last}"
 
     def all(
         self, wanted: Iterable[Run], together: int, tick: Callable[[str], None]
@@ -402,12 +402,6 @@ def compared_runs(answer: Mapping[str, Any], one: RunRecord, other: RunRecord) -
     if Level(answer["level"]) is Level.BITWISE and one.record.get("seen") == 0:
         answer = {"level": Level.UNKNOWN.value, "notes": [NOTHING]}
     return comparison(answer, (one.steps, other.steps))
-
-
-def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"was ended by {signal_name(-code)}"
-    return f"failed with exit code {'unknown' if code is None else code}"
 
 
 def in_words(commands: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from torchlint.base.errors import TorchlintError
@@ -35,14 +34,9 @@ class WarmFacts:
     def __enter__(self) -> WarmFacts:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._asked is not None:
-            self._asked.__exit__(kind, error, trace)
+            self._asked.__exit__(*raised)
 
     def answer(self, timeout: float) -> tuple[dict[int, dict[str, Any]], str]:
         """See `interpreter.Answers`."""

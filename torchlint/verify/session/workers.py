@@ -15,7 +15,6 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from torchlint.base.errors import UsageError
@@ -97,12 +96,7 @@ class Zygote:
     def __enter__(self) -> Zygote:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """End the zygote and with it all workers."""
         if self._channel is not None:
             self._channel.close()
@@ -291,12 +285,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def ask(self, **message: object) -> dict[str, Any]:
