@@ -144,6 +144,9 @@ def module_of(
     outside: Outside | None = None,
 ) -> Module:
     """Return the analysis of a parsed file under the settings of its job."""
+    # What the code runs on; a notebook may say so outside of its cells.
+    notebook = job.document.notebook
+    seen = job.accelerator == "auto" and notebook is not None and notebook.accelerated
     return Module(
         tree,
         text,
@@ -151,20 +154,13 @@ def module_of(
         target_torch=job.target_torch,
         torch_declared=job.torch_declared,
         newest_torch=job.newest_torch,
-        accelerator=_accelerator(job),
+        accelerator="cuda" if seen else job.accelerator,
         assume_hot=job.assume_hot,
         contract=job.contract,
         python=python,
         structure=syntax.structure(text, tree),
         outside=outside if outside is not None else Outside(),
     )
-
-
-def _accelerator(job: Job) -> str:
-    """Return what the code runs on; a notebook may say so outside of its cells."""
-    notebook = job.document.notebook
-    seen = job.accelerator == "auto" and notebook is not None and notebook.accelerated
-    return "cuda" if seen else job.accelerator
 
 
 def hits(

@@ -205,8 +205,11 @@ def _examples(info: RuleInfo) -> list[str]:
     parts = []
     if len(bad) == len(good):
         for before, after in zip(bad, good, strict=True):
+            rows = list(
+                difflib.unified_diff(before.splitlines(), after.splitlines(), n=1000, lineterm="")
+            )[3:]
             tabs = (
-                ("Change", "diff", _change(before, after)),
+                ("Change", "diff", "\n".join(row.rstrip() for row in rows) + "\n"),
                 ("Bad", "python", before),
                 ("Good", "python", after),
             )
@@ -225,13 +228,6 @@ def _examples(info: RuleInfo) -> list[str]:
     return [
         "\n\n<!-- -->\n\n".join(parts)
     ]  # what keeps one group of tabs from running into the next
-
-
-def _change(before: str, after: str) -> str:
-    rows = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1000, lineterm=""))[
-        3:
-    ]
-    return "\n".join(row.rstrip() for row in rows) + "\n"
 
 
 def _fence(language: str, code: str) -> str:

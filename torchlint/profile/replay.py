@@ -200,7 +200,12 @@ class Replay:
         one = np.isin(names[self.calls], trace.named(_ONE_STREAM)) & (awaited >= 0)
         if not one.any():
             return awaited
-        told = _told_streams(trace)
+        # The stream that each call waited for, by correlation, where the profiler wrote it.
+        columns = trace.columns
+        rows = np.flatnonzero(
+            trace.of_cat("cuda_sync") & (columns.stream >= 0) & (columns.corr >= 0)
+        )
+        told = dict(zip(columns.corr[rows].tolist(), columns.stream[rows].tolist(), strict=True))
         copies = np.isin(names[self.calls], trace.named(_COPIES))
         stream_of = np.full(len(self.calls), NONE)
         known = self._launch >= 0
@@ -364,13 +369,6 @@ class Replay:
             ends = covered(spans, np.array([since_last, self.host_end]))
             gap_end -= int(ends[1] - ends[0])
         return gap.tolist(), alone.tolist(), gap_end
-
-
-def _told_streams(trace: Trace) -> dict[int, int]:
-    """Return the stream that each call waited for, by correlation, where the profiler wrote it."""
-    columns = trace.columns
-    rows = np.flatnonzero(trace.of_cat("cuda_sync") & (columns.stream >= 0) & (columns.corr >= 0))
-    return dict(zip(columns.corr[rows].tolist(), columns.stream[rows].tolist(), strict=True))
 
 
 def _usual(times: Ints, otherwise: int) -> int:

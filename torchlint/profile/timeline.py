@@ -117,7 +117,9 @@ class _Drawn:
     def __init__(self, trace: Trace, begin: int, time: int, width: int) -> None:
         self.trace, self.begin, self.time, self.width = trace, begin, time, width
         columns = trace.columns
-        self.names = _spelled(trace)
+        # The names of a trace, those of marked statements as file and line.
+        places = {name: f"{of.file}:{of.line}" for name, of in statements(trace).items()}
+        self.names = [places.get(name, name) for name in trace.names]
         self.seen = (columns.end > begin) & (columns.ts < begin + time)
 
     def bars(self, rows: Ints, kind: str) -> Iterator[Bar]:
@@ -152,12 +154,6 @@ class _Drawn:
         longest = max(group, key=lambda bar: bar[1] - bar[0])
         busy = min(sum(end - start for start, end, _ in group), last - first)
         return Bar(first, last - first, busy, kind, longest[2], len(group))
-
-
-def _spelled(trace: Trace) -> list[str]:
-    """Return the names of a trace, those of marked statements as file and line."""
-    places = {name: f"{of.file}:{of.line}" for name, of in statements(trace).items()}
-    return [places.get(name, name) for name in trace.names]
 
 
 def _pins(drawn: _Drawn, pinned: Pinned) -> Iterator[Track]:
@@ -197,12 +193,8 @@ def _threads(drawn: _Drawn, waiting: Ints) -> Iterator[Track]:
         for kind, mask in layers.items():
             rows = np.flatnonzero(mask & (columns.thread == thread))
             bars += drawn.bars(_outermost(columns, rows), kind)
-        yield Track(_thread_name(trace, thread), tuple(bars))
-
-
-def _thread_name(trace: Trace, thread: int) -> str:
-    named = trace.thread_names.get(thread, "")
-    return named if named else f"thread {trace.threads[thread][1]}"
+        named = trace.thread_names.get(thread, "")
+        yield Track(named if named else f"thread {trace.threads[thread][1]}", tuple(bars))
 
 
 def _outermost(columns: Columns, rows: Ints) -> Ints:

@@ -142,7 +142,9 @@ class ProjectCache:
     def __init__(self, folder: CacheFolder, settings: Settings, code: str, *, exact: bool) -> None:
         self.folder = folder
         self.root = settings.root
-        self.name = f"results-{_key(settings, code)}.json"
+        torch = bool(settings.target_torch_from), settings.newest_torch
+        values = json.dumps([code, settings.root, torch, *deciding(settings, Decides.FINDINGS)])
+        self.name = f"results-{hashlib.sha256(values.encode()).hexdigest()[:32]}.json"
         self._value = _Value(folder.read(self.name))
         self._contents = Contents({} if exact else self._value.known, folder.settled)
         self._holding: dict[int, bool] = {}
@@ -428,9 +430,3 @@ def libcst_version_file() -> str:
         if spec is not None and spec.origin
         else ""
     )
-
-
-def _key(settings: Settings, code: str) -> str:
-    torch = bool(settings.target_torch_from), settings.newest_torch
-    values = json.dumps([code, settings.root, torch, *deciding(settings, Decides.FINDINGS)])
-    return hashlib.sha256(values.encode()).hexdigest()[:32]

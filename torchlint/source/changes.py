@@ -156,7 +156,8 @@ def _files(patch: bytes) -> Iterator[tuple[bytes, ChangedLines]]:
     for line in lines:
         hunk = _HUNK.match(line)
         if hunk is not None and name:
-            ranges.append(_range(hunk))
+            start, count = int(hunk[2]), int(hunk[3] or 1)
+            ranges.append((start, start + count) if count else (start + 1, start + 1))
             _skip_hunk(lines, hunk)
         elif line.startswith(b"diff --git "):
             if name:
@@ -166,11 +167,6 @@ def _files(patch: bytes) -> Iterator[tuple[bytes, ChangedLines]]:
             name = _unquoted(line[4:]).removeprefix(b"b/")
     if name:
         yield name, ChangedLines(tuple(ranges))
-
-
-def _range(hunk: re.Match[bytes]) -> tuple[int, int]:
-    start, count = int(hunk[2]), int(hunk[3] or 1)
-    return (start, start + count) if count else (start + 1, start + 1)
 
 
 def _skip_hunk(lines: Iterable[bytes], hunk: re.Match[bytes]) -> None:

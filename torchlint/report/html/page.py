@@ -96,11 +96,6 @@ def _verdict(run: RunReport, total: int, unanalysed: int) -> str:
     return "All checks passed" if run.files_checked else "No files were checked"
 
 
-def _fixable(finding: Finding) -> str:
-    safety = applicable(finding)
-    return "none" if safety is None else _FIXES[safety]
-
-
 def _shares(
     findings: Sequence[Finding], key: Callable[[Finding], tuple[str, str]]
 ) -> list[dict[str, Any]]:
@@ -176,11 +171,12 @@ def _file(run: RunReport, file: FileReport) -> dict[str, Any]:
 
 
 def _finding(run: RunReport, finding: Finding, rows: Mapping[int | None, Rows]) -> dict[str, Any]:
+    safety = applicable(finding)
     return {
         "code": finding.code,
         "family": run.family(finding),
         "grade": finding.severity.value,
-        "fixable": _fixable(finding),
+        "fixable": "none" if safety is None else _FIXES[safety],
         "message": finding.said,
         "row": finding.start.row,
         "where": in_file(finding),

@@ -145,7 +145,13 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.called(node)
     words = "nvidia-smi" if name in _PROCESSES else f"{name}()"
-    if not _on_a_setting(module, node):
+    # Whether a condition around the call speaks of memory, debugging or statistics.
+    tests = [
+        t
+        for t, needed in conditions_around(module, node)
+        if needed and not isinstance(t, cst.UnaryOperation)
+    ]
+    if not any(_SETTING.search(word) for test in tests for word in module.names_in(test)):
         yield Hit(node, {"name": words}, severity=_severity(module, node))
 
 
@@ -162,13 +168,3 @@ def _sleeps(node: cst.Call, name: str) -> bool:
         ):
             return getattr(value, "value", "") not in ("None", "0", "0.0")
     return False
-
-
-def _on_a_setting(module: Module, node: cst.Call) -> bool:
-    """Say whether a condition around the call speaks of memory, debugging or statistics."""
-    tests = [
-        t
-        for t, needed in conditions_around(module, node)
-        if needed and not isinstance(t, cst.UnaryOperation)
-    ]
-    return any(_SETTING.search(word) for test in tests for word in module.names_in(test))

@@ -130,7 +130,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if not _collates(module, node) or _only_evaluates(module, node):
         return
-    if _trains_on_cuda(module):
+    loops = module.nodes(cst.For, cst.While)
+    if batches_go_to(module) in (CUDA, ACCEL) and any(
+        loop_kind(module, loop) is LoopKind.TRAIN for loop in loops
+    ):
         yield Hit(node)
 
 
@@ -175,10 +178,3 @@ def _only_evaluates(module: Module, node: cst.Call) -> bool:
         for loader in (_given(module, function) if function is not None else ())
     }
     return roles == {"eval"}
-
-
-def _trains_on_cuda(module: Module) -> bool:
-    loops = module.nodes(cst.For, cst.While)
-    return batches_go_to(module) in (CUDA, ACCEL) and any(
-        loop_kind(module, loop) is LoopKind.TRAIN for loop in loops
-    )

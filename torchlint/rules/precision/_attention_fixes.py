@@ -147,16 +147,16 @@ def _put(module: Module, end: cst.BaseExpression, call: cst.Call) -> list[NodeEd
             read = sum(n.value == bound for n in module.within(statement, cst.Name, nested=True))
             name = bound if read == 1 else ""
         case _:
-            name = "" if _is_known(module, end, "out") else "out"
+            home = module.scope(end)
+            name = (
+                ""
+                if any(each.value == "out" for each in module.within(home, cst.Name, nested=True))
+                else "out"
+            )
     if not isinstance(above, cst.Attribute) or not name:
         return [Replace(end, call)]
     code = module.root.code_for_node(call)
     return [InsertBefore(module.statement(end), f"{name} = {code}"), Replace(end, cst.Name(name))]
-
-
-def _is_known(module: Module, node: cst.CSTNode, name: str) -> bool:
-    home = module.scope(node)
-    return any(each.value == name for each in module.within(home, cst.Name, nested=True))
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -227,7 +227,9 @@ def _width(module: Module, node: cst.BaseExpression) -> Hashable:
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
             method in _SIZED
         ):
-            return _last_given(module, node)
+            # What tells the last of the sizes that ``x.view(b, n, d)`` is given.
+            sizes = _sizes(node)
+            return _number(module, sizes[-1]) if sizes else None
     found_operation = operation_of(module, node)
     return _kept(module, found_operation) if found_operation is not None else None
 
@@ -254,12 +256,6 @@ def _width_of_part(module: Module, made: cst.CSTNode, name: str) -> Hashable:
         ):
             return _width(module, each)
     return None
-
-
-def _last_given(module: Module, call: cst.Call) -> Hashable:
-    """Return what tells the last of the sizes that ``x.view(b, n, d)`` is given."""
-    sizes = _sizes(call)
-    return _number(module, sizes[-1]) if sizes else None
 
 
 def _sizes(call: cst.Call) -> list[cst.BaseExpression]:

@@ -151,7 +151,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.method("double", "to", "type")
 def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if _to_double(module, node) and _in_forward(module, node) and not mentions(module, _POLICY):
+    named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
+    if (
+        (named or method_called(node) == "double")
+        and _in_forward(module, node)
+        and not mentions(module, _POLICY)
+    ):
         yield Hit(node, {"expr": module.shown(node)}, severity=Severity.INFO, message=_EXPLICIT)
 
 
@@ -223,11 +228,6 @@ def _cast(module: Module, node: cst.Call) -> bool:
 
 
 # -- by hand ---------------------------------------------------------------------------------------
-
-
-def _to_double(module: Module, node: cst.Call) -> bool:
-    named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
-    return named or method_called(node) == "double"
 
 
 def _in_forward(module: Module, node: cst.Call) -> bool:

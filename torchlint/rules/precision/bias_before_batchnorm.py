@@ -146,12 +146,18 @@ rule = Rule(
 
 @rule.call(*ops.dotted("layer", "bias"))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if _decided(module, node) or mentions(module, _FROZEN):
+    # Whether the call leaves the bias out or open: ``bias=…``, ``*args``, ``**options``.
+    bias = _bias(module, node)
+    written = bias is None or is_name(bias.value, "True")
+    if (not written or has_star(node)) or mentions(module, _FROZEN):
         return
     norms = next_layers(module, node)
     if not norms or not all(_cancels(module, node, norm) for norm in norms):
         return
-    if _loads_weights(module, node) or _fills_from_published(module):
+    cls = module.class_of(node)
+    if (cls is not None and _LOADS.search(module.source(cls)) is not None) or _fills_from_published(
+        module
+    ):
         return
     layer, norm = (module.called(n).rpartition(".")[2] for n in (node, norms[0]))
     yield Hit(node, {"layer": layer, "norm": norm}, fix=_fix(module, node))
@@ -202,13 +208,6 @@ def _bias(module: Module, layer: cst.Call) -> cst.Arg | None:
     return next(iter(named or positional[position - 1 : position]), None)
 
 
-def _decided(module: Module, layer: cst.Call) -> bool:
-    """Say whether the call leaves the bias out or open: ``bias=…``, ``*args``, ``**options``."""
-    bias = _bias(module, layer)
-    written = bias is None or is_name(bias.value, "True")
-    return not written or has_star(layer)
-
-
 def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled
     alike for Linear."""
@@ -225,11 +224,6 @@ def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     ):
         return not linear
     return out.deep_equals(channels)
-
-
-def _loads_weights(module: Module, node: cst.Call) -> bool:
-    cls = module.class_of(node)
-    return cls is not None and _LOADS.search(module.source(cls)) is not None
 
 
 def _fills_from_published(module: Module) -> bool:

@@ -204,7 +204,9 @@ def _repeated(module: Module, node: cst.BaseExpression) -> _Repeat | None:
         return _repeated(module, only.value) if plain else None
     found = operation_of(module, node)
     if found is not None and found.name in ("transpose", "contiguous") and found.operands:
-        turned = _swaps_heads(module, found)
+        # Whether a call is ``x.transpose(1, 2)``, by which the heads come before the positions.
+        given = {module.source_of(each) for each in found.operands[1:]}
+        turned = found.name == "transpose" and given == {"1", "2"}
         inner = found.operands[0]
         if turned:
             return _interleaved(module, inner, operation_of(module, inner), _HEADS_LAST)
@@ -214,12 +216,6 @@ def _repeated(module: Module, node: cst.BaseExpression) -> _Repeat | None:
         or _expanded(module, node, node)
         or _by_function(module, node)
     )
-
-
-def _swaps_heads(module: Module, found: Operation) -> bool:
-    """Say whether a call is ``x.transpose(1, 2)``, by which the heads come before the positions."""
-    given = {module.source_of(each) for each in found.operands[1:]}
-    return found.name == "transpose" and given == {"1", "2"}
 
 
 def _interleaved(

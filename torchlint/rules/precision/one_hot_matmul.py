@@ -91,14 +91,14 @@ rule = Rule(
 
 @rule.call("torch.nn.functional.one_hot")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    product = _product(module, node) if not _few(node) else None
+    counts = [arg.value for arg in node.args if isinstance(arg.value, cst.Integer)]
+    product = (
+        _product(module, node)
+        if not any(int(count.value.replace("_", ""), 0) <= _FEW for count in counts)
+        else None
+    )
     if product is not None and "torch_xla" not in module.text:
         yield Hit(product)
-
-
-def _few(node: cst.Call) -> bool:
-    counts = [arg.value for arg in node.args if isinstance(arg.value, cst.Integer)]
-    return any(int(count.value.replace("_", ""), 0) <= _FEW for count in counts)
 
 
 def _product(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:

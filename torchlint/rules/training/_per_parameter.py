@@ -356,7 +356,10 @@ def _added(
         yield "update"
     elif _about(module, value, names):
         # ``t.sub_((1 - d) * (t - p))`` and ``t += r * (p - t)`` are averages of one step.
-        yield "average" if _same_twice(module, target, value, names) else "add"
+        both = _mentioned(module, value, names)
+        yield (
+            "average" if len(both) > 1 and bool(both & _mentioned(module, target, names)) else "add"
+        )
 
 
 def _stored(
@@ -443,13 +446,6 @@ def _mentioned(module: Module, node: cst.BaseExpression, names: _Names) -> set[s
         if _is_tensor(module, part, names):
             found.add(module.source_of(part))
     return found
-
-
-def _same_twice(
-    module: Module, target: cst.BaseExpression, value: cst.BaseExpression, names: _Names
-) -> bool:
-    both = _mentioned(module, value, names)
-    return len(both) > 1 and bool(both & _mentioned(module, target, names))
 
 
 def _of_gradient(module: Module, node: cst.BaseExpression, names: _Names) -> bool:

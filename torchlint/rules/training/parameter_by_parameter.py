@@ -142,7 +142,13 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     work = work_on_parameters(module, node)
     if work is None or compiled_by(module, node) is not None or _in_optimizer(module, node):
         return
-    if _fallback(module, node) or (work is Work.COPY and module.target_torch < COPIES):
+    # Whether a function is the one for single tensors beside one that works on all of them at
+    # once, as torch.optim calls and chooses them: ``_single_tensor_adam``, ``_multi_tensor_adam``.
+    function = module.function(node)
+    name = function.name.value if function is not None else ""
+    if ("single_tensor" in name and name.replace("single", "multi", 1) in module.text) or (
+        work is Work.COPY and module.target_torch < COPIES
+    ):
         return
     heat = heat_of(module, node)
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
@@ -176,14 +182,6 @@ def _rare_alone(module: Module, method: str) -> bool:
         if method_called(call) == method and not callees_of(module, call)
     ]
     return bool(called) and not any(heat_of(module, call).step for call in called)
-
-
-def _fallback(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a function is the one for single tensors beside one that works on all of them at
-    once, as torch.optim calls and chooses them: ``_single_tensor_adam``, ``_multi_tensor_adam``."""
-    function = module.function(node)
-    name = function.name.value if function is not None else ""
-    return "single_tensor" in name and name.replace("single", "multi", 1) in module.text
 
 
 def _in_optimizer(module: Module, node: cst.CSTNode) -> bool:

@@ -447,7 +447,17 @@ def _placed(module: Module, factory: cst.Call) -> Fix | None:
     for move in placement.moves:
         line = spare_move(module, move)
         if line is None:
-            rewrites[move.call] = partial(_unmoved, _may_stand_bare(module, move))
+            # Whether what is moved needs no parentheses where the move stands.
+            one_line = "\n" not in module.root.code_for_node(move.source)
+            operation = isinstance(
+                move.source, (cst.BinaryOperation, cst.Comparison, cst.UnaryOperation)
+            )
+            rewrites[move.call] = partial(
+                _unmoved,
+                one_line
+                and operation
+                and isinstance(module.parent(move.call), (cst.Assign, cst.Return)),
+            )
         else:
             removed.append(Remove(line))
     whys = [*placement.changes]
@@ -499,13 +509,6 @@ def _of_sizes(new: cst.Call, maker: str) -> cst.Call:
     if dtype is None:
         return called
     return with_keyword(called, "dtype", cst.Attribute(func.value, cst.Name(dtype)))
-
-
-def _may_stand_bare(module: Module, move: Transfer) -> bool:
-    """Say whether what is moved needs no parentheses where the move stands."""
-    one_line = "\n" not in module.root.code_for_node(move.source)
-    operation = isinstance(move.source, (cst.BinaryOperation, cst.Comparison, cst.UnaryOperation))
-    return one_line and operation and isinstance(module.parent(move.call), (cst.Assign, cst.Return))
 
 
 def _unmoved(bare: bool, call: cst.Call) -> cst.BaseExpression:

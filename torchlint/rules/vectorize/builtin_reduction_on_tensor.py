@@ -135,17 +135,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         "tensor": module.shown(tensor),
         "method": _CALLS[name],
     }
-    waits = _still_waits(module, node, tensor)
+    # Whether the method would still make every step wait for one truth value.
+    asked = module.name(node.func) in ("builtins.any", "builtins.all")
+    checks = isinstance(module.parent(node), cst.Assert)
+    waits = asked and not checks and heat_of(module, node).hot and bool(on_device(module, tensor))
     fix = _fix(module, node, tensor, waits)
     message = _STILL_WAITS if waits else None
     yield Hit(node, words, fix, None if often else Severity.INFO, message)
-
-
-def _still_waits(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> bool:
-    """Say whether the method would still make every step wait for one truth value."""
-    asked = module.name(node.func) in ("builtins.any", "builtins.all")
-    checks = isinstance(module.parent(node), cst.Assert)
-    return asked and not checks and heat_of(module, node).hot and bool(on_device(module, tensor))
 
 
 def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression, waits: bool) -> Fix:

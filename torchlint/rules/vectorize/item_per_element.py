@@ -173,7 +173,10 @@ def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
     if found.single is not True:
         return None
     if scripted(module) and isinstance(node, (cst.For, cst.CompFor)):
-        return _copied(module, node, found)
+        # The fix that goes over a copy on the host: its elements are tensors as before, which
+        # TorchScript has one type for.
+        kept = stays_as_it_is(module, found.tensor, node)
+        return elements_on_host(module, HostElements(node, (), (), (), found.tensor, kept))
     title = "Read all elements with one tolist()"
     safety, note = _safety(module, node, found)
     flat = "" if one_dimensional(module, found.tensor) else ".flatten()"
@@ -194,13 +197,6 @@ def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
         if r.how == "item" and r.direct is not None
     ]
     return Fix((Append(found.tensor, f"{flat}.tolist()"), *plain), safety, title, note)
-
-
-def _copied(module: Module, node: cst.For | cst.CompFor, found: ElementReads) -> Fix | None:
-    """Return the fix that goes over a copy on the host: its elements are tensors as before, which
-    TorchScript has one type for."""
-    kept = stays_as_it_is(module, found.tensor, node)
-    return elements_on_host(module, HostElements(node, (), (), (), found.tensor, kept))
 
 
 def _read_directly(

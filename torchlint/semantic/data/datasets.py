@@ -66,16 +66,12 @@ def sample_cost(module: Module, loader: cst.Call) -> bool | None:
     target = inferred(module, collate).node
     work = does_work(module, target) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
     if target is None:
-        work = _elsewhere(module, collate)
+        # What `does_work` says of a function elsewhere, or of an instance that is called.
+        found = definitions_behind.method(
+            module, inferred(module, collate), "__call__"
+        ) or definitions_behind.named(module, collate)
+        work = does_work(*found) if found is not None else None
     return work if work or cost is False else None
-
-
-def _elsewhere(module: Module, collate: cst.BaseExpression) -> bool | None:
-    """Return what `does_work` says of a function elsewhere, or of an instance that is called."""
-    found = definitions_behind.method(
-        module, inferred(module, collate), "__call__"
-    ) or definitions_behind.named(module, collate)
-    return does_work(*found) if found is not None else None
 
 
 @question(

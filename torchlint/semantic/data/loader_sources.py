@@ -103,7 +103,8 @@ class _Search:
             case cst.Attribute():
                 return self._kept(where, node, path)
             case cst.Subscript():
-                key = _key(node)
+                index = node.slice[0].slice
+                key = _literal(index.value) if isinstance(index, cst.Index) else None
                 return key is not None and self.loader(where, node.value, (key, *path))
             case cst.Tuple() | cst.List() | cst.Dict() if path:
                 part = _part(node, path[0])
@@ -280,11 +281,6 @@ def _position(target: cst.BaseExpression, attr: str) -> Path | None:
                 if _position(each.value, attr) == ():
                     return (index,)
     return None
-
-
-def _key(node: cst.Subscript) -> int | str | None:
-    index = node.slice[0].slice
-    return _literal(index.value) if isinstance(index, cst.Index) else None
 
 
 def _literal(node: cst.BaseExpression) -> int | str | None:

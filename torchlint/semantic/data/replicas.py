@@ -96,22 +96,17 @@ def _passed(module: Module, name: cst.Name, function: cst.FunctionDef) -> bool:
         for site in call_sites(module, function)
     ]
     if cls is not None and function.name.value == "__init__":
-        given += _constructed_with(module, cls, function, name.value)
+        # What the calls of a class in this file give for a parameter of its constructor.
+        names = [param.name.value for param in function.params.params][1:]
+        given += [
+            arg.value
+            for call in module.nodes(cst.Call)
+            if local_class(module, call.func) is cls and not has_star(call)
+            for at, arg in enumerate(call.args)
+            if (arg.keyword.value if arg.keyword is not None else "".join(names[at : at + 1]))
+            == name.value
+        ]
     return any(each is not None and is_replica(module, each) for each in given)
-
-
-def _constructed_with(
-    module: Module, cls: cst.ClassDef, init: cst.FunctionDef, name: str
-) -> list[cst.BaseExpression]:
-    """Return what the calls of a class in this file give for a parameter of its constructor."""
-    names = [param.name.value for param in init.params.params][1:]
-    return [
-        arg.value
-        for call in module.nodes(cst.Call)
-        if local_class(module, call.func) is cls and not has_star(call)
-        for at, arg in enumerate(call.args)
-        if (arg.keyword.value if arg.keyword is not None else "".join(names[at : at + 1])) == name
-    ]
 
 
 @question(yes="a DDP model runs in the loop", no="no DDP model runs in the loop")

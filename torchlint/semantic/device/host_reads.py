@@ -268,15 +268,16 @@ def selected_by(module: Module, node: cst.Subscript) -> cst.BaseExpression | Non
         if isinstance(part, cst.Index) and _waits(module, part.value):
             value = inferred(module, part.value)
             if value.rank == 0 and value.dtype == "int" and not value.loose:
-                return None if _traced(module, node) else part.value
+                # Whether code is compiled, or called by such code: there an index stays in the
+                # graph.
+                function = module.function(node)
+                sites = call_sites(module, function) if function is not None else []
+                return (
+                    None
+                    if is_compiled(module, node) or any(is_compiled(module, site) for site in sites)
+                    else part.value
+                )
     return None
-
-
-def _traced(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether code is compiled, or called by such code: there an index stays in the graph."""
-    function = module.function(node)
-    sites = call_sites(module, function) if function is not None else []
-    return is_compiled(module, node) or any(is_compiled(module, site) for site in sites)
 
 
 def _guessed(module: Module, node: cst.BaseExpression) -> bool:

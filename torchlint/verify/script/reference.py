@@ -181,7 +181,12 @@ def _explored(
     short.
     """
     virtual = runner.device == "cpu"
-    marks = _marks(units, home)
+    copy = Path(os.path.realpath(home.copy))
+    marks = [
+        (f"{number}-{index}", os.path.realpath(copy / place.file), place.first, place.last)
+        for number, unit in enumerate(units)
+        for index, place in enumerate(unit.places)
+    ]
     reason = ""
     record = RunRecord(Status.TIMEOUT, 0, {}, None, "", home.folder)
     for run_extent in run_extents.tried(virtual, runner.options):
@@ -223,15 +228,6 @@ def _itself(
     if itself.level is not Level.BITWISE:
         return itself, ("the program does not reproduce itself from one run to the next",)
     return itself, ()
-
-
-def _marks(units: Sequence[FixUnit], home: Home) -> list[tuple[str, str, int, int]]:
-    copy = Path(os.path.realpath(home.copy))
-    return [
-        (f"{number}-{index}", os.path.realpath(copy / place.file), place.first, place.last)
-        for number, unit in enumerate(units)
-        for index, place in enumerate(unit.places)
-    ]
 
 
 def _exercised(units: Sequence[FixUnit], watched: RunRecord) -> dict[str, bool | None]:
