@@ -256,10 +256,6 @@ class Verdicts:
         return Verdict(code, info.name, State.ABSENT, place.row, place.column or 1, "", words)
 
 
-def _importance(verdict: Verdict) -> tuple[int, int, int, str]:
-    return list(State).index(verdict.state), verdict.row, verdict.column, verdict.code
-
-
 def _written(node: cst.CSTNode | None) -> bool:
     """Say whether a value is written out: a number, a text, or a list of them."""
     if isinstance(node, (cst.List, cst.Tuple)):

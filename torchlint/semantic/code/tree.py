@@ -328,15 +328,6 @@ class Tree:
         """Say whether `node` is `outer` or lies inside it."""
         return self.order[outer] <= self.order[node] <= self.ends[outer]
 
-    def branch(self, node: cst.CSTNode, outer: cst.CSTNode) -> cst.CSTNode:
-        """Return the direct child of `outer` through which `node` hangs on it."""
-        at = node
-        for above in self.ancestors(node):
-            if above is outer:
-                return at
-            at = above
-        return at
-
 
 def callee(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return what a call calls, and any other expression as it is: a decorator with or without

@@ -31,7 +31,6 @@ _HELD = ("ndarray", "list", "tuple", "tensor", "batch", "dict")
 _SIZES = ops.having("attribute", "fact") | ops.having("method", "fact")
 _NUMBERS = frozenset(f"builtins.{name}" for name in "int float max min abs round".split())
 _LISTS = frozenset(f"builtins.{name}" for name in "list tuple sorted reversed zip".split())
-_WHOLE_ARRAYS = frozenset(("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate"))
 
 _ENTRIES = ("forward", "__init__", "__call__")
 _MAX_SITES = 12
