@@ -11,6 +11,7 @@ from torchlint.base.span import Span
 from torchlint.edits.positions import rendered
 from torchlint.edits.splice import EditContext, Splice, WithheldError
 from torchlint.rule import Append, Prepend, Replace
+from torchlint.semantic.code.tree import keyword_of
 
 _COMMENT = regex(r"[ \t]*#")
 _TOKEN = regex(r"\w+|[^\S\r\n]+|\r\n|[^\w ]")
@@ -105,7 +106,7 @@ def _added_above(old: cst.Call, new: cst.Call) -> cst.Call:
     """Return a call whose new keywords stand above its last argument: so the comment behind that
     stays with it."""
     count = len(old.args)
-    names = [arg.keyword.value if arg.keyword is not None else "" for arg in new.args]
+    names = [keyword_of(arg) for arg in new.args]
     more = new.args[count:]
     if not count or not more or "" in names[count - 1 :]:
         return new

@@ -151,7 +151,7 @@ class Module:
 
     # -- where nodes stand -------------------------------------------------------------------------
 
-    def taker(self, node: cst.CSTNode) -> cst.Call | None:
+    def taker(self, node: cst.CSTNode | None) -> cst.Call | None:
         """Return the call that is handed `node` as an argument."""
         arg = self.parent(node)
         call = self.parent(arg) if isinstance(arg, cst.Arg) else None

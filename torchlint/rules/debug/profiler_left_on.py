@@ -100,7 +100,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, is_name
+from torchlint.semantic.code.tree import LOOPS, attr_of, is_name, keyword_of
 from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.step_overhead import has_training_loop, on_demand, runs_training
@@ -187,11 +187,7 @@ def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
 
 def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
     for arg in node.args:
-        if (
-            arg.keyword is not None
-            and arg.keyword.value == "use_cuda"
-            and is_name(arg.value, "True")
-        ):
+        if keyword_of(arg) == "use_cuda" and is_name(arg.value, "True"):
             new = arg.with_changes(keyword=cst.Name("use_device"), value=cst.SimpleString('"cuda"'))
             call = node.with_changes(args=[new if a is arg else a for a in node.args])
             fix = Fix((Replace(node, call),), Safety.SUGGESTION, 'Pass use_device="cuda"')
@@ -267,7 +263,7 @@ def _never_steps(module: Module, node: cst.Call) -> bool:
     """Say whether a profiler is the context of a ``with`` that nothing else sees, and in which no
     ``step()`` stands."""
     item = module.parent(node)
-    match item, module.parent(item) if item is not None else None:
+    match item, module.parent(item):
         case cst.WithItem(asname=None), _:
             return True
         case cst.WithItem(asname=cst.AsName(name=cst.Name(value=name))), cst.With() as around:

@@ -122,7 +122,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.reaching import readers_of, uses_of
 from torchlint.semantic.code.scopes import local_class, scopes
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, is_name
+from torchlint.semantic.code.tree import has_star, is_name, positional
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
 from torchlint.semantic.values.inferred import inferred
@@ -265,7 +265,7 @@ def _argmax(module: Module, read: cst.CSTNode) -> list[cst.Call] | None:
 
 def _last(module: Module, call: cst.Call, at: int) -> bool:
     """Say whether an ``argmax`` is told the last axis."""
-    plain = [arg.value for arg in call.args if arg.keyword is None]
+    plain = positional(call)
     given = [keyword_argument(module, call, name) for name in ("axis", "dim")]
     axes = [*plain[at : at + 1], *(each for each in given if each is not None)]
     return len(axes) == 1 and module.source_of(axes[0]) in ("-1", "2")

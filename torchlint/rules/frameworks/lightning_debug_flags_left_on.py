@@ -91,7 +91,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
-from torchlint.semantic.code.tree import attr_of
+from torchlint.semantic.code.tree import attr_of, keyword_of
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
 _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
@@ -124,10 +124,10 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _for_debugging(module, node):
         return
-    if any(arg.keyword is not None and arg.keyword.value == "barebones" for arg in node.args):
+    if any(keyword_of(arg) == "barebones" for arg in node.args):
         return
     for arg in node.args:
-        name = arg.keyword.value if arg.keyword is not None else ""
+        name = keyword_of(arg)
         words = {"flag": f"{name}={module.shown(arg.value)}"}
         if name == "deterministic" and _number(arg.value) is True:
             if _seeded(module, node) or _only_evaluates(module, node):

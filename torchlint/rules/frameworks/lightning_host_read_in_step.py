@@ -196,7 +196,7 @@ def logged_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
     above = module.parent(value)
     if isinstance(above, cst.DictElement) and above.value is value:
         holder = module.parent(above)
-        above = module.parent(holder) if holder is not None else None
+        above = module.parent(holder)
         expected = "log_dict"
     else:
         expected = "log"

@@ -94,6 +94,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.code.versions import version_guarded
 from torchlint.semantic.values.accelerator import makes_lightning_trainer
 
@@ -218,7 +219,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _hits(module: Module, node: cst.Call) -> Iterator[Hit]:
     for arg in node.args:
-        name = arg.keyword.value if arg.keyword is not None else ""
+        name = keyword_of(arg)
         dp = name in ("strategy", "distributed_backend", "accelerator") and _text(arg.value) in (
             "dp",
             "ddp",

@@ -186,7 +186,7 @@ def _logged(module: Module, metric: cst.BaseExpression) -> bool:
     for same in module.within(scope, type(metric), nested=True):
         arg = module.parent(same)
         if isinstance(arg, cst.DictElement):
-            arg = module.parent(module.parent(arg) or arg)
+            arg = module.parent(module.parent(arg))
         call = module.parent(arg) if isinstance(arg, cst.Arg) else None
         if not isinstance(call, cst.Call) or not same.deep_equals(metric):
             continue

@@ -80,6 +80,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
 from torchlint.rules.frameworks._token_maps import token_map_of
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.tree import keyword_of
 
 # With these, a batch has other values, other columns or another number of rows than its rows have
 # one by one.
@@ -108,9 +109,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if found is None or keyword_argument(module, node, "batched") is not None:
         return
     fix = None
-    if found.plain and not any(
-        arg.keyword is not None and arg.keyword.value in _SHAPED for arg in found.tokenizer.args
-    ):
+    if found.plain and not any(keyword_of(arg) in _SHAPED for arg in found.tokenizer.args):
         new = with_keyword(node, "batched", cst.Name("True"))
         fix = Fix((Replace(node, new),), Safety.UNSAFE, "Tokenise in batches", _NOTE)
     yield Hit(node, {"tokenizer": module.shown(found.tokenizer.func)}, fix)

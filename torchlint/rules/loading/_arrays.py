@@ -14,7 +14,7 @@ from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, is_name, method_called
+from torchlint.semantic.code.tree import has_star, is_name, method_called, positional
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
@@ -349,7 +349,7 @@ def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     if method_called(call) == "astype" and call.args:
         return call.args[0].value
     place = _DTYPE_PLACES.get(module.called(call).removeprefix("numpy."))
-    plain = [arg.value for arg in call.args if arg.keyword is None]
+    plain = positional(call)
     return plain[place] if place is not None and len(plain) > place else None
 
 
@@ -400,7 +400,7 @@ def _shape(module: Module, node: cst.BaseExpression) -> str | None:
     named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
     if name not in _MAKERS or named - _OPTIONS or not module.called(node).startswith("numpy."):
         return None
-    plain = [arg.value for arg in node.args if arg.keyword is None]
+    plain = positional(node)
     size: cst.CSTNode | None = plain[0] if plain else keyword_argument(module, node, "shape")
     if len(plain) > (3 if name == "full" else 2):
         return None

@@ -198,7 +198,7 @@ def _transforms_dataset(module: Module, node: cst.Call) -> bool:
             places += reads_of(module, module.scope(node), name)
     for place in places:
         arg = module.parent(place)
-        match arg, module.parent(arg) if arg is not None else None:
+        match arg, module.parent(arg):
             case cst.Arg(keyword=cst.Name(value="transform")), cst.Call(func=func):
                 made = local_class(module, func)
                 known = (module.name(func) or "").startswith("torchvision.datasets.")

@@ -304,7 +304,7 @@ def _masked_where_given(
     """
     first, second = made if module.before(made[0], made[1]) else made[::-1]
     block = module.parent(module.statement(second))
-    guard = module.parent(block) if block is not None else None
+    guard = module.parent(block)
     if not isinstance(guard, cst.If) or guard.orelse is not None or len(guard.body.body) != 1:
         return False
     given = _not_none(guard.test)

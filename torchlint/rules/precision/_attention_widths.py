@@ -16,7 +16,7 @@ from torchlint.rule import Module
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import has_star, is_name
+from torchlint.semantic.code.tree import has_star, is_name, positional
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.attention import is_scale
@@ -259,7 +259,7 @@ def _width_of_part(module: Module, made: cst.CSTNode, name: str) -> Hashable:
 
 
 def _sizes(call: cst.Call) -> list[cst.BaseExpression]:
-    given = [arg.value for arg in call.args if arg.keyword is None]
+    given = positional(call)
     if len(given) == 1 and isinstance(given[0], (cst.Tuple, cst.List)):
         elements = given[0].elements
         plain = all(isinstance(each, cst.Element) for each in elements)

@@ -78,7 +78,7 @@ def fed_by_attribute(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
 def _fed(module: Module, cls: cst.ClassDef, call: cst.Call) -> list[cst.Call]:
     """Return the constructions of the layers that alone get what a call of a layer gives."""
     read = sole_use(module, call)
-    arg = module.parent(read) if read is not None else None
+    arg = module.parent(read)
     outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
     if not isinstance(outer, cst.Call) or len(outer.args) != 1:
         return []
@@ -156,7 +156,7 @@ def _given(module: Module, arg: cst.Arg, kept: _Kept, use: cst.CSTNode) -> None:
     """A list of layers as argument: of ``len``, or of what a loop goes over."""
     call = module.parent(arg)
     name = module.name(call.func) if isinstance(call, cst.Call) else None
-    loop = module.parent(call) if call is not None else None
+    loop = module.parent(call)
     if name in ("builtins.len", "builtins.range"):
         return
     if not isinstance(call, cst.Call) or name not in _PAIRING or not isinstance(loop, cst.For):

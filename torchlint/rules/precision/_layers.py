@@ -33,7 +33,7 @@ def next_layers(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
     """Return the calls that construct the layers which alone get the output of the layer that
     `layer` constructs."""
     place: cst.CSTNode | None = _outermost(module, layer)
-    above = module.parent(place) if place is not None else None
+    above = module.parent(place)
     if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Name):
         place = sole_use(module, layer) or place
     follower = _in_a_row(module, place) if place is not None else None
@@ -57,7 +57,7 @@ def _outermost(module: Module, layer: cst.Call) -> cst.Call:
 def _in_a_row(module: Module, place: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the expression behind `place` in the arguments or the list that makes a Sequential."""
     above = module.parent(place)
-    holder = module.parent(above) if above is not None else None
+    holder = module.parent(above)
     if (
         isinstance(above, cst.Element)
         and isinstance(holder, cst.Tuple)
@@ -65,7 +65,7 @@ def _in_a_row(module: Module, place: cst.CSTNode) -> cst.BaseExpression | None:
     ):
         # ``("conv", layer)`` of an OrderedDict.
         above = module.parent(holder)
-        holder = module.parent(above) if above is not None else None
+        holder = module.parent(above)
         if not isinstance(holder, cst.List) or not _runs_in_order(module, holder):
             return None
         named = _behind(holder.elements, above)
@@ -169,7 +169,7 @@ def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
     found = False
     for read in reads_of(module, module.scope(at), name):
         above = module.parent(read)
-        call = module.parent(above) if above is not None else None
+        call = module.parent(above)
         if (
             isinstance(above, cst.Arg)
             and isinstance(call, cst.Call)

@@ -203,7 +203,7 @@ def _goes_to_device(module: Module, node: cst.Call) -> bool:
     if named_device(module, keyword_argument(module, node, "device")) in ("cuda", "accel"):
         return not _cast(module, node)
     use = sole_use(module, node)
-    above = module.parent(use) if use is not None else None
+    above = module.parent(use)
     call = module.parent(above) if isinstance(above, cst.Attribute) else None
     if not isinstance(call, cst.Call) or not isinstance(above, cst.Attribute):
         return False

@@ -85,7 +85,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, is_name
+from torchlint.semantic.code.tree import has_star, is_name, keyword_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.torch import ops
@@ -204,7 +204,7 @@ def _bias(module: Module, layer: cst.Call) -> cst.Arg | None:
     """Return the argument that says whether the layer has a bias."""
     position = int(_BIAS[module.called(layer).rpartition(".")[2]])
     positional = [a for a in layer.args if a.keyword is None]
-    named = [a for a in layer.args if a.keyword is not None and a.keyword.value == "bias"]
+    named = [a for a in layer.args if keyword_of(a) == "bias"]
     return next(iter(named or positional[position - 1 : position]), None)
 
 

@@ -104,14 +104,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _product(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the product whose left side is all that becomes of a one-hot tensor."""
     use = sole_use(module, node)
-    above = module.parent(use) if use is not None else None
-    user = (
-        above
-        if isinstance(above, cst.BinaryOperation)
-        else module.parent(above)
-        if above is not None
-        else None
-    )
+    above = module.parent(use)
+    user = above if isinstance(above, cst.BinaryOperation) else module.parent(above)
     found = operation_of(module, user)
     if found is None or not isinstance(user, (cst.Call, cst.BinaryOperation)):
         return None

@@ -12,7 +12,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import method_called, positional
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -68,7 +68,7 @@ class _States:
     def behind(self, backward: cst.Call) -> tuple[cst.BaseExpression, ...]:
         """Return the carried states on which the loss of a backward pass depends, and themselves
         depend on what they were."""
-        roots = [arg.value for arg in backward.args if arg.keyword is None]
+        roots = positional(backward)
         if isinstance(backward.func, cst.Attribute):
             roots.append(backward.func.value)
         reads = self._reads_behind(roots)

@@ -16,7 +16,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.text import in_main_guard
-from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.module import Module
@@ -253,10 +253,9 @@ def volatile(module: Module, node: cst.Call) -> bool:
     """Say whether the function speaks of ``volatile=True``, or sets ``x.volatile``, which was
     no_grad before torch 0.4."""
     place = module.scope(node)
-    return any(
-        arg.keyword is not None and arg.keyword.value == "volatile"
-        for arg in module.within(place, cst.Arg)
-    ) or any(attr_of(each.target) == "volatile" for each in module.within(place, cst.AssignTarget))
+    return any(keyword_of(arg) == "volatile" for arg in module.within(place, cst.Arg)) or any(
+        attr_of(each.target) == "volatile" for each in module.within(place, cst.AssignTarget)
+    )
 
 
 @question(

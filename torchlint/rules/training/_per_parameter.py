@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.code.tree import LOOPS, is_name
+from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over, iteration_count
@@ -341,9 +341,7 @@ def _between_devices(module: Module, copy: cst.Call) -> bool:
         "cpu" in names
         or any(map(_HOST_NAME.search, names))
         or any(
-            arg.keyword is not None
-            and arg.keyword.value == "non_blocking"
-            and module.source_of(arg.value) != "False"
+            keyword_of(arg) == "non_blocking" and module.source_of(arg.value) != "False"
             for arg in copy.args
         )
     )

@@ -83,7 +83,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, is_name
+from torchlint.semantic.code.tree import LOOPS, attr_of, is_name, keyword_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import carried_reads
 from torchlint.semantic.values.inferred import inferred
@@ -117,9 +117,7 @@ rule = Rule(
 
 @rule.method("backward", "manual_backward")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    asked = next(
-        (a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None
-    )
+    asked = next((a for a in node.args if keyword_of(a) == "retain_graph"), None)
     if asked is None or not is_name(asked.value, "True"):
         return
     loop = heat_of(module, node).loop

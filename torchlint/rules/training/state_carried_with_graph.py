@@ -100,7 +100,7 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, InsertAfter, Module, NodeEdit, Replace, Rule, Safety, inferred
 from torchlint.rules.training._carried_states import carried_with_graph
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, keyword_of
 
 _NOTE = (
     "The gradient no longer reaches earlier steps, and where another backward pass needs the "
@@ -126,9 +126,7 @@ rule = Rule(
 
 @rule.method("backward", "manual_backward")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    asked = next(
-        (a for a in node.args if a.keyword is not None and a.keyword.value == "retain_graph"), None
-    )
+    asked = next((a for a in node.args if keyword_of(a) == "retain_graph"), None)
     if asked is None or not is_name(asked.value, "True"):
         return
     if keyword_argument(module, node, "create_graph") is not None:

@@ -81,7 +81,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import read_behind
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import attr_of, is_name
+from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 
@@ -108,7 +108,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     arg = node.args[0]
     literal = is_name(arg.value, "False")
-    named = arg.keyword is None or arg.keyword.value == "set_to_none"
+    named = keyword_of(arg) in ("", "set_to_none")
     if literal and named and not _needed(module, node):
         edit = Replace(node, node.with_changes(args=[]))
         yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Leave set_to_none at its default", _NOTE))

@@ -18,7 +18,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, has_star
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, has_star, keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -135,9 +135,7 @@ def is_loss(module: Module, call: cst.Call) -> bool:
         return False
     if module.name(call.func) in _LOSS_FUNCTIONS:
         plain = sum(arg.keyword is None for arg in call.args) <= 2
-        return plain and not any(
-            arg.keyword is not None and arg.keyword.value in _REDUCTIONS for arg in call.args
-        )
+        return plain and not any(keyword_of(arg) in _REDUCTIONS for arg in call.args)
     return _made_by(module, call.func, _LOSS_CLASSES) and len(call.args) == 2
 
 
@@ -157,7 +155,7 @@ def _made_by(module: Module, func: cst.BaseExpression, classes: frozenset[str]) 
         made = made.func.value
     if not isinstance(made, cst.Call) or module.name(made.func) not in classes:
         return False
-    given = {arg.keyword.value if arg.keyword is not None else "" for arg in made.args}
+    given = {keyword_of(arg) for arg in made.args}
     if classes is _LOSS_CLASSES and given & (_REDUCTIONS | {""}):
         return False
     return all(_leaves_alone(module, read) for read in reads_of(module, module.root, func.value))
@@ -252,7 +250,7 @@ def _alters(module: Module, read: cst.Name) -> bool:
 def _may_write(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
     """Say whether a call may change an argument: a function of the user's, or ``out=`` of
     torch's."""
-    if arg.keyword is not None and arg.keyword.value == "out":
+    if keyword_of(arg) == "out":
         return True
     name = module.name(call.func)
     if name is not None and (name.startswith("torch.") or name in _HARMLESS):

@@ -413,7 +413,7 @@ def _moved_behind(module: Module, made: cst.CSTNode, name: str) -> cst.CSTNode |
     """Return the statement right behind that moves what `name` holds to the device of the input,
     where a buffer lies already: ``if x.is_cuda: name = name.cuda()``."""
     line = module.statement(made)
-    block = module.parent(line) if line is not None else None
+    block = module.parent(line)
     if not isinstance(block, cst.IndentedBlock):
         return None
     lines = list(block.body)
@@ -463,7 +463,7 @@ def _constructed(module: Module, cls: cst.ClassDef, maker: cst.Call) -> cst.CSTN
     for part in module.within(maker, cst.Attribute):
         if is_name(part.value, "self"):
             made = made_once(module, cls, part.attr.value)
-            line = module.parent(made) if made is not None else None
+            line = module.parent(made)
             if line is None or line not in lines or not isinstance(made, cst.Assign):
                 return None
             needed.append(line)

@@ -121,7 +121,7 @@ def _trained(module: Module, made: cst.CSTNode) -> bool:
 
 def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:
     definition = sole_definition(module, node)
-    made = module.parent(definition) if definition is not None else None
+    made = module.parent(definition)
     if (
         not isinstance(made, cst.Assign)
         or definition is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -58,7 +59,7 @@ def _is_array(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Call(func=func) if name := module.name(func) or "":
             sized = arrays.DRAWS.get(name)
-            told = any(arg.keyword is not None and arg.keyword.value == "size" for arg in node.args)
+            told = any(keyword_of(arg) == "size" for arg in node.args)
             plain = [arg for arg in node.args if arg.keyword is None]
             return name in arrays.POSITIONS or (
                 sized is not None

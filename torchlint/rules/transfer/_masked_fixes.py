@@ -213,7 +213,7 @@ def _reader(module: Module, mask: cst.Name) -> cst.Subscript | cst.Call | None:
         call = module.parent(above)
         return call if isinstance(call, cst.Call) else None
     part = module.parent(above) if isinstance(above, cst.Index) else None
-    node = module.parent(part) if part is not None else None
+    node = module.parent(part)
     return node if isinstance(node, cst.Subscript) else None
 
 

@@ -117,7 +117,7 @@ def spare_move(module: Module, move: Transfer) -> cst.CSTNode | None:
         case _:
             return None
     line = module.parent(statement)
-    block = module.parent(line) if line is not None else None
+    block = module.parent(line)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
         return None
     branch = module.parent(block) if isinstance(block, cst.IndentedBlock) else None
@@ -419,7 +419,7 @@ class _Region:
         """Follow an index of a tensor on the device."""
         if inferred(self.module, index.value).rank == 0:
             raise _UnknownError  # Of a tensor on the device, the host reads it to find the place.
-        indexed = self.module.parent(self.module.parent(index) or index)
+        indexed = self.module.parent(self.module.parent(index))
         if not isinstance(indexed, cst.Subscript) or (
             on_device(self.module, indexed.value) is not True
         ):

@@ -129,7 +129,7 @@ from torchlint.rules.transfer._placement import Placement, placement_of, spare_m
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import readers_of
-from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
 from torchlint.semantic.device.factories import (
     any_dtype,
     device_effect,
@@ -544,9 +544,7 @@ def _of_numbers(module: Module, call: cst.Call) -> bool:
     """Say whether a call is given numbers and sizes alone, beside a dtype: no tensor whose class
     could see it."""
     return all(
-        (arg.keyword is not None and arg.keyword.value in ("dtype", "device"))
-        or _is_number(module, arg.value)
-        for arg in call.args
+        keyword_of(arg) in ("dtype", "device") or _is_number(module, arg.value) for arg in call.args
     )
 
 

@@ -150,7 +150,7 @@ from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, attr_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, attr_of, keyword_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
@@ -550,7 +550,4 @@ def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
 
 def _plain_join(call: cst.Call) -> bool:
     """Say whether a join makes a new tensor: ``out=`` would write into one that is on the host."""
-    return all(
-        not arg.star and (arg.keyword is None or arg.keyword.value in ("tensors", "dim"))
-        for arg in call.args
-    )
+    return all(not arg.star and keyword_of(arg) in ("", "tensors", "dim") for arg in call.args)

@@ -238,7 +238,7 @@ def _statement_before(module: Module, trip: RoundTrip) -> cst.Assign | None:
 def _follows(module: Module, made: cst.Assign, back: cst.Call) -> bool:
     """Say whether the line of one statement is the next one behind that of another."""
     one, other = module.statement(made), module.statement(back)
-    match module.parent(one) if one is not None else None:
+    match module.parent(one):
         case cst.IndentedBlock(body=lines) | cst.Module(body=lines):
             return any(a is one and b is other for a, b in pairwise(lines))
     return False

@@ -90,7 +90,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import keyword_of, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
 
@@ -155,8 +155,7 @@ def _beside(module: Module, node: cst.Call) -> bool:
         function.name.value in module.names_in(arg.value)
         for call in module.nodes(cst.Call)
         for arg in getattr(call, "args")  # noqa: B009
-        if (arg.keyword is not None and arg.keyword.value == "target")
-        or method_called(call) == "submit"
+        if keyword_of(arg) == "target" or method_called(call) == "submit"
     )
 
 

@@ -489,7 +489,7 @@ def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
             for part in parts
         )
         return not whole and any(_element_in(module, loop, part) for part in parts)
-    above = module.parent(module.parent(module.parent(node) or node) or node)
+    above = module.parent(module.parent(module.parent(node)) or node)
     match above:
         case cst.If(
             test=cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)])

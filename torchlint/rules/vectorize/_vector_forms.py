@@ -28,7 +28,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import is_name, keyword_of, method_called
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import hooks_operations
@@ -597,7 +597,7 @@ def _argument(code: str) -> cst.Arg:
 
 
 def _says_dimension(arg: cst.Arg) -> bool:
-    return arg.keyword is None or arg.keyword.value in ("dim", "axis")
+    return keyword_of(arg) in ("", "dim", "axis")
 
 
 def _dimensions(module: Module, args: Sequence[cst.Arg]) -> tuple[list[int] | None, bool]:

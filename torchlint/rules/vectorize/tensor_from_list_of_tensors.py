@@ -81,6 +81,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.guards import throttled
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import element_reads, holds_device_tensors
@@ -146,7 +147,7 @@ def _graph(module: Module, data: cst.BaseExpression) -> bool:
 def _fix(module: Module, node: cst.Call, data: cst.BaseExpression) -> Fix | None:
     """Return the rewrite to stack, where everything in the list is a 0-dim tensor and only a device
     is asked for: of a tensor with one element in a row, ``torch.tensor([x])`` makes a number."""
-    given = {arg.keyword.value if arg.keyword is not None else "" for arg in node.args[1:]}
+    given = {keyword_of(arg) for arg in node.args[1:]}
     item = inferred(module, data).item
     whole = item is not None and item.tensor and item.rank == 0
     if (

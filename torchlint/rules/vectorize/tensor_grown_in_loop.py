@@ -90,7 +90,7 @@ from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, 
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import most_turns
-from torchlint.semantic.code.tree import attr_of
+from torchlint.semantic.code.tree import attr_of, keyword_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import (
     is_reset,
@@ -166,11 +166,7 @@ def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
     if name == "numpy.append":
         return [arg.value for arg in call.args[:2]]
     first = next(
-        (
-            a.value
-            for a in call.args
-            if a.keyword is None or a.keyword.value in ("tensors", "arrays")
-        ),
+        (a.value for a in call.args if keyword_of(a) in ("", "tensors", "arrays")),
         None,
     )
     if not isinstance(first, (cst.Tuple, cst.List)):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.tree import FUNCTIONS
+from torchlint.semantic.code.tree import FUNCTIONS, keyword_of, positional
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.signatures import SIGNATURES
@@ -61,19 +61,15 @@ def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
 )
 def keyword_argument(module: Module, call: cst.Call, name: str) -> cst.BaseExpression | None:
     """Return the expression of a keyword argument, or None."""
-    return next(
-        (a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None
-    )
+    return next((a.value for a in call.args if keyword_of(a) == name), None)
 
 
 def given_for(call: cst.Call, position: int, name: str) -> list[cst.BaseExpression]:
     """Return what a call hands over for a parameter, at its position or by its name; nothing where
     that is not known."""
-    given = [
-        arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name
-    ]
+    given = [arg.value for arg in call.args if keyword_of(arg) == name]
     if not given and not any(arg.star for arg in call.args[: position + 1]):
-        plain = [arg.value for arg in call.args if arg.keyword is None]
+        plain = positional(call)
         given = plain[position : position + 1]
     return given
 

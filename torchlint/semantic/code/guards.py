@@ -26,6 +26,7 @@ from torchlint.semantic.code.tree import (
     Open,
     Tree,
     is_name,
+    keyword_of,
     last_name,
     method_called,
 )
@@ -1123,7 +1124,7 @@ class Guards:
         for call in self.tree.nodes(cst.Call):
             if last_name(call.func) != "add_argument":
                 continue
-            default = [a.value for a in call.args if a.keyword and a.keyword.value == "default"]
+            default = [a.value for a in call.args if keyword_of(a) == "default"]
             for flag in (a.value for a in call.args if a.keyword is None):
                 if isinstance(flag, cst.SimpleString) and flag.raw_value.startswith("--"):
                     name = str(flag.raw_value)[2:].replace("-", "_")

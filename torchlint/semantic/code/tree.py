@@ -372,6 +372,16 @@ def has_star(call: cst.Call) -> bool:
     return any(arg.star for arg in call.args)
 
 
+def keyword_of(arg: cst.Arg) -> str:
+    """Return the keyword of an argument; empty where it has none."""
+    return arg.keyword.value if arg.keyword is not None else ""
+
+
+def positional(call: cst.Call) -> list[cst.BaseExpression]:
+    """Return what a call is given without a keyword."""
+    return [arg.value for arg in call.args if arg.keyword is None]
+
+
 def targets_of(
     node: cst.Assign | cst.AnnAssign | cst.NamedExpr | cst.WithItem,
 ) -> list[cst.BaseExpression]:

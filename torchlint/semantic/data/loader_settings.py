@@ -15,7 +15,7 @@ from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, method_called
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, keyword_of, method_called
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loaders import (
@@ -124,7 +124,7 @@ def _options(module: Module, loader: cst.Call) -> Iterator[tuple[str, str]]:
     for call in added if len(roots) == 1 else ():
         texts = [str(a.value.raw_value) for a in call.args if isinstance(a.value, cst.SimpleString)]
         long = [text[2:].replace("-", "_") for text in texts if text.startswith("--")]
-        if long and not any(a.keyword is not None and a.keyword.value == "dest" for a in call.args):
+        if long and not any(keyword_of(a) == "dest" for a in call.args):
             yield long[0], roots[0]
 
 
@@ -209,7 +209,7 @@ def _params(function: cst.FunctionDef | None) -> set[str]:
 def _same_block(module: Module, word: cst.CSTNode, loader: cst.Call) -> bool:
     """Say whether the statement of a word runs whenever that of a loader below it does."""
     line: cst.CSTNode | None = module.statement(word)
-    block = module.parent(line) if line is not None else None
+    block = module.parent(line)
     return block is not None and module.is_within(loader, block)
 
 
@@ -410,7 +410,7 @@ def _touched(module: Module, place: cst.CSTNode, *, anyhow: bool) -> bool:
     """Say whether code assigns an attribute or an item of an object, or calls a method of it, where
     not `anyhow` one that is there to change it."""
     part = module.parent(place)
-    above = module.parent(part) if part is not None else None
+    above = module.parent(part)
     called = isinstance(above, cst.Call) and above.func is part
     if called and not anyhow:
         called = isinstance(part, cst.Attribute) and _SETTER.match(part.attr.value) is not None

@@ -113,7 +113,7 @@ def _gives_one_batch(module: Module, loader: cst.Call) -> bool:
     for read in reads:
         arg = module.parent(read)
         first = module.parent(arg) if isinstance(arg, cst.Arg) else None
-        arg = module.parent(first) if first is not None else None
+        arg = module.parent(first)
         last = module.parent(arg) if isinstance(arg, cst.Arg) else None
         taken = (
             isinstance(first, cst.Call)

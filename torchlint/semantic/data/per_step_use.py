@@ -367,7 +367,7 @@ def _counts(module: Module, test: cst.BaseExpression) -> bool:
 
 def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
     line = module.statement(call)
-    block = module.parent(line) if line is not None else None
+    block = module.parent(line)
     if not isinstance(block, cst.IndentedBlock) or not _only_logs(module, line):
         return []
     found: list[cst.SimpleStatementLine] = []

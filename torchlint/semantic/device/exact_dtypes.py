@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -46,7 +47,7 @@ def cast_target(module: Module, call: cst.Call) -> str | None:
         return dtypes.CASTS[func.attr.value]
     if func.attr.value in ("to", "type", "astype") and call.args:
         first = call.args[0]
-        if first.keyword is None or first.keyword.value == "dtype":
+        if keyword_of(first) in ("", "dtype"):
             found = named_dtype(module, first.value) if not first.star else None
             return found if len(call.args) == 1 or func.attr.value == "astype" else None
     return None

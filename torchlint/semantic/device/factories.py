@@ -11,7 +11,7 @@ from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, keyword_of, positional
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -309,7 +309,7 @@ def _used_elsewhere(
             computes = (name or "").startswith("torch.") or name in _SIZES
             return not computes and (receiver is None or not inferred(module, receiver).tensor)
         case cst.Element():
-            return isinstance(module.parent(module.parent(above) or above), cst.Return)
+            return isinstance(module.parent(module.parent(above)), cst.Return)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]):
             return True
     return isinstance(above, cst.Return)
@@ -321,10 +321,7 @@ def takes_device(module: Module, factory: cst.Call) -> bool:
     has elements."""
     if _without_elements(module, factory):
         return False
-    if any(
-        arg.star == "**" or (arg.keyword is not None and arg.keyword.value in _TIED)
-        for arg in factory.args
-    ):
+    if any(arg.star == "**" or keyword_of(arg) in _TIED for arg in factory.args):
         return False
     # ``normal(mean, std)`` of two tensors takes none; with a size it does.
     sized = keyword_argument(module, factory, "size") is not None or len(factory.args) > 2
@@ -336,7 +333,7 @@ def _without_elements(module: Module, factory: cst.Call) -> bool:
     sized = module.called(factory).rpartition(".")[2] in _SIZED
     if not sized and not is_sized_type(module, factory):
         return False
-    sizes = [arg.value for arg in factory.args if arg.keyword is None]
+    sizes = positional(factory)
     if sizes and isinstance(sizes[0], (cst.Tuple, cst.List)):
         sizes = [element.value for element in sizes[0].elements]
     return any(isinstance(size, cst.Integer) and size.value == "0" for size in sizes)
@@ -373,13 +370,9 @@ def _effect_on_values(module: Module, factory: cst.Call) -> str:
 
 def _whole(module: Module, factory: cst.Call) -> bool:
     """Say whether a range counts whole numbers, by a whole step: they are exact in every dtype."""
-    plain = [arg.value for arg in factory.args if arg.keyword is None]
+    plain = positional(factory)
     numbers = [*plain[: len(plain) > 1], *plain[2:]]
-    numbers += [
-        arg.value
-        for arg in factory.args
-        if arg.keyword is not None and arg.keyword.value in ("start", "step")
-    ]
+    numbers += [arg.value for arg in factory.args if keyword_of(arg) in ("start", "step")]
     return all(
         inferred(module, n).kind == "number" and inferred(module, n).dtype == "int" for n in numbers
     )

@@ -13,6 +13,7 @@ from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -477,11 +478,7 @@ def possible_copy(module: Module, call: cst.Call) -> HostRead | None:
     None."""
     match _method(module, call):
         case (receiver, method, _) if method in _COPIES and may_wait(module, receiver):
-            named = (
-                each.value
-                for each in call.args
-                if each.keyword is None or each.keyword.value == "device"
-            )
+            named = (each.value for each in call.args if keyword_of(each) in ("", "device"))
             there = method == "to" and any(named_device(module, each) == CPU for each in named)
             if there or _to_host(module, call, method):
                 return HostRead(call, receiver, method)

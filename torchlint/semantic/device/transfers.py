@@ -13,7 +13,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes
-from torchlint.semantic.code.tree import has_star, method_called
+from torchlint.semantic.code.tree import has_star, keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import spelled_alike
@@ -82,7 +82,7 @@ def _to(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer 
     first = call.args[0] if call.args else None
     if first is None:
         return None
-    keyword = first.keyword.value if first.keyword is not None else ""
+    keyword = keyword_of(first)
     if keyword == "other" or (not keyword and inferred(module, first.value).tensor):
         return _like(module, call, source, first.value)
     bound = arguments_of(module, call, "Tensor.to")
@@ -251,7 +251,7 @@ def certainly_tensor(module: Module, source: cst.BaseExpression) -> bool:
     names = {source.value} if isinstance(source, cst.Name) else set()
     names.update(moved_names(module, source))
     func = module.parent(source)
-    call = module.parent(func) if func is not None else None
+    call = module.parent(func)
     if call is not None and _used_as_tensor(module, call):
         return True
     return any(

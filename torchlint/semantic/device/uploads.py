@@ -11,7 +11,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import has_star, is_name
+from torchlint.semantic.code.tree import has_star, is_name, positional
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -293,7 +293,7 @@ def _of_call(module: Module, call: cst.Call) -> _Words | None:
     if has_star(call):
         return None
     name = module.called(call)
-    given = [arg.value for arg in call.args if arg.keyword is None]
+    given = positional(call)
     if _draws(module, call, name, given):
         return None if any(_holds(module, each) for each in given) else frozenset([RANDOM])
     if name in arrays.MADE_OF_SIZES:

@@ -12,6 +12,7 @@ from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around, guards, unreached
 from torchlint.semantic.code.scopes import own_method
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Caller, function_heat, heat_of
@@ -83,9 +84,7 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
 
 def shape(call: cst.Call) -> tuple[str, ...]:
     """Return how a call hands over its arguments: each one's star or keyword."""
-    return tuple(
-        arg.star or (arg.keyword.value if arg.keyword is not None else "") for arg in call.args
-    )
+    return tuple(arg.star or keyword_of(arg) for arg in call.args)
 
 
 def plain(value: Value) -> Value:

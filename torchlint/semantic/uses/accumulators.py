@@ -724,7 +724,7 @@ def averaged_behind(module: Module, append: cst.Call) -> bool:
         name = module.name(call.func) if isinstance(call, cst.Call) else None
         if name in _OF_SOME:
             return True
-        match module.parent(call) if call is not None else None:
+        match module.parent(call):
             case cst.BinaryOperation(operator=cst.Divide(), right=right) if (
                 right is call and name == "builtins.len"
             ):

@@ -221,7 +221,7 @@ class _GraphSearch:
     def _element(self, node: cst.CSTNode, element: cst.CSTNode) -> None:
         """Follow an element of a display; of ``a, b = f(x), g(x)`` to its own name."""
         holder = self.module.parent(element)
-        assign = self.module.parent(holder) if holder is not None else None
+        assign = self.module.parent(holder)
         if isinstance(holder, (cst.Tuple, cst.List)) and isinstance(assign, cst.Assign):
             place = next(i for i, e in enumerate(holder.elements) if e is element)
             for target in assign.targets:
@@ -877,7 +877,7 @@ def _is_run(module: Module, part: cst.Attribute) -> bool:
 def _generates(module: Module, func: cst.CSTNode | None) -> bool:
     """Say whether `func` is called to generate, which networks of other libraries do with autograd
     off, and those of the project where they say so."""
-    call = module.parent(func) if func is not None else None
+    call = module.parent(func)
     if not isinstance(func, cst.Attribute) or func.attr.value != "generate":
         return False
     return (

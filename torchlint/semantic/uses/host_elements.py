@@ -364,7 +364,7 @@ class _Elements:
                 return True
             case cst.Index():
                 part = self.module.parent(above)
-                held = self.module.parent(part) if part is not None else None
+                held = self.module.parent(part)
                 if not isinstance(held, cst.Subscript):
                     return False
                 return inferred(self.module, held.value).kind in _LOOKED_UP

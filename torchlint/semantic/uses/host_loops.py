@@ -282,7 +282,7 @@ class _LoopSearch:
         """Follow a mask into what it indexes: a tensor that comes along, or one of which only the
         number of elements is asked."""
         part = self.module.parent(index)
-        taken = self.module.parent(part) if part is not None else None
+        taken = self.module.parent(part)
         if not isinstance(taken, cst.Subscript) or len(taken.slice) > 1:
             raise _UnknownError
         if isinstance(taken.value, cst.Name) and taken.value.value in self.moved:
@@ -380,7 +380,7 @@ def _number_of(module: Module, taken: cst.Subscript) -> cst.BaseExpression | Non
     """Return the expression that asks how many elements were taken: ``x[m].size(0)``,
     ``x[m].shape[0]``, ``x[m].size()[0]`` or ``len(x[m])``."""
     above = module.parent(taken)
-    call = module.parent(above) if above is not None else None
+    call = module.parent(above)
     match above, call:
         case cst.Attribute(attr=cst.Name("size")), cst.Call(args=[cst.Arg(value=cst.Integer("0"))]):
             return call

@@ -17,7 +17,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star, keyword_of
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -494,7 +494,7 @@ class _Search:
             self._end(Way.ESCAPES, arg, "", reached)
             return
         name = self.module.called(call)
-        if any(a.keyword is not None and a.keyword.value in ("out", "inplace") for a in call.args):
+        if any(keyword_of(a) in ("out", "inplace") for a in call.args):
             self._end(Way.WRITTEN, call, "out", reached)
         elif name.startswith("numpy.") and self._lives == "graph":
             self._end(Way.ESCAPES, call, name, reached)
@@ -527,10 +527,7 @@ class _Search:
     def _builtin(
         self, call: cst.Call, arg: cst.Arg, name: str, reached: cst.CSTNode | None
     ) -> None:
-        plain = all(
-            a.keyword is None or a.keyword.value in ("reverse", "strict", "start")
-            for a in call.args
-        )
+        plain = all(keyword_of(a) in ("", "reverse", "strict", "start") for a in call.args)
         if name in _LOOKING_BUILTINS:
             self._end(Way.LOOKED, call, name, reached)
         elif name in _READING_BUILTINS:

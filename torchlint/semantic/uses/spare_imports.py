@@ -100,7 +100,7 @@ def _may_go(module: Module, home: Import) -> bool:
     """Say whether an import stands alone in its line, without comments, at the top of the file or
     of a function."""
     line = module.parent(home)
-    block = module.parent(line) if line is not None else None
+    block = module.parent(line)
     at_top = isinstance(block, cst.Module) or (
         isinstance(block, cst.IndentedBlock) and isinstance(module.parent(block), cst.FunctionDef)
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.names import WRAPPERS
 from torchlint.semantic.values import library, methods, plain, sharing
@@ -424,7 +425,7 @@ def _passed(*values: Value) -> str | None:
 
 def _keyword(node: cst.Call, args: list[Value], name: str) -> Value | None:
     for arg, value in zip(node.args, args, strict=True):
-        if arg.keyword is not None and arg.keyword.value == name:
+        if keyword_of(arg) == name:
             return value
     return None
 
@@ -451,7 +452,4 @@ def _variable(node: cst.Call, args: list[Value]) -> Value:
 
 
 def has_keyword(node: cst.Call, *names: str) -> bool:
-    return any(
-        arg.star == "**" or (arg.keyword is not None and arg.keyword.value in names)
-        for arg in node.args
-    )
+    return any(arg.star == "**" or keyword_of(arg) in names for arg in node.args)

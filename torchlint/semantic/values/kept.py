@@ -56,7 +56,7 @@ def made_in_constructor(module: Module, cls: cst.ClassDef, name: str) -> MadeInC
     if len(found) == 1:
         return MadeInConstructor((found[0],), module.statement(found[0]))
     blocks = [module.parent(module.statement(each)) for each in found]
-    match [module.parent(block) if block is not None else None for block in blocks]:
+    match [module.parent(block) for block in blocks]:
         case [cst.If(orelse=cst.Else() as other) as whole, at] if at is other:
             elif_ = isinstance(module.parent(whole), cst.If)
             return None if elif_ else MadeInConstructor(tuple(found), whole)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, keyword_of
 from torchlint.semantic.torch.libraries import Row, held, row
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -88,7 +88,7 @@ def switched_off(name: str | None, args: Iterable[cst.Arg]) -> bool:
     """Say whether an argument may keep a function from what its row says that it does."""
     found = row(name) if name is not None else None
     word = found.switch if found is not None else ""
-    said = [a.value for a in args if word and a.keyword is not None and a.keyword.value == word]
+    said = [a.value for a in args if word and keyword_of(a) == word]
     return not all(is_name(value, "True") for value in said)
 
 

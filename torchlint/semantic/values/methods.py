@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import keyword_of, positional
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import RANK, called
 from torchlint.semantic.values import plain, sharing
@@ -107,7 +108,7 @@ def tensor_method(
             (
                 calls.device_of(v)
                 for a, v in zip(node.args, args, strict=True)
-                if a.keyword and a.keyword.value == "device"
+                if keyword_of(a) == "device"
             ),
             receiver.device,
         )
@@ -169,8 +170,8 @@ def several(one: Value, name: str) -> Value:
 def wants_grad(made: cst.Call, position: int, *, otherwise: bool | None) -> bool | None:
     """Say whether a call asks for a gradient, by keyword or at a position; None where it does not
     write out which."""
-    given = [arg.value for arg in made.args if arg.keyword is None][position : position + 1]
-    given += [a.value for a in made.args if a.keyword and a.keyword.value == "requires_grad"]
+    given = positional(made)[position : position + 1]
+    given += [a.value for a in made.args if keyword_of(a) == "requires_grad"]
     if not given:
         return otherwise
     said = given[0].value if isinstance(given[0], cst.Name) else ""

@@ -16,7 +16,7 @@ from torchlint.semantic.code.graphless_calls import calls_method
 from torchlint.semantic.code.left_out import passes
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
-from torchlint.semantic.code.tree import Tree, attr_of, has_star, is_name
+from torchlint.semantic.code.tree import Tree, attr_of, has_star, is_name, keyword_of, positional
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
@@ -283,11 +283,7 @@ class Parameters:
     def _by_keyword(self, name: str, budget: int) -> Value | None:
         """Return the dict that is written out where the file's calls of objects hand it on under a
         parameter's name, ``self.part(x, plan=plan)``."""
-        given = [
-            arg.value
-            for arg in self._values.tree.nodes(cst.Arg)
-            if arg.keyword is not None and arg.keyword.value == name
-        ]
+        given = [arg.value for arg in self._values.tree.nodes(cst.Arg) if keyword_of(arg) == name]
         if not 0 < len(given) <= _MAX_SITES:
             return None
         if budget <= 0:
@@ -418,9 +414,7 @@ def _argument(call: cst.Call, position: int | None, name: str) -> cst.BaseExpres
     for at, arg in enumerate(call.args):
         if arg.star:
             return None
-        if (arg.keyword is None and at == position) or (
-            arg.keyword is not None and arg.keyword.value == name
-        ):
+        if (arg.keyword is None and at == position) or (keyword_of(arg) == name):
             return arg.value
     return None
 
@@ -805,7 +799,7 @@ def rest(values: Values, function: cst.FunctionDef, site: cst.Call, budget: int)
     if has_star(site):
         return UNKNOWN
     taken = len(_positional(function, site, values.scopes.is_method(function)))
-    plain = [arg.value for arg in site.args if arg.keyword is None][taken:]
+    plain = positional(site)[taken:]
     items = tuple(values.value(each, budget) for each in plain)
     return Value("tuple", item=join_all(list(items)), items=items)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, keyword_of
 from torchlint.semantic.values.value import FLOAT, UNKNOWN, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _annotated(cls: cst.ClassDef) -> dict[str, cst.AnnAssign]:
 
 def _argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | None:
     for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value == name:
+        if keyword_of(arg) == name:
             return arg.value
     plain = [arg for arg in call.args if arg.keyword is None]
     if any(arg.star for arg in plain[: position + 1]) or position >= len(plain):
