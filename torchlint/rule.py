@@ -438,6 +438,7 @@ _ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
     "step": lambda heat: heat.step,
     "train": lambda heat: heat.train,
 }
+_NONE: Mapping[str, str] = {}
 _UNBOUNDED = ("anywhere", "once", "sample")
 """What `may_be_hot` says nothing of: it knows steps alone."""
 
@@ -490,6 +491,15 @@ def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix |
         if statement is not None
         else None
     )
+
+
+def _safe_unless(
+    notes: Iterable[str], edits: Iterable[NodeEdit], title: str, assumes: Mapping[str, str] = _NONE
+) -> Fix:
+    """Return a fix that is safe unless a note says what may change."""
+    note = one_sentence(notes)
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix(tuple(edits), safety, title, note, assumes=assumes)
 
 
 def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
@@ -610,10 +620,9 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
             edits += logged_every(count, shown, before=emptied)
     edits.append(InsertAfter(loop, replay))
     behind = all(reaches_line_behind(module, loop, each.root.value) for each in later.steps)
-    note = one_sentence([seldom if isinstance(shown, LogLines) else "", "" if behind else _LEFT])
-    safety = Safety.UNSAFE if note else Safety.SAFE
+    notes = (seldom if isinstance(shown, LogLines) else "", "" if behind else _LEFT)
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
-    return Fix(tuple(edits), safety, "Keep the tensors for after the loop", note, assumes=assumes)
+    return _safe_unless(notes, edits, "Keep the tensors for after the loop", assumes)
 
 
 def _names_of_kept(module: Module, later: LaterSteps) -> dict[cst.BaseExpression, str] | None:
@@ -734,33 +743,38 @@ def _step_counted(loop: cst.For, counter: str) -> tuple[NodeEdit, ...]:
 def brought_to_host(module: Module, found: HostLoop) -> Fix | None:
     """Return the fix that copies to the host, before a loop, the tensors of which the loop reads
     something in each turn; None where a name for a copy is taken."""
-    names = {name: f"{name}_cpu" for name in found.tensors}
-    if any(new in module.text for new in names.values()):
+    made = _copied_before(module, found)
+    if made is None:
         return None
-    rewrites: dict[cst.BaseExpression, Rewrite] = {}
-    for use in found.uses:
-        rewrites[use] = lambda node: node.with_changes(value=names[node.value])
-    for copy in found.copies:
-        rewrites[copy] = lambda node: node.func.value
+    copied, rewrites = made
     for asked, mask in found.counted:
         renamed = mask.visit(_Rewriter({use: rewrites[use] for use in found.uses}))
         assert isinstance(renamed, cst.BaseExpression)
         number = method_call(method_call(renamed, "sum"), "item")
         rewrites[asked] = partial(_instead, number)
-    left = ", ".join(names.values())
-    right = ", ".join(f"{name}.cpu()" for name in names)
-    edits: list[NodeEdit] = [InsertBefore(found.loop, f"{left} = {right}")]
-    edits += nested(module, rewrites)
-    watched = hooks_operations(module) or replaced(module, "cpu")
-    note = one_sentence((_AS_BEFORE if found.writes else "", _WATCHED if watched else ""))
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, "Copy to the host once, before the loop", note)
+    return _once_before(module, [copied, *nested(module, rewrites)], found.writes)
 
 
 def elements_on_host(module: Module, found: HostElements) -> Fix | None:
     """Return the fix that copies to the host, before a loop, the tensors of which the loop reads
     elements one by one; what else it does with them stays on the device. None where a name for a
     copy is taken."""
+    made = _copied_before(module, found)
+    if made is None:
+        return None
+    copied, rewrites = made
+    edits: list[NodeEdit] = [*nested(module, rewrites)]
+    if found.iterated is not None:
+        edits.append(Replace(found.iterated, method_call(found.iterated, "cpu")))
+    else:
+        edits.insert(0, copied)
+    return _once_before(module, edits, not found.kept)
+
+
+def _copied_before(
+    module: Module, found: HostLoop | HostElements
+) -> tuple[InsertBefore, dict[cst.BaseExpression, Rewrite]] | None:
+    """Return the line that copies a loop's tensors to the host, and what then reads the copies."""
     names = {name: f"{name}_cpu" for name in found.tensors}
     if any(new in module.text for new in names.values()):
         return None
@@ -769,17 +783,14 @@ def elements_on_host(module: Module, found: HostElements) -> Fix | None:
         rewrites[use] = lambda node: node.with_changes(value=names[node.value])
     for copy in found.copies:
         rewrites[copy] = lambda node: node.func.value
-    edits: list[NodeEdit] = nested(module, rewrites)  # type: ignore[assignment]
-    if found.iterated is not None:
-        edits.append(Replace(found.iterated, method_call(found.iterated, "cpu")))
-    else:
-        left = ", ".join(names.values())
-        right = ", ".join(f"{name}.cpu()" for name in names)
-        edits.insert(0, InsertBefore(found.loop, f"{left} = {right}"))
+    right = ", ".join(f"{name}.cpu()" for name in names)
+    return InsertBefore(found.loop, f"{', '.join(names.values())} = {right}"), rewrites
+
+
+def _once_before(module: Module, edits: Iterable[NodeEdit], written: bool) -> Fix:
     watched = hooks_operations(module) or replaced(module, "cpu")
-    note = one_sentence(("" if found.kept else _AS_BEFORE, _WATCHED if watched else ""))
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, "Copy to the host once, before the loop", note)
+    notes = (_AS_BEFORE if written else "", _WATCHED if watched else "")
+    return _safe_unless(notes, edits, "Copy to the host once, before the loop")
 
 
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
@@ -809,8 +820,7 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
     ]
     edits.append(NeedImport("torch", torch))
     note, assumes = stacked_safely(module, found.reads)
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, "Read all of them at once", note, assumes=assumes)
+    return _safe_unless([note], edits, "Read all of them at once", assumes)
 
 
 def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict[str, str]]:
