@@ -86,12 +86,12 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
-from torchlint.rules.training._constructions import called_at_once
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import is_cached
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Heat, heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -243,3 +243,31 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
         return None
     edits = (InsertBefore(loop, module.source_of(node)), Remove(statement))
     return Fix(edits, Safety.SUGGESTION, "Do it once, before the loop")
+
+
+# Methods of a module that return the module itself.
+_CHAIN = ops.having("module", "chains")
+
+
+@question(yes="the new module is called at once", no="the new module is kept, or goes elsewhere")
+def called_at_once(module: Module, made: cst.Call) -> bool:
+    """Say whether a new module is called on the spot, or under the name it is given, and goes
+    nowhere else."""
+    node: cst.CSTNode = made
+    above = module.parent(node)
+    while isinstance(above, cst.Attribute) and above.attr.value in _CHAIN:
+        outer = module.parent(above)
+        if not isinstance(outer, cst.Call) or outer.func is not above:
+            return False
+        node, above = outer, module.parent(outer)
+    if isinstance(above, cst.Call):
+        return above.func is node
+    match above:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            users = [
+                (read, module.parent(read)) for read in reads_of(module, module.scope(made), name)
+            ]
+            return bool(users) and all(
+                isinstance(user, cst.Call) and user.func is read for read, user in users
+            )
+    return False

@@ -146,7 +146,6 @@ from torchlint.rule import (
     wait_for,
 )
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
-from torchlint.rules.transfer._mappings import used_as_mapping
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
@@ -551,3 +550,37 @@ def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
 def _plain_join(call: cst.Call) -> bool:
     """Say whether a join makes a new tensor: ``out=`` would write into one that is on the host."""
     return all(not arg.star and keyword_of(arg) in ("", "tensors", "dim") for arg in call.args)
+
+
+_MAPPING_METHODS = frozenset(("items", "keys", "update", "setdefault"))
+
+
+@question()
+def used_as_mapping(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the function around an expression also uses it as a mapping, which no tensor is.
+
+    That is ``**x``, ``x["key"]``, ``"key" in x``, ``x.items()``: an encoding of a tokenizer, say.
+    """
+    scope = module.scope(node)
+    return any(
+        _as_mapping(module, each)
+        for each in module.within(scope, type(node))
+        if each.deep_equals(node)
+    )
+
+
+def _as_mapping(module: Module, node: cst.CSTNode) -> bool:
+    above = module.parent(node)
+    match above:
+        case cst.Arg(star="**") | cst.StarredDictElement():
+            return True
+        case cst.Subscript(
+            value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
+        ) if value is node:
+            return isinstance(index, cst.BaseString)
+        case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is node:
+            return attr in _MAPPING_METHODS
+        case cst.ComparisonTarget(operator=cst.In() | cst.NotIn()):
+            whole = module.parent(above)
+            return isinstance(whole, cst.Comparison) and isinstance(whole.left, cst.BaseString)
+    return False

@@ -100,14 +100,15 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
-from torchlint.rules.transfer._gathers import only_counted, repeated_within_step
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers, unsized
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import heat_of, inner_loop
+from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.unavoidable_syncs import turn_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
@@ -296,3 +297,41 @@ def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     if isinstance(node, cst.Subscript):
         return "torch.where or a product with the mask keeps the shape"
     return "keep the mask and use torch.where, or take a fixed number with topk"
+
+
+_LENGTHS = frozenset(("size", "numel"))
+_FEW = 3
+
+
+@question(
+    yes="a loop within the step repeats it for each element",
+    no="no loop over data repeats it within the step",
+)
+def repeated_within_step(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a loop over data, not over a few things or the parts of a network, repeats a
+    place within one step."""
+    loop = inner_loop(module, node)
+    if isinstance(loop, cst.While):
+        return False
+    parts = [loop] if isinstance(loop, cst.For) else []
+    if isinstance(loop, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+        parts = [loop.for_in]  # type: ignore[list-item]
+    for part in parts:
+        count = iteration_count(module, part)
+        if (count is not None and count <= _FEW) or is_structural(module, part):
+            return False
+    return bool(parts)
+
+
+@question(yes="only the number of elements is used", no="the elements are used")
+def only_counted(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether of what a read gives only the length is used: ``len(x[mask])``,
+    ``x[mask].size(0)``."""
+    above = module.parent(node)
+    match above:
+        case cst.Attribute(attr=cst.Name(value=name), value=inner) if inner is node:
+            return name == "shape" or name in _LENGTHS
+        case cst.Arg():
+            call = module.parent(above)
+            return module.called(call) == "builtins.len"
+    return False
