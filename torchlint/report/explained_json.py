@@ -4,6 +4,7 @@ it leaves out."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from torchlint.base.explanation import Belief, ExplainedReport, Explanation, Guard, Pace, Verdict
@@ -44,48 +45,19 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _pace(pace: Pace) -> dict[str, Any]:
-    return {
-        "grade": pace.grade,
-        "words": pace.words,
-        "why": [_reason(why) for why in pace.why],
-        "guards": [_guard(guard) for guard in pace.guards],
-        "roles": list(pace.roles),
-    }
-
-
-def _guard(guard: Guard) -> dict[str, Any]:
-    told = {
-        "test": guard.test,
-        "row": guard.row,
-        "needed": guard.needed,
-        "throttles": guard.throttles,
-    }
-    return told | _cell(guard.cell)
+    parts = {"why": list(map(_told, pace.why)), "guards": list(map(_told, pace.guards))}
+    return asdict(pace) | parts
 
 
 def _belief(belief: Belief) -> dict[str, Any]:
-    return {
-        "expression": belief.expression,
-        "row": belief.row,
-        "column": belief.column,
+    return asdict(belief) | {
         "kind": None if belief.kind == "?" else belief.kind,
-        "device": belief.device,
-        "dtype": belief.dtype,
-        "on_device": belief.on_device,
-        "grad": belief.grad,
-        "words": belief.words,
-        "origin": [_reason(link) for link in belief.origin],
+        "origin": [_told(link) for link in belief.origin],
         "unknown": belief.unknown or None,
     }
 
 
-def _reason(reason: Reason) -> dict[str, Any]:
-    return {"text": reason.text, "filename": reason.filename, "line": reason.line} | _cell(
-        reason.cell
-    )
-
-
-def _cell(cell: int | None) -> dict[str, Any]:
-    """Return the cell of what may lie in another one than the place; outside of notebooks there is
-    no such key."""
-    return {} if cell is None else {"cell": cell}
+def _told(part: Reason | Guard) -> dict[str, Any]:
+    """Return what may lie in another cell than the place; outside of notebooks there is no key for
+    it."""
+    return {key: value for key, value in asdict(part).items() if (key, value) != ("cell", None)}

@@ -116,17 +116,9 @@ def _wait(wait: Wait) -> dict[str, Any]:
 
 
 def _line(cost: LineCost) -> dict[str, Any]:
-    return {
-        **_site(cost.site),
-        "calls": cost.calls,
-        "host_ns": cost.host_ns,
-        "backward_ns": cost.backward_ns,
-        "gpu_ns": cost.gpu_ns,
-        "wait_ns": cost.wait_ns,
-        "copied_bytes": cost.copied_bytes,
-        "alloc_bytes": cost.alloc_bytes,
-        "inclusive_ns": cost.inclusive_ns,
-    }
+    numbers = dataclasses.asdict(cost)
+    del numbers["site"]
+    return {**_site(cost.site), **numbers}
 
 
 def _modules(found: Modules) -> list[dict[str, Any]]:
