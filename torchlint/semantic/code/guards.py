@@ -1153,7 +1153,7 @@ class Guards:
                 case cst.Attribute(attr=attr) as whole if attr is node:
                     target = self.tree.parents.get(whole)
                     made = self.tree.parents.get(target) if target is not None else None
-                    kept = isinstance(made, cst.Assign) and _last_name(made.value) == name
+                    kept = isinstance(made, cst.Assign) and last_name(made.value) == name
                     if isinstance(target, cst.AssignTarget) and not kept:
                         return True
         return False

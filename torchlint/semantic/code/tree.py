@@ -92,7 +92,7 @@ class Tree:
 
     def __init__(self, root: cst.Module) -> None:
         self.root = root
-        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.parents: dict[cst.CSTNode | None, cst.CSTNode] = {}
         self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
         self._defs: dict[cst.CSTNode, cst.FunctionDef | None] = {}
         self.owners: dict[cst.CSTNode, Owner] = {}
@@ -161,7 +161,7 @@ class Tree:
                 self.scopes[child] = node
 
     def _close(
-        self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode, cst.CSTNode]
+        self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode | None, cst.CSTNode]
     ) -> None:
         """Note for each node the place of the last one inside it."""
         nodes = list(order)
