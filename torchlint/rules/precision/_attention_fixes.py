@@ -28,7 +28,7 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_us
 from torchlint.semantic.code.versions import torch_unsaid
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.attention import axes_of, softmax_dim
+from torchlint.semantic.uses.attention import axes_of, is_scale, softmax_dim
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import made_once
@@ -263,6 +263,8 @@ def _step(module: Module, found: Operation, parts: _Parts) -> cst.BaseExpression
         case Operation(name="masked_fill", operands=(scores, mask, _)):
             kept = _kept(module, found)
             return scores if kept is not None and _masked(parts, kept, mask) else None
+        case Operation(name="mul", operands=(factor, scores)) if not is_scale(module, scores):
+            return scores if _scaled(module, found, factor, parts) else None
         case Operation(name="mul" | "div", operands=(scores, factor)):
             return scores if _scaled(module, found, factor, parts) else None
     return None
@@ -366,6 +368,8 @@ def _lowest(module: Module, node: cst.BaseExpression) -> bool:
             return -float(n.value.replace("_", "")) <= _LOWEST
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
             return module.name(inner) in _INFINITE or _infinite(module, inner, ("inf", "infinity"))
+        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("min")):
+            return module.name(func) in _INFINITE
     return _infinite(module, node, ("-inf", "-infinity"))
 
 
@@ -401,8 +405,12 @@ def _is_number(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.BinaryOperation(operator=cst.Power(), right=power):
             return module.source_of(power).strip("()-") == "0.5"
+        case cst.BinaryOperation(left=cst.Integer() | cst.Float(), right=right):
+            return _is_number(module, right)
         case cst.BooleanOperation(operator=cst.Or(), right=right):
             return _is_number(module, right)
+        case cst.IfExp(body=body, orelse=orelse):
+            return all(_is_number(module, each) for each in (body, orelse))
         case cst.Call(func=func):
             return module.name(func) in ("math.sqrt", "numpy.sqrt")
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
@@ -410,6 +418,10 @@ def _is_number(module: Module, node: cst.BaseExpression) -> bool:
             made = made_once(module, cls, name) if cls is not None else None
             kept = made.value if made is not None else None
             return kept is not None and _is_number(module, kept)
+        case cst.Name():
+            found = definitions_of(module, node)
+            given = _plain_value(found[0], node.value) if len(found) == 1 else None
+            return given is not None and _is_number(module, given)
     return False
 
 

@@ -193,15 +193,43 @@ def _holds_code(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def only_entered(module: Module, use: cst.BaseExpression) -> bool:
-    """Say whether nothing sees a new context but who enters it: ``with`` without ``as``, or a
-    decorator."""
+    """Say whether nothing sees a new context but who enters it: ``with`` without ``as``, a
+    decorator, an ExitStack."""
     node: cst.CSTNode = use
     above = module.parent(node)
     while isinstance(above, cst.IfExp) and above.test is not node:
         node, above = above, module.parent(above)
     if isinstance(above, cst.WithItem):
         return above.asname is None
+    if isinstance(above, cst.Arg):
+        call = module.parent(above)
+        entered = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+        return (
+            entered
+            and isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "enter_context"
+            and isinstance(module.parent(call), cst.Expr)
+        )
+    if isinstance(above, cst.Assign) and above.value is node:
+        return _entered_by_name(module, above)
     return isinstance(above, cst.Decorator)
+
+
+def _entered_by_name(module: Module, home: cst.Assign) -> bool:
+    function = module.function(home)
+    target = home.targets[0].target
+    if function is None or len(home.targets) > 1 or not isinstance(target, cst.Name):
+        return False
+    if binds_globally(module, function, target.value):
+        return False
+    reads = reads_of(module, function, target.value)
+    return all(
+        isinstance(item := module.parent(read), cst.WithItem)
+        and item.item is read
+        and item.asname is None
+        for read in reads
+    )
 
 
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:

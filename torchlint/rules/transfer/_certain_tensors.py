@@ -21,7 +21,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, has_star, keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import ops
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
 
@@ -52,6 +52,9 @@ _FUNCTIONS = ops.dotted("reduce") | ops.dotted("compare")
 _COMPARISONS = ops.having("compare")
 _POSITIONS = ops.having("reduce", "gives-int")
 _SAME = ops.having("method", "same") | {"clone", "cpu", "cuda"}
+_SHAPES = ops.SAME_VALUES | {"repeat"}
+_TO_FLOAT = frozenset(method for method, kind in dtypes.CASTS.items() if "float" in kind)
+_TO_INT = ops.having("cast", "gives-int")
 _COMPARED = (
     cst.Equal,
     cst.NotEqual,
@@ -92,6 +95,9 @@ def certain(module: Module, node: cst.CSTNode) -> Certain | None:
                 if operands
                 else None
             )
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            found = certain(module, inner)
+            return found if found is not None and found.kind == FLOAT else None
     return None
 
 
@@ -184,11 +190,17 @@ def _method(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | No
         return Certain(COUNT if name == "count_nonzero" else INDEX, not args)
     if name in _SAME:
         return tensor
+    if name in _SHAPES:
+        return Certain(tensor.kind)
     whole = tensor.kind is not None and tensor.kind != FLOAT
     return _of_whole(tensor, name, args) if whole else None
 
 
 def _of_whole(tensor: Certain, name: str, args: Sequence[cst.Arg]) -> Certain | None:
+    if name in _TO_FLOAT:
+        return Certain(FLOAT, tensor.scalar)
+    if name in _TO_INT:  # A cast to few bits may wrap, but what comes out stays small.
+        return Certain(BOOL if tensor.kind == BOOL else COUNT, tensor.scalar)
     if tensor.kind != BOOL or args:
         return None
     return (

@@ -169,11 +169,17 @@ def _of_number(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Ma
         value = cst.Float(f"{number:.1f}") if floating and whole else values[0]
         new = _call(maker, "full", [shape, value])
     if given is not None and not counted and (number < 0 or not whole):
-        return None
+        return None if not _is_floating(module, given) else (new, [])
     if legacy is not None:
         assert isinstance(maker.func, cst.Attribute)
         new = with_keyword(new, "dtype", cst.Attribute(maker.func.value, cst.Name(legacy)))
     return new, []
+
+
+def _is_floating(module: Module, dtype: cst.BaseExpression) -> bool:
+    return (module.name(dtype) or "").removeprefix("torch.") in dtypes.spelled(
+        dtypes.of_kind("half", "float", "double")
+    )
 
 
 def _literal(node: cst.BaseExpression) -> float | None:

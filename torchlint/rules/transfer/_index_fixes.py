@@ -181,6 +181,8 @@ def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
         return None
     low, high = bounds
     code = f"x[{low}:{high}]" if low.isdigit() or high.isdigit() else f"x[{low} : {high}]"
+    if low == "-1":
+        code = "x[-1:]"
     shown = cst.parse_expression(code)
     assert isinstance(shown, cst.Subscript)
     return Fix((Replace(place, shown.slice[0].slice),), Safety.UNSAFE, "Take a slice", _VIEW)
@@ -247,6 +249,8 @@ def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str
         row = list(range(numbers[0], numbers[0] + len(numbers)))
         return (str(row[0]) if row[0] else "", str(row[-1] + 1)) if numbers == row else None
     match elements:
+        case [cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1"))]:
+            return "-1", ""
         case [cst.Name(value=name)] if _positive(module, elements[0]):
             return name, f"{name} + 1"
     return None
@@ -254,19 +258,31 @@ def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str
 
 @question()
 def _positive(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a number counts up from 0: the target of a loop over such a range."""
-    found = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    return bool(found) and all(
-        isinstance(each, cst.For) and _from_zero(module, each) for each in found
-    )
+    """Say whether a number counts up from 0 or more: the target of a loop over such a range, or of
+    ``enumerate``."""
+    match node:
+        case cst.Integer():
+            return True
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Multiply(), right=right):
+            return _positive(module, left) and _positive(module, right)
+        case cst.Name():
+            found = definitions_of(module, node)
+            return bool(found) and all(
+                isinstance(each, cst.For) and _from_zero(module, each, node) for each in found
+            )
+    return False
 
 
-def _from_zero(module: Module, loop: cst.For) -> bool:
+def _from_zero(module: Module, loop: cst.For, name: cst.Name) -> bool:
     match loop.iter:
         case cst.Call(func=func, args=args) if module.name(func) == "builtins.range":
             plain = not any(arg.star or arg.keyword for arg in args) and len(args) < 3
             named = isinstance(loop.target, cst.Name)
             return plain and named and (len(args) == 1 or _positive(module, args[0].value))
+        case cst.Call(func=func, args=[_]) if module.name(func) == "builtins.enumerate":
+            match loop.target:
+                case cst.Tuple(elements=[cst.Element(value=cst.Name(value=first)), *_]):
+                    return first == name.value
     return False
 
 

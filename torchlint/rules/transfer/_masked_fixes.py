@@ -183,6 +183,8 @@ def _only_read(module: Module, read: cst.Name) -> bool:
             call = module.parent(above)
             name = module.name(call.func) if isinstance(call, cst.Call) else None
             return name in ("torch.max", "torch.min", "torch.argmax", "torch.argmin")
+        case cst.Attribute(attr=cst.Name("max" | "min" | "argmax" | "argmin")):
+            return isinstance(module.parent(above), cst.Call)
     return False
 
 
@@ -261,6 +263,9 @@ def _cut(module: Module, node: cst.Subscript | cst.Call) -> Replace | None:
 def _side(module: Module, mask: cst.BaseExpression) -> str | None:
     """Return the code of the length of a square mask that is false on its diagonal alone."""
     made = sole_definition(module, mask) if isinstance(mask, cst.Name) else mask
+    if isinstance(mask, cst.Name) and made is None:
+        found = definitions_of(module, mask)
+        made = found[0].value if len(found) == 1 and isinstance(found[0], cst.Assign) else None
     while made is not None:
         match made:
             case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("bool")), args=[]):

@@ -305,7 +305,10 @@ def _draw(module: Module, drawn: cst.Call, torch: str) -> cst.Call | None:
             return None
         size = values[2]
         if not isinstance(size, cst.Tuple):
-            return None
+            if inferred(module, size).kind != "number":
+                return None
+            one = cst.Element(size, comma=cst.Comma())
+            size = cst.Tuple([one])
         last = cst.Arg(size)
         func, args = "randint", [*drawn.args[:2], last]
     else:

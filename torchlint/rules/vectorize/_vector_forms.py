@@ -382,6 +382,9 @@ class _Form:
                 return self._paired(
                     node.with_changes(left=one.node, comparisons=[against]), [one, two]
                 )
+            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=operand):
+                inner = self._of(operand)
+                return self._paired(node.with_changes(expression=inner.node), [inner])
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
                 self.module.name(node.func) is None
             ):
@@ -485,13 +488,23 @@ class _Form:
         return self._arguments(new, part, node.args)
 
     def _arguments(self, new: cst.Call, part: _Part, args: Sequence[cst.Arg]) -> _Part:
-        """Return a pointwise operation whose arguments are numbers that all parts share."""
+        """Return a pointwise operation whose arguments are numbers, or parts like its own."""
+        given: list[cst.Arg] = []
+        parts = [part]
         for arg in args:
-            names = self.module.names_in(arg.value)
-            own = self.index in names or names & self.parts.keys()
-            if arg.star or own or inferred(self.module, arg.value).tensor:
+            if arg.star:
                 raise _UnknownError
-        return self._paired(new.with_changes(args=list(args)), [part])
+            names = self.module.names_in(arg.value)
+            if self.index not in names and not names & self.parts.keys():
+                plain = not inferred(self.module, arg.value).tensor
+                if not plain:
+                    self._shared(arg.value)
+                given.append(arg)
+                continue
+            found = self._of(arg.value)
+            parts.append(found)
+            given.append(arg.with_changes(value=found.node))
+        return self._paired(new.with_changes(args=given), parts)
 
     def _function(self, node: cst.Call) -> _Part:
         """Return a function of torch that computes one element out of each, or reduces."""

@@ -80,6 +80,8 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
             return _named(module, node)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
             return _kept(module, node, name)
+        case cst.Attribute(value=inner, attr=cst.Name("T" | "mT")):
+            return _turned(_triangle(module, inner))
         case cst.Subscript(value=inner) if _from_the_start(node):
             return _triangle(module, inner)
         case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
@@ -107,6 +109,8 @@ def _named(module: Module, read: cst.Name) -> Triangle | None:
                 found.append(_given_by_callers(module, made, read.value))
                 continue
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+                pass
+            case cst.AnnAssign(value=cst.BaseExpression() as value):
                 pass
             case _:
                 return None
@@ -330,6 +334,10 @@ def _changed(module: Module, found: Operation, own: Triangle) -> Triangle | None
             return _chosen(module, found)
         case "logical_not":
             return own.each(_negated, True)
+        case "eq" | "ne":
+            limit = _number(module, found.argument(1, "other"))
+            same = found.name == "eq"
+            return None if limit is None else own.each(lambda x: float((x == limit) is same), True)
         case "masked_fill":
             mask = _triangle(module, found.argument(1, "mask"))
             value = _number(module, found.argument(2, "value"))
@@ -433,10 +441,12 @@ def _scaled(module: Module, found: Operation, own: Triangle | None) -> Triangle 
         times = number is not None and found.name == "mul" and not own.boolean
         return own.each(lambda value: value * (number or 0.0)) if times else None
     number, matrix = _number(module, first), _triangle(module, second)
-    if number is None or matrix is None or matrix.boolean or found.name == "mul":
+    if number is None or matrix is None or matrix.boolean:
         return None
-    start = number
-    return matrix.each(lambda value: start - value)
+    factor = number
+    if found.name == "mul":
+        return matrix.each(lambda value: value * factor)
+    return matrix.each(lambda value: factor - value)
 
 
 def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:
@@ -459,6 +469,8 @@ def _number(module: Module, node: cst.BaseExpression | None) -> float | None:
     match node:
         case cst.Integer() | cst.Float():
             return float(node.evaluated_value)
+        case cst.Name("True" | "False"):
+            return float(node.value == "True")
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
             found = _number(module, inner)
             return None if found is None else -found

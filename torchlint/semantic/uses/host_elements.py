@@ -19,6 +19,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import (
     behind_views,
     certainly_later,
+    one_dimensional,
     one_tensor,
 )
 from torchlint.semantic.uses.object_uses import Way, binding_uses
@@ -268,6 +269,8 @@ class _Elements:
                 if self._positions(node) > _POSITIONS:
                     raise _UnknownError
                 return self.taken(value)
+            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=inner):
+                return self.taken(inner)
             case cst.BinaryOperation(left=left, operator=operator, right=right) if isinstance(
                 operator, _WHOLE
             ) and self._is_whole(node):
@@ -279,12 +282,16 @@ class _Elements:
             case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
                 self.module.name(node.func) is None and (method in _EXACT or method == "cpu")
             ):
-                if node.args:
-                    raise _UnknownError
-                return self.taken(value)
+                given = [name for arg in node.args for name in self._given(arg)]
+                return self.taken(value) + given
         if self._hosted(node):
             return []
         raise _UnknownError
+
+    def _given(self, arg: cst.Arg) -> list[cst.Name]:
+        if arg.star or arg.keyword is not None:
+            raise _UnknownError
+        return self.taken(arg.value)
 
     def _named(self, name: cst.Name) -> list[cst.Name]:
         if name.value == self.element:
@@ -323,12 +330,23 @@ class _Elements:
                 index = part.slice.value
                 value = inferred(self.module, index)
                 number = isinstance(index, cst.Integer) or value.kind == "number"
-                on_host = value.tensor and value.device == CPU and value.rank == 0
+                on_host = value.tensor and value.device == CPU
+                on_host = on_host and (value.rank == 0 or self._counted(index))
                 if not number and not on_host and not _is_negative(index):
                     raise _UnknownError
                 count += 1
             at = at.value
         return count
+
+    def _counted(self, index: cst.BaseExpression) -> bool:
+        """Say whether a loop over a tensor of one dimension, ``torch.arange(n)``, counts a name."""
+        found = definitions_of(self.module, index) if isinstance(index, cst.Name) else []
+        return bool(found) and all(
+            isinstance(each, cst.For)
+            and isinstance(each.target, cst.Name)
+            and one_dimensional(self.module, each.iter)
+            for each in found
+        )
 
     # -- up: what is done with it ------------------------------------------------------------------
 
