@@ -167,6 +167,11 @@ class Outside:
         stands nowhere, or a file that is no Python; None where nothing does."""
         return self.project.broken(self.path, dotted, names) if self.project is not None else None
 
+    def cut_off(self) -> str | None:
+        """Return what shows that a package around this file cannot be imported, and with it the
+        file; None where nothing does."""
+        return self.project.cut_off(self.path) if self.project is not None else None
+
     def others_say(
         self, test: Callable[[str], bool], *, near: bool, by_place: bool = False
     ) -> bool | None:

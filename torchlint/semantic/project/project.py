@@ -266,8 +266,9 @@ class Project:
         return self.search.every_file()
 
     def beyond(self) -> Dependencies:
-        """Return what answers about all files rest on besides these: in folders that are not
-        listed, as those behind links, where import statements lead all the same."""
+        """Return what answers about all files rest on besides these: what is no Python, and what
+        is in folders that are not listed, as those behind links, where import statements lead all
+        the same."""
         if self._aside:
             trail, there = self._aside[0]._trail, dict[str, bool]()
             for mine, seen in (
@@ -275,7 +276,8 @@ class Project:
                 (self._beyond.looked, trail.looked),
             ):
                 for path in seen:
-                    if os.path.dirname(highest(path, there)) not in self.search.listings:
+                    listed = os.path.dirname(highest(path, there)) in self.search.listings
+                    if not (listed and path.endswith((".py", ".ipynb"))):
                         mine.add(path)
                 seen.clear()
         return self._beyond
@@ -445,9 +447,20 @@ class Project:
         fails = self._imports_that_fail()
         return fails.why(importer, dotted, names) if not self.of_library(importer) else None
 
+    def cut_off(self, path: str) -> str | None:
+        """Return what shows that a package around a file of a program cannot be imported, and with
+        it the file; None where nothing does."""
+        found: str | None = self.ask(("cut off", path))
+        return found
+
+    def _why_cut_off(self, path: str) -> str | None:
+        fails = self._imports_that_fail()
+        return fails.around(path) if not self.of_library(path) else None
+
     def _imports_that_fail(self) -> Broken:
         if not self._broken:
-            self._broken.append(Broken(self.search, self.index, self.text, self._has_module))
+            known = (self.search, self.index, self.text, self._has_module)
+            self._broken.append(Broken(*known, self._every, self._holding))
         return self._broken[0]
 
     def _has_module(self, _: str, name: str) -> bool:
@@ -1161,6 +1174,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "broken": Project._why_broken,
     "callers": Project._found_callers,
+    "cut off": Project._why_cut_off,
     "flag": Project._files_with_flag,
     "graphless": Project._may_be_graphless,
     "often": Project._may_run_often,
