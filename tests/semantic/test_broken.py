@@ -113,6 +113,9 @@ def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
         ({"run.py": SCRIPT, "nets.py": "class Other: 1", "old/nets.py": "class Net: 1"}, None),
         ({**OURS, "run.py": "import lib.a", "lib/a.py": "from .nets import Other"}, "Other"),
         ({**OURS, "run.py": "import lib.a", "lib/a.py": "from . import _C"}, None),
+        ({**OURS, "run.py": "from lib import nets, __file__, __path__"}, None),
+        ({**OURS, "run.py": PLOTS, "lib-1.0.dist-info/METADATA": ""}, None),
+        ({**OURS, "lib/run.py": PLOTS, "run.py": "from lib.run import plot"}, "lib.plots"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported(files: dict[str, str], answer: str | None, tmp_path: Path) -> None:
@@ -153,6 +156,22 @@ def test_what_only_such_files_use_is_not_used(run: str, used: bool, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        ("from steps import train\nfrom steps import gone\ntrain()\n",
+         ", as `run.py` fails at import: `steps.py` defines no `gone`"),
+        ("from steps import train, Twin\n# train()\n", ""),
+    ],
+)  # fmt: skip
+def test_who_would_use_a_definition_is_named(run: str, why: str, tmp_path: Path) -> None:
+    text = f"{STEPS}\nclass Twin:\n    pass\n"
+    project_of(tmp_path, {"steps.py": text, "run.py": run, "main.py": "import steps\nprint(steps)"})
+    forget()
+    found = analyse_job(job(text, name="steps.py", root=str(tmp_path))).findings
+    assert f"nothing in this program uses `train`{why}" in {each.why_hot[0].text for each in found}
+
+
+@pytest.mark.parametrize(
     ("above", "row"),
     [
         ("from lib.nets import Net\nfrom lib.plots import plot\n", 2),
@@ -167,7 +186,7 @@ def test_a_finding_in_what_cannot_be_imported_says_so(
     project_of(tmp_path, {**OURS, "run.py": text})
     forget()
     found = analyse_job(job(text, name="run.py", root=str(tmp_path))).findings
-    words = "this file cannot be imported: `lib.plots` is not in the project"
+    words = "this file fails at import: `lib.plots` is not in the project"
     said = {(each.why_hot[0].text, each.why_hot[0].line) for each in found if each.why_hot}
     assert ((words, row) in said) is (row is not None)
     assert not said or row is None or said == {(words, row)}

@@ -139,6 +139,48 @@ def test_a_call_of_the_same_file_that_does_not_fit(text: str, tmp_path: Path) ->
     assert told(tmp_path, {}, above=f"@wrapped\n{text}\nwrapped = print", before="f()")
 
 
+STEP = """import torch
+class Net{bases}:
+    def parse(self, batch, train): 1
+    def step(self, loader, net):
+        {before}
+        for x in loader:
+            loss = net(x.cuda()).mean()
+            loss.backward()
+            self.optimizer.step()
+            print(loss.item())
+    {more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"before": "self.parse(loader)"}, False),
+        ({"before": "self.parse(loader, old=True)"}, False),
+        ({"before": "self.parse(loader, 1, 2)", "bases": "(torch.nn.Module)"}, False),
+        ({"before": "self.parse(loader, True)"}, True),
+        ({"before": "self.parse(loader, train=True)"}, True),
+        ({"before": "self.parse(*loader)"}, True),
+        ({"before": "if net: self.parse(loader)"}, True),
+        ({"before": "net.parse(loader)"}, True),
+        ({"before": "self.parse(loader)", "more": "def parse(self, batch): 2"}, True),
+        ({"before": "self.parse(loader)", "more": "def f(self): self.parse = print"}, True),
+        ({"before": "self.other(loader)", "more": "def f(self):\n        def other(): 1"}, True),
+        ({"before": "self.own(loader)", "more": "@staticmethod\n    def own(x): 1"}, True),
+        ({"before": "self.parse(loader)", "more": "1\nclass Other(Net):\n    parse = print"}, True),
+    ],
+)
+def test_a_call_of_an_own_method_that_does_not_fit(
+    parts: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    text = STEP.format(**{"bases": "", "more": "", **parts})
+    project_of(tmp_path, {"run.py": text})
+    forget()
+    asked = job(text, name="run.py", codes=frozenset({"TL105"}), root=str(tmp_path.resolve()))
+    assert bool(analyse_job(asked).findings) is expected
+
+
 PARSER = """import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("-e", "--max-epochs", type=int)

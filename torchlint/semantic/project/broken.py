@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -61,42 +61,46 @@ class Broken:
         self._holding = holding
         self._missing = Missing(search, index, read, has, every, holding)
         self._known: dict[str, tuple[str | None, list[str]]] = {}
+        self._files: dict[str, str | None] = {}
 
     def why(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
         """Return what stands nowhere, or which file Python cannot read, where a file imports names
         from a module; None where nothing shows that it cannot."""
         lacking = self._lacking(importer, dotted, names)
-        todo = list(self._leads(importer, dotted, names)) if lacking is None else []
-        seen = {importer, *todo}
-        for path in todo:
-            lacking, leads = self._file(path)
-            if lacking is not None:
-                break
-            todo += [each for each in leads if each not in seen]
-            seen.update(leads)
-        return lacking
+        return lacking or self._behind(importer, self._leads(importer, dotted, names))
 
     def file(self, path: str) -> str | None:
-        """Return what `why` says of the first import statement that fails, of a file or of a
-        package without which nothing imports it."""
-        files = (path, *self._around(path))
-        found = (self.why(each, *needed) for each in files for needed in self._index(each).needs)
-        return next((each for each in found if each is not None), None)
+        """Return what `why` says of the first import statement that fails, of a file that is Python
+        or of a package without which nothing imports it."""
+        if path not in self._files:
+            lacking, leads = self._file(path) if self._index(path).readable else (None, [])
+            self._files[path] = lacking or self._behind(path, leads) or self.around(path)
+        return self._files[path]
 
     def around(self, path: str) -> str | None:
-        """Return what `file` says of a file by the packages around it alone."""
-        found = (self.file(each) for each in self._around(path))
-        return next((each for each in found if each is not None), None)
-
-    def _around(self, path: str) -> Iterator[str]:
-        """Yield the packages around a file, the nearest first, that run whenever it is imported: it
-        is no script, and nothing finds it by its path, or from a folder of these."""
+        """Return what `file` says of the packages around a file that run whenever it is imported,
+        the nearest first: it is no script, and nothing finds it by its path, or from a folder of
+        these."""
         folder = os.path.dirname(path)
         while self._search.is_file(package := os.path.join(folder, "__init__.py")):
             name = os.path.relpath(path, folder).partition(os.sep)[0].removesuffix(".py")
-            if package != path and not self._is_found_alone(path, name):
-                yield package
+            why = self.file(package) if package != path else None
+            if why is not None and not self._is_found_alone(path, name):
+                return why
             folder = os.path.dirname(folder)
+        return None
+
+    def _behind(self, importer: str, leads: Iterable[str]) -> str | None:
+        """Return what the first fails for of the files that others lead to, over any number."""
+        todo = list(leads)
+        seen = {importer, *todo}
+        for path in todo:
+            lacking, more = self._file(path)
+            if lacking is not None:
+                return lacking
+            todo += [each for each in more if each not in seen]
+            seen.update(more)
+        return None
 
     def _file(self, path: str) -> tuple[str | None, list[str]]:
         """Return what shows by a file itself that it cannot be imported, and the files it runs."""
@@ -144,7 +148,10 @@ class Broken:
         if text is None or first in sys.stdlib_module_names:
             return None
         lacking = [
-            each for each in names if each != "*" and not any(True for _ in spoken(text, each))
+            each
+            for each in names
+            if each != "*" and not each.startswith("__")
+            if not any(True for _ in spoken(text, each))
         ]
         if not lacking or _GIVES_ANY.search(text):
             return None

@@ -22,6 +22,7 @@ from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
 from torchlint.semantic.code.named_tests import Test, name_of, named, words_of
+from torchlint.semantic.code.text import spoken
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.broken import Broken
 from torchlint.semantic.project.callers import (
@@ -438,24 +439,39 @@ class Project:
         return known[1]
 
     def broken(self, importer: str, dotted: str, names: Iterable[str]) -> str | None:
-        """Return what shows that a file of a program cannot import names from a module, as
+        """Return what shows that a file of a project cannot import names from a module, as
         `Broken.why` does; None where nothing does."""
         found: str | None = self.ask(("broken", importer, dotted, *names))
         return found
 
     def _why_broken(self, importer: str, dotted: str, *names: str) -> str | None:
+        # What was installed may hold modules of a compiler.
         fails = self._imports_that_fail()
-        return fails.why(importer, dotted, names) if not self.of_library(importer) else None
+        return fails.why(importer, dotted, names) if not self.search.installed() else None
 
     def cut_off(self, path: str) -> str | None:
-        """Return what shows that a package around a file of a program cannot be imported, and with
-        it the file; None where nothing does."""
+        """Return what shows that a package around a file cannot be imported, and with it the file;
+        None where nothing does."""
         found: str | None = self.ask(("cut off", path))
         return found
 
     def _why_cut_off(self, path: str) -> str | None:
         fails = self._imports_that_fail()
-        return fails.around(path) if not self.of_library(path) else None
+        return fails.around(path) if not self.search.installed() else None
+
+    def failing_user(self, path: str, name: str) -> str | None:
+        """Return which file speaks of a definition of another one and cannot be imported, and why;
+        None where there is none."""
+        found: str | None = self.ask(("failing user", path, name))
+        return found
+
+    def _failing_user(self, path: str, name: str) -> str | None:
+        fails = self._imports_that_fail()
+        for other in sorted(self._holding(f"{stem_of(path)} {name}") - {path}):
+            why = fails.file(other)
+            if why is not None and any(True for _ in spoken(self.text(other) or "", name)):
+                return f"`{os.path.relpath(other, self.search.root)}` fails at import: {why}"
+        return None
 
     def _imports_that_fail(self) -> Broken:
         if not self._broken:
@@ -1175,6 +1191,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "broken": Project._why_broken,
     "callers": Project._found_callers,
     "cut off": Project._why_cut_off,
+    "failing user": Project._failing_user,
     "flag": Project._files_with_flag,
     "graphless": Project._may_be_graphless,
     "often": Project._may_run_often,
