@@ -16,6 +16,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, has_star
+from torchlint.semantic.code.unpacking import misfit
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import DEFS, parsed
@@ -168,7 +169,8 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
         why = _unbound(module, name)
         if why is not None and _is_evaluated(module, name, evaluated):
             return why
-    return None
+    loop = module.parent(evaluated)
+    return misfit(module, loop, _definition) if isinstance(loop, cst.For) else None
 
 
 @question()
