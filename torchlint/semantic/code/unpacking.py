@@ -71,7 +71,7 @@ def _calls(module: Module, node: cst.BaseExpression, through: int) -> Iterator[c
 def _samples(module: Module, loader: cst.Call | None, defined: Defined) -> tuple[str, int] | None:
     """Return the dataset of a loader and of how many parts each sample of it is; None for
     unknown."""
-    if loader is None or module.name(loader.func) != _LOADER:
+    if loader is None or module.called(loader) != _LOADER:
         return None
     words = {arg.keyword.value if arg.keyword else arg.star for arg in loader.args} - {""}
     dataset = given_for(loader, 0, "dataset")
