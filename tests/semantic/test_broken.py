@@ -115,6 +115,10 @@ def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
         ({**OURS, "run.py": "import lib.a", "lib/a.py": "from . import _C"}, None),
         ({**OURS, "run.py": "from lib import nets, __file__, __path__"}, None),
         ({**OURS, "run.py": PLOTS, "lib-1.0.dist-info/METADATA": ""}, None),
+        ({**OURS, "run.py": "from lib.nets import Net\nfrom lib.six.moves import range\n",
+          "lib/six.py": "import sys\nsys.meta_path.append(1)\n"}, None),
+        ({**OURS, "run.py": "from lib.nets import Net\nfrom lib.six.moves import range\n",
+          "lib/six.py": "X = 1\n"}, "lib.six.moves"),
         ({**OURS, "lib/run.py": PLOTS, "run.py": "from lib.run import plot"}, "lib.plots"),
     ],
 )  # fmt: skip

@@ -110,12 +110,13 @@ class Missing:
         return os.path.normpath(os.path.join(top, os.path.relpath(folder, top).split(os.sep)[0]))
 
     def _finds_others(self, package: str, path: str) -> bool:
-        """Say whether a package around a module may find it elsewhere."""
+        """Say whether a package around a module may find it elsewhere, or a module of that name
+        does, as six does."""
         folder = os.path.dirname(path)
         while folder.startswith(package):
-            text = self._read(os.path.join(folder, "__init__.py"))
-            if text is not None and _FINDS_OTHERS.search(text):
-                return True
+            for each in (os.path.join(folder, "__init__.py"), f"{folder}.py"):
+                if _FINDS_OTHERS.search(self._read(each) or ""):
+                    return True
             folder = os.path.dirname(folder)
         return False
 
