@@ -47,7 +47,7 @@ from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
+from torchlint.semantic.time.entry_points import broken_import, uncalled
 from torchlint.semantic.time.heat import (
     COLD,
     Grade,
@@ -452,12 +452,13 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 
 def _graded(module: Module, hit: Hit, severity: Severity) -> Severity:
     """Return the severity of a hit: what costs only where somebody turns on an option that is off
-    by default, or uses what nothing uses here, is a hint."""
+    by default, or uses what nothing uses here, is a hint, and so is all in a file that cannot be
+    imported."""
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
     optional = severity is Severity.WARNING and (
-        heat_of(module, node).optional or unused(module, node) is not None
+        heat_of(module, node).optional or bool(not_used(module, node))
     )
-    return Severity.INFO if optional else severity
+    return Severity.INFO if optional or broken_import(module) is not None else severity
 
 
 def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:
@@ -471,7 +472,7 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
     around = (node, *(why.node for why in heat.why))
     if not benchmarks and any(is_benchmark(module, each) for each in around):
         return None
-    if unreached(module, node) or broken_import(module) is not None:
+    if unreached(module, node):
         return None
     if runs != "anywhere" and uncalled(module, node):
         return None

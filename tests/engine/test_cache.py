@@ -1166,3 +1166,27 @@ def test_what_says_how_to_install_a_project_concerns_what_nothing_uses(project: 
     assert graded() == {"warning"}
     project.write("setup.cfg", "[flake8]\n")
     assert graded() == {"info"}
+
+
+@pytest.mark.parametrize("made_of", ["lib/.gitignore", "lib/plots.pyx", "lib/plots.py.in"])
+def test_what_makes_a_missing_module_concerns_who_imports_it(
+    made_of: str, project: Project
+) -> None:
+    """What is no Python counts as well."""
+    project.write("lib/__init__.py", "")
+    project.write("lib/nets.py", "class Net:\n    pass\n")
+    project.write("lib/data.py", "from lib.nets import Net\n")
+    project.write("all.py", "import lib.nets, lib.data\n")
+    imports = "import lib.nets, lib.plots, lib.data"
+    text = TRAIN.replace("from heart import total", imports).format(inside="print(loss.item())")
+    project.write("train.py", text)
+
+    def graded() -> set[str]:
+        found = json.loads(same(project).out)
+        return {each["severity"] for each in found if each["filename"].endswith("train.py")}
+
+    assert graded() == {"info"}
+    project.write(made_of, "plots.*\n")
+    assert "warning" in graded()
+    (project.folder / made_of).unlink()
+    assert graded() == {"info"}

@@ -60,8 +60,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.time.entry_points import unused
-from torchlint.semantic.time.heat import Link, heat_of
+from torchlint.semantic.time.heat import Link, heat_of, not_used
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.source.paths import shown
@@ -436,7 +435,7 @@ class Placing:
         return finding, crash
 
     def _frequency(self, node: cst.CSTNode) -> Frequency:
-        if unused(self.module, node) is not None:
+        if not_used(self.module, node):
             return Frequency.UNUSED
         return _FREQUENCIES[heat_of(self.module, node).grade]
 

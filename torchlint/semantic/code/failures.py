@@ -1,5 +1,5 @@
 """Which statements end in an error whenever they run: a name that nothing binds, a call that does
-not fit the function that it calls, an option that no parser defines."""
+not fit the function or method that it calls, an option that no parser defines."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, has_star
+from torchlint.semantic.code.unpacking import misfit
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import DEFS, parsed
@@ -52,8 +53,9 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
     error; None where none is known to.
 
     A name is an error that nothing in the file binds, where it imports nothing with a star, and so
-    is a call of a function or class of the project whose parameters do not take the arguments, and
-    an attribute of parsed arguments that the parser does not define, here or in such a function.
+    is a call of a function, a class or an own method of the project whose parameters do not take
+    the arguments, and an attribute of parsed arguments that the parser does not define, here or in
+    such a function.
     """
     if _binds_unseen(module):
         return None
@@ -167,7 +169,8 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
         why = _unbound(module, name)
         if why is not None and _is_evaluated(module, name, evaluated):
             return why
-    return None
+    loop = module.parent(evaluated)
+    return misfit(module, loop, _definition) if isinstance(loop, cst.For) else None
 
 
 @question()
@@ -257,14 +260,15 @@ def _executes(stem: str, text: str) -> bool:
 def _misfit(module: Module, call: cst.Call) -> str | None:
     """Return how a call does not fit the function or class of the project that it calls; None where
     it may fit."""
-    found = _base(module, call) or _definition(module, call.func)
+    own = _method(module, call)
+    found = own or _base(module, call) or _definition(module, call.func)
     if found is None:
         return None
     if isinstance(found, ast.ClassDef):
         function = _made_by(found)
         skipped = 1
     else:
-        function, skipped = found, 0
+        function, skipped = found, int(own is not None)
     if function is None or function.decorator_list:
         return None
     problem = _problem(function.args, skipped, call)
@@ -291,6 +295,28 @@ def _lacking_there(module: Module, call: cst.Call) -> str | None:
         for option in reads(found, param.arg):
             if lacks(module, arg.value, option) and not _is_patched(module, found.name):
                 return f"{_no_option(option)}, which `{found.name}` reads"
+    return None
+
+
+def _method(module: Module, call: cst.Call) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the method that ``self.method`` calls, where the class around the call defines it once
+    and no other class is made of this one."""
+    function, cls = module.function(call), module.class_of(call)
+    match call.func:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(method)) if (
+            isinstance(function, cst.FunctionDef)
+            and cls is not None
+            and module.class_of(function) is cls
+            and not function.decorators
+            and any(each.name.value == "self" for each in function.params.params[:1])
+            and _only_itself(module, cls)
+        ):
+            made = _defined(module.text, cls.name.value)
+            if made is None or made.decorator_list:
+                return None
+            named = [each for each in ast.walk(made) if getattr(each, "name", "") == method]
+            methods = [each for each in made.body if isinstance(each, DEFS) and each in named]
+            return methods[0] if len(named) == 1 and methods else None
     return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.module import Module
@@ -108,29 +109,27 @@ def _by_function(module: Module, maker: cst.Name) -> frozenset[str] | None:
 
 
 def _by_calls(module: Module, param: cst.Param) -> frozenset[str] | None:
-    """Return the options of a parameter for which all calls of its function, each in this file,
-    give parsed arguments."""
-    function = module.tree.owners[param]
-    if not isinstance(function, cst.FunctionDef) or function.decorators or param.default:
-        return None
-    said = functools.partial(names, function.name.value)
-    if module.class_of(function) is not None or escapes(module, function):
-        return None
-    if module.outside.others_say(said, near=True) is not False:
-        return None
-    listed = list(function.params.params)
-    at = listed.index(param) if param in listed else len(listed)
-    given = [_given(call, at, param.name.value) for call in call_sites(module, function)]
+    """Return the options of a parameter for which all calls of its function give parsed
+    arguments."""
+    given = given_by_calls(module, param)
     return _agreed(options_of(module, each) if each is not None else None for each in given)
 
 
-def _given(call: cst.Call, at: int, name: str) -> cst.BaseExpression | None:
-    for place, arg in enumerate(call.args):
-        if arg.star:
-            return None
-        if arg.keyword.value == name if arg.keyword is not None else place == at:
-            return arg.value
-    return None
+def given_by_calls(module: Module, param: cst.Param) -> list[cst.BaseExpression | None]:
+    """Return what all calls of a function give for a parameter, each in this file, None for what is
+    not known; nothing where others may call it."""
+    function = module.tree.owners[param]
+    if not isinstance(function, cst.FunctionDef) or function.decorators or param.default:
+        return []
+    said = functools.partial(names, function.name.value)
+    if module.class_of(function) is not None or escapes(module, function):
+        return []
+    if module.outside.others_say(said, near=True) is not False:
+        return []
+    listed = list(function.params.params)
+    at = listed.index(param) if param in listed else len(listed)
+    given = (given_for(call, at, param.name.value) for call in call_sites(module, function))
+    return [each[0] if each else None for each in given]
 
 
 def _agreed(options: Iterator[frozenset[str] | None]) -> frozenset[str] | None:

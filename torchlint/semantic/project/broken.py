@@ -1,18 +1,21 @@
 """Which files of a program cannot be imported: what an import statement at their own level names
-stands nowhere, or is no Python, or what that file imports in its turn."""
+stands nowhere, or is no Python, or what that file imports in its turn; or so does a package around
+them."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.text import spoken
 from torchlint.semantic.project.index import Index
+from torchlint.semantic.project.missing import Missing
+from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import LIBRARIES, Search
 
 _GIVES_ANY = regex(
@@ -22,16 +25,10 @@ _GIVES_ANY = regex(
 )
 """A module that may give names which its text does not hold."""
 
-
-_FINDS_OTHERS = regex(r"(?<![.\w])__path__|extend_path|meta_path|sys\.modules|_sys\b|LazyModule")
-"""A package that may have modules which do not stand in its folder."""
-_SEVERAL = 3
-"""So many modules that stand nowhere are not made when the project is installed: they were left out
-of it."""
-_MADE = regex(
-    r"_pb2(_grpc)?$|\._|(^|\.)(version|build|gen(erated)?|cuda|ext(ension)?s?)(\.|_|$)|_(cuda|ext|C)$"
-)
-"""Modules that protobuf, setuptools or a compiler writes."""
+_BY_PATH = regex(r"spec_from_file_location|SourceFileLoader|load_source|run_path|\bexec\(")
+"""What runs a file without the packages around it."""
+_SCRIPT = regex(r"^(for |while |with |[\w.]+\()|__name__|sys\.argv|parse_args\(", re.MULTILINE)
+"""What a file says that is run itself."""
 
 
 class Broken:
@@ -43,6 +40,8 @@ class Broken:
         read: gives the text of a file.
         has: says whether a file or folder of the project may have a name; the first argument is the
             file that asks.
+        every: gives all files of the project, None for too many.
+        holding: gives the files of the project whose text holds a word.
     """
 
     def __init__(
@@ -51,38 +50,64 @@ class Broken:
         index: Callable[[str], Index],
         read: Callable[[str], str | None],
         has: Callable[[str, str], bool],
+        every: Callable[[], tuple[str, ...] | None],
+        holding: Callable[[str], frozenset[str]],
     ) -> None:
         self._search = search
         self._index = index
         self._read = read
         self._has = has
+        self._every = every
+        self._holding = holding
+        self._missing = Missing(search, index, read, has, every, holding)
         self._known: dict[str, tuple[str | None, list[str]]] = {}
+        self._files: dict[str, str | None] = {}
 
     def why(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
-        """Return what stands nowhere, or the file that Python cannot read, where a file imports
-        names from a module; None where nothing shows that it cannot."""
+        """Return what stands nowhere, or which file Python cannot read, where a file imports names
+        from a module; None where nothing shows that it cannot."""
         lacking = self._lacking(importer, dotted, names)
-        todo = list(self._leads(importer, dotted, names)) if lacking is None else []
-        seen = {importer, *todo}
-        for path in todo:
-            lacking, leads = self._file(path)
-            if lacking is not None:
-                break
-            todo += [each for each in leads if each not in seen]
-            seen.update(leads)
-        return lacking
+        return lacking or self._behind(importer, self._leads(importer, dotted, names))
 
     def file(self, path: str) -> str | None:
-        """Return what `why` says of the first import statement of a file that fails."""
-        found = (self.why(path, *each) for each in self._index(path).needs)
-        return next((each for each in found if each is not None), None)
+        """Return what `why` says of the first import statement that fails, of a file that is Python
+        or of a package without which nothing imports it."""
+        if path not in self._files:
+            lacking, leads = self._file(path) if self._index(path).readable else (None, [])
+            self._files[path] = lacking or self._behind(path, leads) or self.around(path)
+        return self._files[path]
+
+    def around(self, path: str) -> str | None:
+        """Return what `file` says of the packages around a file that run whenever it is imported,
+        the nearest first: it is no script, and nothing finds it by its path, or from a folder of
+        these."""
+        folder = os.path.dirname(path)
+        while self._search.is_file(package := os.path.join(folder, "__init__.py")):
+            name = os.path.relpath(path, folder).partition(os.sep)[0].removesuffix(".py")
+            why = self.file(package) if package != path else None
+            if why is not None and not self._is_found_alone(path, name):
+                return why
+            folder = os.path.dirname(folder)
+        return None
+
+    def _behind(self, importer: str, leads: Iterable[str]) -> str | None:
+        """Return what the first fails for of the files that others lead to, over any number."""
+        todo = list(leads)
+        seen = {importer, *todo}
+        for path in todo:
+            lacking, more = self._file(path)
+            if lacking is not None:
+                return lacking
+            todo += [each for each in more if each not in seen]
+            seen.update(more)
+        return None
 
     def _file(self, path: str) -> tuple[str | None, list[str]]:
         """Return what shows by a file itself that it cannot be imported, and the files it runs."""
         if path not in self._known:
             index = self._index(path)
             if not index.readable and _is_no_python(self._read(path) or ""):
-                self._known[path] = os.path.relpath(path, self._search.root), []
+                self._known[path] = f"`{os.path.relpath(path, self._search.root)}` is no Python", []
             else:
                 lacking = (self._lacking(path, *each) for each in index.needs)
                 leads = [each for wanted in index.needs for each in self._leads(path, *wanted)]
@@ -117,48 +142,52 @@ class Broken:
         first, _, rest = dotted.partition(".")
         home = self._search.module(importer, dotted)
         if home is None:
-            return dotted if rest and first and self._moved(importer, dotted, names) else None
+            missing = rest and self._missing.missing(importer, dotted, names)
+            return f"`{dotted}` is not in the project" if missing else None
         text = self._read(home) if home != importer else None
         if text is None or first in sys.stdlib_module_names:
             return None
         lacking = [
-            each for each in names if each != "*" and not any(True for _ in spoken(text, each))
+            each
+            for each in names
+            if each != "*" and not each.startswith("__")
+            if not any(True for _ in spoken(text, each))
         ]
         if not lacking or _GIVES_ANY.search(text):
             return None
         absent = [name for name in lacking if not self._has(importer, name)]
-        # Of a library's namesake none of the names would be there, nor of what is compiled beside.
-        deep = bool(text.strip()) and "." in rest
-        whole = first and rest and (deep or not home.endswith("__init__.py"))
-        return absent[0] if absent and (whole or len(absent) < len(names)) else None
+        if absent and (len(absent) < len(names) or self._is_ours(importer, dotted, home)):
+            return f"`{os.path.relpath(home, self._search.root)}` defines no `{absent[0]}`"
+        return None
 
-    def _moved(self, importer: str, dotted: str, names: Sequence[str]) -> bool:
-        """Say whether a module of a package of the project is there no longer, but elsewhere in the
-        project, or is one of several that a file lacks: what is nowhere may be made when the
-        project is installed."""
-        first, *rest = dotted.split(".")
-        package = self._search.module(importer, first)
-        ours = first == "src" or (package or "").endswith("__init__.py")
-        text = self._read(package) if package is not None else ""
-        if not ours or first in LIBRARIES or text is None or _FINDS_OTHERS.search(text):
-            return False
-        if not self._nowhere(importer, dotted, names):
-            return False
-        lacking = [
-            name
-            for name, wanted in self._index(importer).needs
-            if name.startswith(f"{first}.") and not _MADE.search(name)
-            if self._nowhere(importer, name, wanted)
-        ]
-        return self._has(importer, rest[-1]) or len(lacking) >= _SEVERAL
+    def _is_ours(self, importer: str, dotted: str, home: str) -> bool:
+        """Say whether a module is the one in view although it has none of the names that a file
+        takes from it: that is no library's namesake, and nothing is compiled beside it."""
+        first, _, rest = dotted.partition(".")
+        if not home.endswith("__init__.py"):
+            beside = os.path.dirname(importer) == os.path.dirname(home)
+            script = beside and not self._search.in_package(importer) and self._acts(importer)
+            return bool(rest) or not first or (script and self._is_only(home))
+        return bool(first and (self._read(home) or "").strip()) and "." in rest
 
-    def _nowhere(self, importer: str, dotted: str, names: Sequence[str]) -> bool:
-        """Say whether a module stands in no file or folder of the project, nor does what is taken
-        from it."""
-        path = dotted.replace(".", os.sep)
-        whole = (path, *(os.sep.join((path, name)) for name in names))
-        return self._search.module(importer, dotted) is None and not any(
-            self._has(importer, each) for each in whole
+    def _acts(self, path: str) -> bool:
+        """Say whether a file is there to be run itself."""
+        return not path.endswith(".py") or _SCRIPT.search(self._read(path) or "") is not None
+
+    def _is_only(self, home: str) -> bool:
+        """Say whether no other module of the project has a module's name."""
+        stem = stem_of(home)
+        return not any(each != home and stem_of(each) == stem for each in self._every() or ())
+
+    def _is_found_alone(self, path: str, name: str) -> bool:
+        """Say whether something may run a file without the package that has it, or has a folder
+        around it, under a name."""
+        imports = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(name)}\b", re.MULTILINE)
+        texts = [self._read(each) or "" for each in self._holding(stem_of(path))]
+        return (
+            self._every() is None
+            or self._acts(path)
+            or any(imports.search(text) or _BY_PATH.search(text) for text in texts)
         )
 
 

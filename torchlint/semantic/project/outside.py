@@ -163,9 +163,19 @@ class Outside:
         return self.project.uses(self.path, name) if self.project is not None else None
 
     def broken(self, dotted: str, names: Iterable[str]) -> str | None:
-        """Return what shows that this file cannot import names from a module of its program: what
+        """Return what shows that this file cannot import names from a module of its project: what
         stands nowhere, or a file that is no Python; None where nothing does."""
         return self.project.broken(self.path, dotted, names) if self.project is not None else None
+
+    def cut_off(self) -> str | None:
+        """Return what shows that a package around this file cannot be imported, and with it the
+        file; None where nothing does."""
+        return self.project.cut_off(self.path) if self.project is not None else None
+
+    def failing_user(self, name: str) -> str | None:
+        """Return which other file speaks of a function or class of this one and cannot be imported,
+        and why; None where there is none."""
+        return self.project.failing_user(self.path, name) if self.project is not None else None
 
     def others_say(
         self, test: Callable[[str], bool], *, near: bool, by_place: bool = False

@@ -22,6 +22,7 @@ from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
 from torchlint.semantic.code.named_tests import Test, name_of, named, words_of
+from torchlint.semantic.code.text import spoken
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.broken import Broken
 from torchlint.semantic.project.callers import (
@@ -266,8 +267,9 @@ class Project:
         return self.search.every_file()
 
     def beyond(self) -> Dependencies:
-        """Return what answers about all files rest on besides these: in folders that are not
-        listed, as those behind links, where import statements lead all the same."""
+        """Return what answers about all files rest on besides these: what is no Python, and what
+        is in folders that are not listed, as those behind links, where import statements lead all
+        the same."""
         if self._aside:
             trail, there = self._aside[0]._trail, dict[str, bool]()
             for mine, seen in (
@@ -275,7 +277,8 @@ class Project:
                 (self._beyond.looked, trail.looked),
             ):
                 for path in seen:
-                    if os.path.dirname(highest(path, there)) not in self.search.listings:
+                    listed = os.path.dirname(highest(path, there)) in self.search.listings
+                    if not (listed and path.endswith((".py", ".ipynb"))):
                         mine.add(path)
                 seen.clear()
         return self._beyond
@@ -436,18 +439,44 @@ class Project:
         return known[1]
 
     def broken(self, importer: str, dotted: str, names: Iterable[str]) -> str | None:
-        """Return what shows that a file of a program cannot import names from a module, as
+        """Return what shows that a file of a project cannot import names from a module, as
         `Broken.why` does; None where nothing does."""
         found: str | None = self.ask(("broken", importer, dotted, *names))
         return found
 
     def _why_broken(self, importer: str, dotted: str, *names: str) -> str | None:
+        # What was installed may hold modules of a compiler.
         fails = self._imports_that_fail()
-        return fails.why(importer, dotted, names) if not self.of_library(importer) else None
+        return fails.why(importer, dotted, names) if not self.search.installed() else None
+
+    def cut_off(self, path: str) -> str | None:
+        """Return what shows that a package around a file cannot be imported, and with it the file;
+        None where nothing does."""
+        found: str | None = self.ask(("cut off", path))
+        return found
+
+    def _why_cut_off(self, path: str) -> str | None:
+        fails = self._imports_that_fail()
+        return fails.around(path) if not self.search.installed() else None
+
+    def failing_user(self, path: str, name: str) -> str | None:
+        """Return which file speaks of a definition of another one and cannot be imported, and why;
+        None where there is none."""
+        found: str | None = self.ask(("failing user", path, name))
+        return found
+
+    def _failing_user(self, path: str, name: str) -> str | None:
+        fails = self._imports_that_fail()
+        for other in sorted(self._holding(f"{stem_of(path)} {name}") - {path}):
+            why = fails.file(other)
+            if why is not None and any(True for _ in spoken(self.text(other) or "", name)):
+                return f"`{os.path.relpath(other, self.search.root)}` fails at import: {why}"
+        return None
 
     def _imports_that_fail(self) -> Broken:
         if not self._broken:
-            self._broken.append(Broken(self.search, self.index, self.text, self._has_module))
+            known = (self.search, self.index, self.text, self._has_module)
+            self._broken.append(Broken(*known, self._every, self._holding))
         return self._broken[0]
 
     def _has_module(self, _: str, name: str) -> bool:
@@ -1161,6 +1190,8 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "broken": Project._why_broken,
     "callers": Project._found_callers,
+    "cut off": Project._why_cut_off,
+    "failing user": Project._failing_user,
     "flag": Project._files_with_flag,
     "graphless": Project._may_be_graphless,
     "often": Project._may_run_often,

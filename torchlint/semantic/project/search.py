@@ -117,7 +117,7 @@ class Search:
     def _below(self, folder: str, dotted: str) -> str | None:
         path = os.path.join(folder, dotted.replace(".", os.sep)) if dotted else folder
         for candidate in (f"{path}{os.sep}__init__.py", f"{path}.py"):
-            if self._is_file(candidate):
+            if self.is_file(candidate):
                 return candidate
         return None
 
@@ -145,11 +145,12 @@ class Search:
         it is no package."""
         if folder not in self._tops:
             above = os.path.dirname(folder)
-            package = self._is_file(os.path.join(folder, "__init__.py")) and above != folder
+            package = self.is_file(os.path.join(folder, "__init__.py")) and above != folder
             self._tops[folder] = self._top(above) if package else folder
         return self._tops[folder]
 
-    def _is_file(self, path: str) -> bool:
+    def is_file(self, path: str) -> bool:
+        """Say whether a path is a file, which is looked at once."""
         self.trail.looked.add(path)
         if path not in self.files:
             try:

@@ -65,18 +65,22 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
     return next((name for name in asked if module.outside.uses(name) is False), None)
 
 
-@question(
-    yes="the file cannot be imported: `{answer}` stands nowhere, or is no Python",
-    no="nothing shows that the file cannot be imported",
-    ground=True,
-)
-def broken_import(module: Module) -> str | None:
-    """Return what shows that the file cannot run as it is: a name that it imports in any case, or
-    that one of the files does which it imports, and that stands nowhere in the module that it
-    names; or the file among them that Python does not accept. None where nothing shows it."""
-    tree = parsed(module.text)
-    found = (module.outside.broken(*each) for each in (needs(tree) if tree is not None else ()))
-    return next((each for each in found if each is not None), None)
+_IMPORTS = (cst.Import, cst.ImportFrom)
+
+
+@question(ground=True)
+def broken_import(module: Module) -> tuple[cst.CSTNode, str] | None:
+    """Return the statement that shows that the file cannot be imported, and why: what it imports in
+    any case, or one of the files does which it imports, stands nowhere in the project, or is no
+    Python; the whole file, where that is so of a package around it. None where nothing shows it."""
+    for line in module.root.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            tree = parsed(module.source_of(small)) if isinstance(small, _IMPORTS) else None
+            found = (module.outside.broken(*each) for each in (needs(tree) if tree else ()))
+            if why := next((each for each in found if each is not None), None):
+                return small, why
+    why = module.outside.cut_off()
+    return (module.root, why) if why is not None else None
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))

@@ -35,7 +35,7 @@ from torchlint.semantic.code.tree import (
 )
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.entry_points import uncalled, unused
+from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch.names import MOVES
@@ -130,10 +130,16 @@ class Why:
 
 @question(ground=True)
 def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
-    """Return, as evidence, that nothing in the program uses what a node stands in; nothing where
-    it may be used."""
+    """Return, as evidence, that the file of a node cannot be imported, or that nothing in the
+    program uses what it stands in, with a file that would and fails; nothing where it may be
+    used."""
+    if (broken := broken_import(module)) is not None:
+        return (Why(f"this file fails at import: {broken[1]}", broken[0]),)
     name = unused(module, node)
-    return () if name is None else (_no_use(module.tree, name, node),)
+    if name is None:
+        return ()
+    why, failing = _no_use(module.tree, name, node), module.outside.failing_user(name)
+    return (Why(f"{why.text}, as {failing}", why.node) if failing is not None else why,)
 
 
 def _no_use(tree: Tree, name: str, node: cst.CSTNode) -> Why:
