@@ -46,9 +46,9 @@ def test_the_schema_is_a_schema() -> None:
 def test_the_text_says_where_the_time_went(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["profile", "--trace", trace]) == 0
     out = capsys.readouterr().out
-    for words in ("rank 0", "step ", "(4 steps", "GPU, first to last work", "idle", "gemm"):
+    for words in ("rank 0", "step ", "(3 steps", "the GPU computing", "idle", "gemm"):
         assert words in out
-    assert "the last step is left out" in out
+    assert out.count("without the last step") == 1
 
 
 def test_json_keeps_its_schema(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,8 @@ def test_json_keeps_its_schema(trace: str, capsys: pytest.CaptureFixture[str]) -
     temporal = found["figures"]["temporal"]
     parts = [temporal[name] for name in ("idle_ns", "compute_ns", "rest_ns")]
     assert temporal["total_ns"] == sum(parts)
-    assert [step["number"] for step in found["steps"]] == [0, 1, 2, 3]
+    assert [step["number"] for step in found["steps"]] == [0, 1, 2]
+    assert temporal["total_ns"] == found["window"]["span_ns"] == found["waits"]["span_ns"]
 
 
 def test_without_a_device_figures_are_null(
@@ -86,7 +87,7 @@ def test_ranks_of_a_folder_stand_beside_each_other(
     assert run(["profile", "--trace", str(tmp_path), "--output-format", "json"]) == 0
     found = loaded(capsys.readouterr().out)
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1, 3]
-    assert [step["number"] for step in found["common_steps"]] == [0, 1]  # again.json has two
+    assert [step["number"] for step in found["common_steps"]] == [0]  # again.json has two
     notes = "\n".join(found["notes"])
     for words in ("is HTML", "as", "1 of 4 ranks have no trace: 2", "unequal numbers of steps"):
         assert words in notes
@@ -222,7 +223,7 @@ def test_a_finding_stands_beside_the_wait_at_its_line(
     found = loaded(capsys.readouterr().out)
     (place,) = found["waits"]["places"]
     assert (place["file"], place["line"], place["certainty"]) == ("train.py", 10, "unique")
-    assert place["calls"] == 4
+    assert place["calls"] == 3  # without the last step
     assert 0 < place["alone_ns"] <= place["waited_ns"] + 50_000
     assert found["waits"]["joint_ns"] >= place["alone_ns"]
     first = found["findings"][0]
@@ -379,7 +380,7 @@ def test_each_table_is_written_as_csv_under_its_name_in_json(
         for path in folder.iterdir()
     }
     assert {path.suffix for path in folder.iterdir()} == {".csv"}
-    assert len(written_["steps"]) == len(found["steps"]) == 4
+    assert len(written_["steps"]) == len(found["steps"]) == 3
     assert [int(row["time_ns"]) for row in written_["steps"]] == [
         step["time_ns"] for step in found["steps"]
     ]
@@ -432,6 +433,61 @@ def modelled() -> Machine:
         machine.event("python_function", name, begun, machine.now - begun)
     machine.event("python_function", "nn.Module: Net_0", whole, machine.now - whole)
     return machine
+
+
+def stepped(count: int) -> list[dict[str, Any]]:
+    """Return what ran some steps in one function: a module, an operator, a batch and a wait."""
+    machine = Machine()
+    shapes = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float"] * 2}
+    for number in range(count):
+        begun = machine.now
+        machine.batch(20_000, 1_000)
+        entered = machine.now
+        machine.host(1_000)
+        machine.launch(150_000)
+        machine.event("cpu_op", "aten::mm", entered, machine.now - entered, **shapes)
+        machine.event("python_function", "nn.Module: Linear_0", entered, machine.now - entered)
+        machine.sync()
+        machine.step(number, begun)
+    whole = {"Python id": 1, "Python parent id": None}
+    start = machine.events[0]["ts"] * 1000
+    name = "train.py(1): <module>"
+    machine.event("python_function", name, int(start), machine.now - int(start), **whole)
+    return machine.events
+
+
+def test_everything_is_told_of_one_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(count: int, *options: str) -> dict[str, Any]:
+        path = written(tmp_path / "t.json", stepped(count))
+        assert run(["profile", "--trace", path, "--output-format", "json", *options]) == 0
+        found: dict[str, Any] = loaded(capsys.readouterr().out)
+        del found["command"], found["notes"], found["window"]["events"]
+        return found
+
+    assert told(4) == told(3, "--all-steps") != told(4, "--all-steps")
+    (wait,) = told(4)["waits"]["places"]
+    others = [told(4)[name][0]["calls"] for name in ("modules", "operators")]
+    assert [wait["calls"], *others] == [3, 3, 3]
+
+
+def test_each_share_of_a_trace_says_of_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "t.json", stepped(3))
+    assert run(["profile", "--trace", path]) == 0
+    out = capsys.readouterr().out
+    whole = re.search(r"^span +(.*)$", out, re.MULTILINE)
+    assert whole is not None
+    assert f"the GPU computes for 88.8 % of {whole[1]} and is idle for 11.2 %; " in out
+    assert f"6.5 % of {whole[1]} is waiting for data." in out
+    assert re.search(r"^  the GPU computing +300 us \(88.8 %\)$", out, re.MULTILINE)
+    assert re.search(r"^waiting for data +22.0 us \(6.5 %\) for 2 batches$", out, re.MULTILINE)
+    assert f"without all of them {whole[1]} would be shorter" in out
+    one = written(tmp_path / "one.json", stepped(1))
+    assert run(["profile", "--trace", one]) == 0
+    assert " us (1 step)\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "agent"])

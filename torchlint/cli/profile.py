@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from torchlint.profile.output.content import Content
     from torchlint.profile.perfetto import Track
     from torchlint.profile.predicted import Predicted
-    from torchlint.profile.report import Report, Summary
+    from torchlint.profile.report import Rank, Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.statements import Loading, Statement
     from torchlint.profile.timeline import Timeline
@@ -310,7 +310,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
             complain(known.left_out)
         measured = None
         if trace is not None:
-            measured = _measured(ctx, given, trace, known, left, shown.device)
+            measured = _measured(ctx, given, trace, known, left, shown)
         if measured is not None and measured.steps is not None and left is not None:
             device = "cuda" if left.device else "cpu"
             worried = doubts(measured.steps, device)
@@ -350,7 +350,7 @@ def _measured(
     trace: Trace,
     known: _Program,
     left: Recorded | None,
-    device: str,
+    shown: Rank,
 ) -> _Measured:
     from torchlint.profile.bounds import Whole
     from torchlint.profile.elsewhen import elsewhen
@@ -374,17 +374,17 @@ def _measured(
     places = everywhere
     if parts is not None and apart:
         places = everywhere.within(parts.spans(trace, parts.usual))
-    span = replay.span if parts is None else parts.time
+    span = shown.figures.span if parts is None else parts.time
     lines = Lines(places, replay)
-    shown = lines
+    drawn = lines
     if apart and (trace.memory is not None or _tracked(given)):
-        shown = Lines(everywhere, replay)
+        drawn = Lines(everywhere, replay)
     tracks: tuple[Track, ...] = ()
     if _tracked(given):
         from torchlint.profile.perfetto import of_findings
 
-        tracks = tuple(of_findings(shown, trace.columns, known.findings))
-    _write_perfetto(given, tracks, shown, trace)
+        tracks = tuple(of_findings(drawn, trace.columns, known.findings))
+    _write_perfetto(given, tracks, drawn, trace)
     steps = None
     if left is not None:
         workers = None if left.workers is None else left.workers.named(known.sources)
@@ -402,13 +402,13 @@ def _measured(
         costs,
         steps,
         tracks,
-        growth(trace, shown),
+        growth(trace, drawn),
         None if counts is None else predicted(counts, known.sources),
         statements(lines, span),
         loading(lines, places),
         aside,
         modules(places, replay),
-        operators(places, replay, device),
+        operators(places, replay, shown.device),
     )
 
 
@@ -571,10 +571,10 @@ def _counted(
     if given["merge"]:
         return merged(_files(given, named)), None
     wanted = given["rank"]
-    limits = Limits(
-        given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"], given["all_steps"]
+    limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
+    return summarised(
+        named, limits, tell, lambda number: wanted in (None, number), given["all_steps"]
     )
-    return summarised(named, limits, tell, keep=lambda number: wanted in (None, number))
 
 
 def _step(given: Given, content: Content, trace: Trace, measured: _Measured) -> Timeline | None:

@@ -10,10 +10,11 @@ from typing import Any
 from torchlint.base.errors import TraceError
 from torchlint.trace.columns import Trace
 from torchlint.trace.figures import Figures, Limits, counted, figures
+from torchlint.trace.marks import recorded
 from torchlint.trace.modules import apart
 from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
 from torchlint.trace.stream import read
-from torchlint.trace.window import ended_with_its_steps
+from torchlint.trace.window import window
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +92,19 @@ def summarised(
     limits: Limits,
     tell: Callable[[str], None] = lambda words: None,
     keep: Callable[[int], bool] = lambda number: False,
+    all_steps: bool = False,
 ) -> tuple[Summary, Trace | None]:
     """Read traces one after the other and count each.
 
     Args:
         named: files and folders, as the user named them.
-        limits: what counts as a gap between kernels, a slow call and a long delay, and which steps.
+        limits: what counts as a gap between kernels, a slow call and a long delay.
         tell: is told which file is read.
         keep: says whether the trace of a rank is kept; of those the one of the lowest rank is.
+        all_steps: whether the last step counts too.
 
     Returns:
-        What was counted, and the trace that was kept.
+        What was counted, and the window of the trace that was kept.
 
     Raises:
         TraceError: a file that was named cannot be read, or no file of a folder can be.
@@ -112,18 +115,20 @@ def summarised(
     for at, path in enumerate(files_of(named)):
         tell(f"reading {path}")
         try:
-            trace = apart(ended_with_its_steps(read(path)))
+            whole = read(path)
+            trace = apart(window(whole, all_steps))
         except TraceError as error:
             if path in named:
                 raise
             notes.append(f"left out: {error}")
             continue
-        rank = _rank(trace, limits, at)
+        events = len((trace if recorded(whole) else whole).columns.ts)
+        rank = _rank(trace, limits, at, events)
         notes += _notes(trace, rank)
         ranks.append(rank)
         if keep(rank.number) and (kept is None or rank.number < kept[0]):
             kept = rank.number, trace
-        del trace  # before the next one is read
+        del trace, whole  # before the next one is read
     if not ranks:
         raise TraceError("; ".join(notes) or "no trace was named")
     return Summary(tuple(ranks), tuple(notes)), kept[1] if kept is not None else None
@@ -150,8 +155,8 @@ def report(summary: Summary, command: tuple[str, ...], version: str) -> Report:
     return Report(command, version, tuple(found), together, tuple(notes))
 
 
-def _rank(trace: Trace, limits: Limits, at: int) -> Rank:
-    number, part = trace.rank(), counted(trace, limits.all_steps)
+def _rank(trace: Trace, limits: Limits, at: int, events: int) -> Rank:
+    number, part = trace.rank(), counted(trace)
     info = trace.meta.get("distributedInfo")
     world = info.get("world_size") if isinstance(info, dict) else None
     return Rank(
@@ -160,7 +165,7 @@ def _rank(trace: Trace, limits: Limits, at: int) -> Rank:
         trace.path,
         world if isinstance(world, int) else None,
         _device(trace.meta.get("deviceProperties")),
-        figures(trace, limits, part),
+        figures(trace, limits, part, events),
         collectives(trace, part.work, part.kind),
     )
 
@@ -187,8 +192,8 @@ def _notes(trace: Trace, rank: Rank) -> list[str]:
         found.append("no device worked: figures of a GPU are not known")
     if of.counted < of.events:
         found.append(
-            f"figures are of {of.counted:,} events: the last step is left out, as its work may not "
-            "be all there"
+            "all is told without the last step, as its work may not be all there; --all-steps "
+            "counts it too"
         )
     return [f"{trace.path}: {words}" for words in found]
 

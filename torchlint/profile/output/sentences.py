@@ -9,7 +9,7 @@ from torchlint.profile.bounds import NEGLIGIBLE, Whole
 from torchlint.profile.change import LEAST
 from torchlint.profile.live import Steps
 from torchlint.profile.output.content import Content
-from torchlint.profile.output.table import kind_words, share, span
+from torchlint.profile.output.table import kind_words, measure, share, span
 from torchlint.profile.report import Rank
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.words import DASH, digits
@@ -42,12 +42,13 @@ def headline(
         first += _aside(run.division)
     if waits is None or not waits.each:
         return first
-    joint = (whole or Whole(waits.span)).share(waits.joint)
+    whole = whole or Whole(waits.span)
+    joint = whole.share(waits.joint)
     if joint < NEGLIGIBLE:
         return first
     return (
-        f"{first} Without all waits for the device the run would be at most {share(joint, 1)} "
-        "shorter."
+        f"{first} Without all waits for the device {measure(whole)} would be at most "
+        f"{share(joint, 1)} shorter."
     )
 
 
@@ -113,15 +114,17 @@ def _trace(rank: Rank) -> Iterator[str]:
     of = rank.figures
     if of.steps.median is not None:
         yield f"A step takes {span(of.steps.median)}"
+        whole = span(of.span)
     else:
         yield f"The trace spans {span(of.span)}"
+        whole = "it"
     spent = of.temporal
     if spent is None:
         yield "no GPU worked"
     else:
         yield (
-            f"the GPU computes for {share(spent.compute, spent.total)} of the time and is idle for "
+            f"the GPU computes for {share(spent.compute, spent.total)} of {whole} and is idle for "
             f"{share(spent.idle, spent.total)}"
         )
     if of.loading and of.span and of.loading >= of.span / 100:
-        yield f"{share(of.loading, of.span)} is waiting for data"
+        yield f"{share(of.loading, of.span)} of {whole} is waiting for data"
