@@ -516,6 +516,25 @@ def test_a_trace_with_modules_and_operators_keeps_its_schema(
     assert not any("no shapes" in note for note in found["notes"])
 
 
+def test_operators_of_a_cpu_are_all_told_and_with_digits_that_mean_something(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shapes = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float"] * 2}
+    machine = Machine()
+    for name, time in (("aten::mm", 100_000), ("aten::max_pool2d_with_indices", 60_000)):
+        machine.event("cpu_op", name, machine.now, time, **shapes)
+        machine.host(time)
+    path, tables_ = written(tmp_path / "t.json", machine.events), tmp_path / "tables"
+    assert run(["profile", "--trace", path, "--csv", str(tables_)]) == 0
+    out = capsys.readouterr().out
+    assert "of the 160 us of operators; peak rates of a CPU are not known; –: it has no" in out
+    assert re.search(r"GFLOP/s +GB/s +operator\n100 us \(62.5 %\) +1 x +5.24 +0.49 +aten::mm ", out)
+    assert re.search(r"60.0 us \(37.5 %\) +1 x +– +– +aten::max_pool2d_with_indices 64x64", out)
+    product, pool = csv.DictReader((tables_ / "operators.csv").read_text().splitlines())
+    assert [product["flops"], product["limit"]] == [str(2 * 64**3), ""]
+    assert [pool[name] for name in ("flops", "limit", "why")] == ["", "", "not known"]
+
+
 def test_a_gpu_without_shapes_is_told_how_to_get_them(
     trace: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

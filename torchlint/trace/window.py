@@ -1,5 +1,4 @@
-"""The part of a trace that is looked at: all steps but the last, whose work may not be all there.
-"""
+"""The part of a trace that is told of: all steps but the last, whose work may not be all there."""
 
 from __future__ import annotations
 
