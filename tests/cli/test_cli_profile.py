@@ -407,13 +407,41 @@ def test_cells_are_quoted_where_they_hold_commas_quotes_and_lines() -> None:
 def test_csv_goes_into_a_folder_and_not_with_what_writes_no_report(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["profile", "--trace", trace, "--csv", trace]) == 2
-    assert f"--csv {trace}: name a folder" in capsys.readouterr().err
+    for folder, words in ((trace, trace), (f"{trace}/tables", f"{trace}/tables"), ("", "''")):
+        for command in (["--trace", trace], ["--", "there_is_none.py"]):  # nothing is run
+            assert run(["profile", "--csv", folder, *command]) == 2
+            assert f"--csv {words}: name a folder" in capsys.readouterr().err
     summary = str(tmp_path / "s.json")
     assert run(["profile", "--trace", trace, "--csv", str(tmp_path), "--summary", summary]) == 2
     assert "--csv" in capsys.readouterr().err
     assert run(["profile", "--snapshot", trace, "--csv", str(tmp_path)]) == 2
     assert "--snapshot and --csv cannot be used together" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["-o", "--keep-trace"])
+def test_what_cannot_be_written_is_refused_before_a_program_is_run(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "none" / "x.json")
+    assert run(["profile", option, path, "--", "there_is_none.py"]) == 2
+    assert "its directory does not exist" in capsys.readouterr().err
+    assert run(["profile", "--against", path, "--", "there_is_none.py"]) == 2
+    assert f"{path}: No such file or directory" in capsys.readouterr().err
+
+
+def test_tables_of_an_earlier_report_are_named(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "tables"
+    for shown in ("old.csv, operators.csv", ""):
+        folder.mkdir(exist_ok=True)
+        for name in filter(None, shown.split(", ")):
+            (folder / name).write_text("name\n")
+        assert run(["profile", "--trace", trace, "--csv", str(folder)]) == 0
+        told = f"--csv {folder}: not of this report: {shown}\n"
+        assert (told in capsys.readouterr().err) == bool(shown)
+        for path in folder.iterdir():
+            path.unlink()
 
 
 # Modules and operators

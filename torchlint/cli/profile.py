@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint import __version__
-from torchlint.base.errors import OutputError, UsageError
+from torchlint.base.errors import OutputError, TraceError, UsageError
 from torchlint.base.records import dataclass
 from torchlint.base.regex import regex
 from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, wants_color
-from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
+from torchlint.cli.output import (
+    check_output_file,
+    check_output_folder,
+    complain,
+    write_output_file,
+    write_report,
+)
 from torchlint.cli.profile_against import keep, regressed
 from torchlint.cli.profile_live import demand_run, demand_trace, for_verify, live_options, run
 from torchlint.cli.profile_sweep import refuse_others, swept
@@ -255,11 +261,14 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
         return _snapshots(ctx, given)
     if not ctx.meta[DASHES]:
         demand_trace(given)
+        _refuse(given, program=False)
         return _reported(ctx, given, None)
     demand_run(given)
     given["paths"] = given["paths"] or (os.curdir,)
     if given["sweep_workers"]:
         refuse_others(given)
+    else:
+        _refuse(given, program=True)
     with Status(not given["quiet"]) as status:
         try:
             if given["sweep_workers"]:
@@ -505,8 +514,12 @@ def _gate(given: Given, costs: Costs | None) -> int:
     return 1
 
 
-def _inputs(given: Given) -> list[str]:
-    """Return what is to be read, as the user named it.
+def _refuse(given: Given, program: bool) -> None:
+    """Refuse what cannot be meant, before any work is done.
+
+    Args:
+        given: the parameters.
+        program: whether one is run, and no trace is read.
 
     Raises:
         UsageError: nothing is named, or options contradict each other.
@@ -519,7 +532,7 @@ def _inputs(given: Given) -> list[str]:
             raise UsageError("name the summaries: torchlint profile --merge FILE ...")
         if given["perfetto"] is not None:
             raise UsageError("--perfetto needs a trace; summaries hold none")
-    elif not given["traces"]:
+    elif not given["traces"] and not program:
         named = shlex.join(given["paths"]) or os.curdir
         raise UsageError(
             f"name a program to run: torchlint profile {named} -- train.py, or a trace to read: "
@@ -535,21 +548,33 @@ def _inputs(given: Given) -> list[str]:
     ):
         others = "-o, --against, --perfetto and --csv"
         raise UsageError(f"--summary writes a summary alone; leave out {others}")
-    if given["csv"] is not None and (not given["csv"] or Path(given["csv"]).is_file()):
-        raise UsageError(f"--csv {visible(given['csv'])}: name a folder")
-    inputs = list(given["paths"] if given["merge"] else given["traces"])
+    _refuse_outputs(given)
+
+
+def _refuse_outputs(given: Given) -> None:
+    if given["csv"] is not None:
+        check_output_folder(given["csv"], f"--csv {visible(given['csv']) or repr('')}")
+    read = _files(given, [*_inputs(given), *given["against"]])
+    for path in read:
+        if not os.path.exists(path):
+            raise TraceError(f"{path}: No such file or directory")
     written = {
         "": given["output_file"],
         "--summary": given["summary"],
         "--perfetto": given["perfetto"],
         "--history": given["history"],
+        "--keep-trace": given["keep_trace"],
     }
     for option, path in written.items():
         if path is not None:
-            files = _files(given, [*inputs, *given["against"]])
             words = f"{option} {visible(path)}" if option else ""
-            check_output_file(path, {os.path.realpath(each) for each in files}, words)
-    return inputs
+            check_output_file(path, {os.path.realpath(each) for each in read}, words)
+
+
+def _inputs(given: Given) -> Sequence[str]:
+    """Return what is to be read, as the user named it."""
+    named: Sequence[str] = given["paths"] if given["merge"] else given["traces"]
+    return named
 
 
 def _files(given: Given, named: Sequence[str]) -> list[str]:
@@ -600,9 +625,14 @@ def _write_csv(folder: str, content: Content) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"--csv {visible(folder)}: {error.strerror or error}") from error
+    written = set()
     for name, text in tables(whole(content)):
         path = os.path.join(folder, f"{name}.csv")
         write_output_file(path, text.encode(), f"--csv {visible(path)}")
+        written.add(f"{name}.csv")
+    others = sorted({path.name for path in Path(folder).glob("*.csv")} - written)
+    if others:
+        complain(f"--csv {visible(folder)}: not of this report: {visible(', '.join(others))}")
 
 
 def _write_perfetto(given: Given, findings: Sequence[Track], lines: Lines, trace: Trace) -> None:
