@@ -14,7 +14,9 @@ import jsonschema
 import pytest
 
 from tests.trace.program import Machine, steps, written
+from torchlint.cli import verify
 from torchlint.cli.main import run
+from torchlint.cli.session import Session
 from torchlint.profile.output import json_report
 from torchlint.profile.output.csv_tables import tables
 
@@ -363,6 +365,58 @@ def test_a_profile_that_is_none_is_refused_before_any_work(
             assert found.out == ""
             assert found.err.count("\n") == 1
             assert words in found.err
+
+
+@pytest.mark.parametrize("named", ["--config", "TORCHLINT_CONFIG"])
+def test_a_configuration_that_is_not_there_is_refused_without_paths_too(
+    named: str,
+    trace: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    option = ["--config", "nope.toml"] if named == "--config" else []
+    if not option:
+        monkeypatch.setenv(named, "nope.toml")
+    for reading in (["--trace", trace], ["--merge", trace], ["--snapshot", trace]):
+        assert run(["profile", *reading, *option]) == 2
+        assert "nope.toml" in capsys.readouterr().err
+    summary = ["--summary", str(tmp_path / "s.json")]
+    assert run(["profile", "--trace", trace, *summary, *option]) == 2
+
+
+@pytest.mark.parametrize("folder", ["", "elsewhere"])
+def test_what_check_found_is_not_looked_for_again(
+    folder: str,
+    program: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TORCHLINT_NO_CACHE", raising=False)
+    if folder:
+        monkeypatch.setenv("TORCHLINT_CACHE_DIR", str(program / folder))
+    trace = waiting(program / "t.json")
+    arguments = ["profile", ".", "--trace", trace, "--output-format", "json"]
+    assert run(arguments) == 0
+    first = loaded(capsys.readouterr().out)["findings"]
+    assert first
+    assert run(["check", "."]) == 1
+    capsys.readouterr()
+
+    def none(*_: object) -> None:
+        raise AssertionError("a file was analysed")
+
+    monkeypatch.setattr(Session, "_analyse", none)
+    assert run(arguments) == 0
+    assert loaded(capsys.readouterr().out)["findings"] == first
+    given = verify.verify_command.make_context("verify", ["."]).params
+    findings, _, _ = verify._findings(verify._scope(given, (".",)), given)
+    assert [one.fingerprint for one in findings["train.py"]] == [
+        one["fingerprint"] for one in sorted(first, key=lambda one: (one["line"], one["column"]))
+    ]
+    monkeypatch.setenv("TORCHLINT_NO_CACHE", "true")
+    with pytest.raises(AssertionError, match="a file was analysed"):
+        run(arguments)
 
 
 # CSV

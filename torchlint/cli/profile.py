@@ -257,6 +257,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     is missing, 130 interrupted.
     """
     demand()
+    _refuse_configuration(given)
     if given["snapshot"]:
         return _snapshots(ctx, given)
     if not ctx.meta[DASHES]:
@@ -676,13 +677,14 @@ def _program(given: Given) -> _Program:
         UsageError: a path is not there.
     """
     from torchlint.catalog.rules import load_catalog
-    from torchlint.cli.session import Session
+    from torchlint.cli.session import Session, cache_for
     from torchlint.report.summary import undone
 
     if given["merge"] or not given["paths"]:
         return _Program(_sources(None, given), {}, (), "", {})
     catalog, found = load_catalog(), _scope(given)
-    done = Session(found, catalog, progress=not given["quiet"]).execute()
+    cache = cache_for(catalog, given, reading=True)
+    done = Session(found, catalog, progress=not given["quiet"], cache=cache).execute()
     sources = _sources(found, given)
     texts = {source.name: source.text for same in sources.by_name.values() for source in same}
     effects = {info.code: (info.effect, info.default) for info in catalog.rules}
@@ -702,6 +704,14 @@ def _sources(found: Scope | None, given: Given) -> Sources:
         ),
         given["source_maps"],
     )
+
+
+def _refuse_configuration(given: Given) -> None:
+    """Refuse a configuration that cannot be used, also where no file is looked for."""
+    from torchlint.catalog.rules import load_catalog
+    from torchlint.cli.scope import refuse_configuration
+
+    refuse_configuration(given, load_catalog())
 
 
 def _scope(given: Given) -> Scope:
