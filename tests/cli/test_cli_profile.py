@@ -243,6 +243,19 @@ def test_a_finding_stands_beside_the_wait_at_its_line(
     assert first["cost"]["line"] == 10
 
 
+def test_a_finding_that_was_there_before_is_no_step_that_takes_longer(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["profile", "-q", "train.py", "--trace", waiting(program / "t.json")]
+    assert run([*arguments, "--fail-above", "2.5%"]) == 1
+    older = ["--against", waiting(program / "old.json"), "--all-steps"]
+    capsys.readouterr()
+    assert run([*arguments, *older, "--fail-above", "2.5%"]) == 0
+    found = capsys.readouterr()
+    assert re.search(r"before, .* now, under the profiler\): (no change|inconclusive)", found.out)
+    assert found.err == ""
+
+
 def test_a_finding_above_the_limit_fails(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["profile", "-q", "train.py", "--isolated", "--trace", waiting(program / "t.json")]
     assert run([*arguments, "--fail-above", "60%"]) == 0

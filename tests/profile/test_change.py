@@ -19,10 +19,11 @@ from torchlint.profile.report import Rank
 from torchlint.report.history import read
 
 
-def rank(*times: int) -> Rank:
+def rank(*times: int, queued: float | None = None) -> Rank:
     """Return a rank of which nothing but steps is known, which are as long as is said."""
     each = tuple(SimpleNamespace(time=time, busy=None) for time in times)
-    return cast(Rank, SimpleNamespace(figures=SimpleNamespace(steps=SimpleNamespace(each=each))))
+    figures = SimpleNamespace(steps=SimpleNamespace(each=each))
+    return cast(Rank, SimpleNamespace(figures=figures, queued=queued))
 
 
 def found(now: tuple[int, ...], before: tuple[int, ...]) -> Change:
@@ -53,6 +54,28 @@ def test_equal_steps_are_no_change_and_few_or_scattered_ones_are_open() -> None:
     assert small.ci95[1] < 1
     assert small.verdict == "no change"
     assert change(rank(*FAST), rank(1, 2, 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [(None, 0.1, "slower"), (0.9, 0.1, "slower"), (None, 0.25, "inconclusive")],
+)
+def test_what_waiting_for_a_core_may_explain_is_no_change_of_the_program(
+    before: float | None, now: float, verdict: str
+) -> None:
+    slower = change(rank(*SLOW, queued=now), rank(*FAST, queued=before))
+    faster = change(rank(*FAST, queued=before), rank(*SLOW, queued=now))
+    assert slower is not None
+    assert faster is not None
+    assert slower.verdict == verdict
+    assert faster.verdict == {"slower": "faster"}.get(verdict, verdict)
+    assert (slower.queued, bool(slower.longer)) == ((before, now), verdict == "slower")
+
+
+def test_equal_steps_of_which_many_waited_for_a_core_are_open() -> None:
+    waited = change(rank(*FAST, queued=0.3), rank(*FAST, queued=0.0))
+    assert waited is not None
+    assert waited.verdict == "inconclusive"
 
 
 def test_many_steps_are_thinned_evenly() -> None:

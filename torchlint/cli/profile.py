@@ -225,7 +225,7 @@ def _moved(
     type=_Share(),
     metavar="SHARE",
     help="Exit with 1 where mending one finding of a default rule alone could save more of the "
-    "time than SHARE (5%); with --against also where a step is shown to take that much longer.",
+    "time than SHARE (5%); with --against instead where a step is shown to take that much longer.",
 )
 @live_options
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -252,7 +252,7 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     blocked. Reading a trace needs neither torch nor a GPU; pip install '.[profile]' in a clone of
     torchlint brings what reads traces.
 
-    Exit code: 0 a report, 1 a finding or (--against) a step above --fail-above, 2 wrong usage or
+    Exit code: 0 a report, 1 a finding (with --against a step) above --fail-above, 2 wrong usage or
     nothing that can be read, 3 the program itself fails, 4 no torch, no such device or a package
     is missing, 130 interrupted.
     """
@@ -332,8 +332,9 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         _write_csv(given["csv"], content)
     if given["history"] is not None:
         keep(given["history"], content, ctx.meta[COMMAND])
-    costly = _gate(given, None if measured is None else measured.costs)
-    return regressed(given["fail_above"], content) or costly
+    if given["against"]:
+        return regressed(given["fail_above"], content)
+    return _gate(given, None if measured is None else measured.costs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class Change:
         before_ns, now_ns: the median steps.
         busy_ns: how long the device worked in a median step, before and now; None without one.
         steps: of both traces.
+        queued: the part of the steps before and now in which the training thread had no core; None
+            where that is not known.
     """
 
     verdict: str
@@ -44,6 +46,7 @@ class Change:
     now_ns: float
     busy_ns: tuple[float, float] | None
     steps: tuple[int, int]
+    queued: tuple[float | None, float | None] = (None, None)
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -58,7 +61,11 @@ class Change:
 
 
 def change(now: Rank, before: Rank) -> Change | None:
-    """Compare the steps of two traces; None where one has too few that are marked."""
+    """Compare the steps of two traces; None where one has too few that are marked.
+
+    A step may be as much shorter as the training thread waited for a core in it, as other work on
+    the machine took that: what this may explain is no change of the program.
+    """
     steps = before.figures.steps, now.figures.steps
     old, new = ([step.time for step in each.each if step.time > 0] for each in steps)
     if min(len(old), len(new)) < LEAST:
@@ -68,12 +75,13 @@ def change(now: Rank, before: Rank) -> Change | None:
     ends = {level: _interval(logs, len(one), len(two), level) for level in (0.95, 0.99)}
     ratio = math.exp(statistics.median(logs))
     least = math.log1p(MIN_EFFECT)
+    before_wait, now_wait = (-math.log1p(-min(each.queued or 0, 0.99)) for each in (before, now))
     verdict = "inconclusive"
-    if ends[0.99][0] > 0 and math.log(ratio) >= least:
+    if ends[0.99][0] > before_wait and math.log(ratio) >= least + before_wait:
         verdict = "faster"
-    elif ends[0.99][1] < 0 and -math.log(ratio) >= least:
+    elif ends[0.99][1] < -now_wait and -math.log(ratio) >= least + now_wait:
         verdict = "slower"
-    elif max(map(abs, ends[0.95])) <= least:
+    elif ends[0.95][0] - before_wait >= -least and ends[0.95][1] + now_wait <= least:
         verdict = "no change"
     busy = [[step.busy for step in each.each if step.busy is not None] for each in steps]
     return Change(
@@ -84,6 +92,7 @@ def change(now: Rank, before: Rank) -> Change | None:
         statistics.median(new),
         (statistics.median(busy[0]), statistics.median(busy[1])) if all(busy) else None,
         (len(old), len(new)),
+        (before.queued, now.queued),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from torchlint.base.errors import TraceError
 from torchlint.trace.columns import Trace
 from torchlint.trace.figures import Figures, Limits, counted, figures
-from torchlint.trace.marks import recorded
+from torchlint.trace.marks import queued, recorded
 from torchlint.trace.modules import apart
 from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
 from torchlint.trace.stream import read
@@ -22,7 +22,8 @@ class Rank:
     """One rank's trace, counted.
 
     `number` is what the trace says; where it says nothing `numbered` is false, and it is the
-    trace's place among those that are read together.
+    trace's place among those that are read together. `queued` is the part of its steps in which
+    the training thread was ready to run and had no core, None where the trace does not say it.
     """
 
     number: int
@@ -32,6 +33,7 @@ class Rank:
     device: str
     figures: Figures
     collectives: tuple[Collectives, ...]
+    queued: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ def _rank(trace: Trace, limits: Limits, at: int, events: int) -> Rank:
         _device(trace.meta.get("deviceProperties")),
         figures(trace, limits, part, events),
         collectives(trace, part.work, part.kind),
+        queued(trace),
     )
 
 

@@ -12,6 +12,7 @@ from torchlint.trace.columns import Mask, Trace
 
 TABLE = "torchlint_marks"
 """What the table of marks is called that stands beside the events."""
+_QUEUED = "torchlint_queued"
 _MARK = re.compile(r"tl#\d+")
 
 
@@ -27,6 +28,13 @@ class Statement:
 def recorded(trace: Trace) -> bool:
     """Say whether torchlint recorded the trace."""
     return TABLE in trace.meta
+
+
+def queued(trace: Trace) -> float | None:
+    """Return which part of the marked steps the training thread was ready to run and had no core;
+    None where that was not recorded."""
+    found = trace.meta.get(_QUEUED)
+    return min(max(found, 0.0), 1.0) if isinstance(found, float) else None
 
 
 def of_marks(trace: Trace) -> Mask:

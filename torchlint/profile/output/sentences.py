@@ -25,6 +25,8 @@ _SHORT = 2_000_000
 _MOSTLY_PROFILER = 3.0
 """How many times as long a short step takes under the profiler where its shares are told no
 more."""
+_CROWDED = 0.02
+"""Share of the steps from which on it is said that the training thread had no core."""
 _SAID = 0.01
 """Share of a step below which the host's work of a kind is not said."""
 
@@ -61,8 +63,13 @@ def compared(content: Content) -> Iterator[str]:
         yield f"Against {older}: no verdict, as a trace has fewer than {LEAST} marked steps."
         return
     ends = ", ".join(DASH if end is None else digits(end) for end in found.bounds)
-    times = f"{span(found.before_ns)} before, {span(found.now_ns)} now"
+    times = f"{span(found.before_ns)} before, {span(found.now_ns)} now, under the profiler"
     said = f"a step is {times_of(found.ratio)} as fast [{ends}] ({times}): {found.verdict}"
+    if any((queued or 0) >= _CROWDED for queued in found.queued):
+        waited = (share(queued, 1) for queued in found.queued)
+        said += "; the training thread had no core for {} of the steps before, {} now".format(
+            *waited
+        )
     if found.busy_ns is not None:
         before, now = map(span, found.busy_ns)
         said += f"; the GPU works for {before} of it before, {now} now"
