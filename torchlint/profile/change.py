@@ -63,37 +63,54 @@ class Change:
 def change(now: Rank, before: Rank) -> Change | None:
     """Compare the steps of two traces; None where one has too few that are marked.
 
-    A step may be as much shorter as the training thread waited for a core in it, as other work on
-    the machine took that: what this may explain is no change of the program.
+    A verdict is that of the steps as they were, and of what they were without the time for which
+    the training thread waited for a core, as other work on the machine had it.
     """
-    steps = before.figures.steps, now.figures.steps
-    old, new = ([step.time for step in each.each if step.time > 0] for each in steps)
-    if min(len(old), len(new)) < LEAST:
+    ranks = before, now
+    each = [[step for step in rank.figures.steps.each if step.time > 0] for rank in ranks]
+    if min(map(len, each)) < LEAST:
         return None
-    one, two = map(_thinned, (old, new))
-    logs = sorted(math.log(a / b) for a in one for b in two)
-    ends = {level: _interval(logs, len(one), len(two), level) for level in (0.95, 0.99)}
-    ratio = math.exp(statistics.median(logs))
-    least = math.log1p(MIN_EFFECT)
-    before_wait, now_wait = (-math.log1p(-min(each.queued or 0, 0.99)) for each in (before, now))
-    verdict = "inconclusive"
-    if ends[0.99][0] > before_wait and math.log(ratio) >= least + before_wait:
-        verdict = "faster"
-    elif ends[0.99][1] < -now_wait and -math.log(ratio) >= least + now_wait:
-        verdict = "slower"
-    elif ends[0.95][0] - before_wait >= -least and ends[0.95][1] + now_wait <= least:
-        verdict = "no change"
-    busy = [[step.busy for step in each.each if step.busy is not None] for each in steps]
+    old, new = times = [[step.time for step in steps] for steps in each]
+    waits = [
+        [min(rank.queued.get(step.number, 0), step.time - 1) for step in steps]
+        for rank, steps in zip(ranks, each, strict=True)
+    ]
+    own = ([a - b for a, b in zip(*both, strict=True)] for both in zip(times, waits, strict=True))
+    ratio, interval, verdict = _compared(old, new)
+    sure = _compared(*own)[2] == verdict
+    busy = [
+        [step.busy for step in rank.figures.steps.each if step.busy is not None] for rank in ranks
+    ]
+    shares = [
+        sum(wait) / sum(time) if rank.queued else None
+        for rank, wait, time in zip(ranks, waits, times, strict=True)
+    ]
     return Change(
-        verdict,
+        verdict if sure else "inconclusive",
         ratio,
-        (math.exp(ends[0.95][0]), math.exp(ends[0.95][1])),
+        interval,
         statistics.median(old),
         statistics.median(new),
         (statistics.median(busy[0]), statistics.median(busy[1])) if all(busy) else None,
         (len(old), len(new)),
-        (before.queued, now.queued),
+        (shares[0], shares[1]),
     )
+
+
+def _compared(old: Sequence[int], new: Sequence[int]) -> tuple[float, tuple[float, float], str]:
+    """Return the ratio of two samples of times, its 95 % interval and the verdict."""
+    one, two = map(_thinned, (old, new))
+    logs = sorted(math.log(a / b) for a in one for b in two)
+    ends = {level: _interval(logs, len(one), len(two), level) for level in (0.95, 0.99)}
+    middle, least = statistics.median(logs), math.log1p(MIN_EFFECT)
+    verdict = "inconclusive"
+    if ends[0.99][0] > 0 and middle >= least:
+        verdict = "faster"
+    elif ends[0.99][1] < 0 and -middle >= least:
+        verdict = "slower"
+    elif max(map(abs, ends[0.95])) <= least:
+        verdict = "no change"
+    return math.exp(middle), (math.exp(ends[0.95][0]), math.exp(ends[0.95][1])), verdict
 
 
 def _thinned(times: Sequence[int]) -> Sequence[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ class Rank:
     """One rank's trace, counted.
 
     `number` is what the trace says; where it says nothing `numbered` is false, and it is the
-    trace's place among those that are read together. `queued` is the part of its steps in which
-    the training thread was ready to run and had no core, None where the trace does not say it.
+    trace's place among those that are read together. `queued` is for how many
+    nanoseconds of each step, by number, the training thread was ready to run and had no core; empty
+    where the trace does not say it.
     """
 
     number: int
@@ -33,7 +34,7 @@ class Rank:
     device: str
     figures: Figures
     collectives: tuple[Collectives, ...]
-    queued: float | None = None
+    queued: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

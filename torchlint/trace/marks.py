@@ -30,11 +30,12 @@ def recorded(trace: Trace) -> bool:
     return TABLE in trace.meta
 
 
-def queued(trace: Trace) -> float | None:
-    """Return which part of the marked steps the training thread was ready to run and had no core;
-    None where that was not recorded."""
-    found = trace.meta.get(_QUEUED)
-    return min(max(found, 0.0), 1.0) if isinstance(found, float) else None
+def queued(trace: Trace) -> dict[int, int]:
+    """Return for how many nanoseconds of each marked step, by number, the training thread was ready
+    to run and had no core; nothing where that was not recorded."""
+    table = trace.meta.get(_QUEUED)
+    rows = table.items() if isinstance(table, dict) else ()
+    return {int(number): ns for number, ns in rows if number.isdecimal() and isinstance(ns, int)}
 
 
 def of_marks(trace: Trace) -> Mask:

@@ -83,10 +83,10 @@ class Profiling(Recording):
         self.queued: int | None = None
         """Nanoseconds in which the training thread could have run in these steps, had it had a
         core."""
-        self.since: tuple[int | None, int] = (None, 0)
-        """The same so far, and the time, when the first step that is profiled began."""
-        self.share: float | None = None
-        """What part of the profiled steps that was."""
+        self.since: tuple[int, int | None] = (0, None)
+        """The step that is profiled, and the same so far when it began."""
+        self.queues: dict[int, int] = {}
+        """The same of each step that was profiled."""
         self.kinds = StepKinds()
         self.modules = ModuleMarks()
         self.timed: list[list[str]] = []
@@ -185,12 +185,12 @@ class Profiling(Recording):
         self.profiler.start_trace()
         statement_marks.show()
         self.modules.show()
-        self.since = _queued(), time.perf_counter_ns()
         self._begin_mark()
 
     def _begin_mark(self) -> None:
         from torch.autograd.profiler import record_function
 
+        self.since = self.steps, _queued()
         self.step_mark = record_function(f"ProfilerStep#{self.steps}")
         self.step_mark.__enter__()
 
@@ -198,9 +198,9 @@ class Profiling(Recording):
         if self.step_mark is not None:
             self.step_mark.__exit__(None, None, None)
             self.step_mark = None
-            (before, begun), now = self.since, _queued()
+            (number, before), now = self.since, _queued()
             if before is not None and now is not None:
-                self.share = (now - before) / (time.perf_counter_ns() - begun)
+                self.queues[number] = now - before
 
     # Its record
 
@@ -251,7 +251,7 @@ class Profiling(Recording):
         raw = os.path.join(self.settings["out"], f"raw-{os.getpid()}")
         self.profiler.export_chrome_trace(raw)
         done = os.path.join(self.settings["out"], f"trace-{os.getpid()}.json")
-        more = {STEPS: self._unusual()[1], QUEUED: self.share}
+        more = {STEPS: self._unusual()[1], QUEUED: self.queues}
         with_table(raw, f"{done}.part", self.marks, more)
         os.remove(raw)
         os.replace(f"{done}.part", done)
@@ -315,8 +315,8 @@ def with_table(raw: str, path: str, marks: Marks, more: Mapping[str, Any]) -> No
         raw: the trace as the profiler wrote it, one object of JSON.
         path: where to write.
         marks: all of them.
-        more: these, by name: what its steps did that others did not, and which part of them the
-            training thread waited for a core.
+        more: these, by name: what its steps did that others did not, and for how long the training
+            thread waited for a core in each.
     """
     numbers: set[int] = set()
     with open(raw, "rb") as trace:  # noqa: PTH123
