@@ -14,7 +14,9 @@ import jsonschema
 import pytest
 
 from tests.trace.program import Machine, steps, written
+from torchlint.cli import verify
 from torchlint.cli.main import run
+from torchlint.cli.session import Session
 from torchlint.profile.output import json_report
 from torchlint.profile.output.csv_tables import tables
 
@@ -46,9 +48,9 @@ def test_the_schema_is_a_schema() -> None:
 def test_the_text_says_where_the_time_went(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["profile", "--trace", trace]) == 0
     out = capsys.readouterr().out
-    for words in ("rank 0", "step ", "(4 steps", "GPU, first to last work", "idle", "gemm"):
+    for words in ("rank 0", "step ", "(3 steps", "the GPU computing", "idle", "gemm"):
         assert words in out
-    assert "the last step is left out" in out
+    assert out.count("without the last step") == 1
 
 
 def test_json_keeps_its_schema(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +59,8 @@ def test_json_keeps_its_schema(trace: str, capsys: pytest.CaptureFixture[str]) -
     temporal = found["figures"]["temporal"]
     parts = [temporal[name] for name in ("idle_ns", "compute_ns", "rest_ns")]
     assert temporal["total_ns"] == sum(parts)
-    assert [step["number"] for step in found["steps"]] == [0, 1, 2, 3]
+    assert [step["number"] for step in found["steps"]] == [0, 1, 2]
+    assert temporal["total_ns"] == found["window"]["span_ns"] == found["waits"]["span_ns"]
 
 
 def test_without_a_device_figures_are_null(
@@ -86,7 +89,7 @@ def test_ranks_of_a_folder_stand_beside_each_other(
     assert run(["profile", "--trace", str(tmp_path), "--output-format", "json"]) == 0
     found = loaded(capsys.readouterr().out)
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1, 3]
-    assert [step["number"] for step in found["common_steps"]] == [0, 1]  # again.json has two
+    assert [step["number"] for step in found["common_steps"]] == [0]  # again.json has two
     notes = "\n".join(found["notes"])
     for words in ("is HTML", "as", "1 of 4 ranks have no trace: 2", "unequal numbers of steps"):
         assert words in notes
@@ -222,7 +225,7 @@ def test_a_finding_stands_beside_the_wait_at_its_line(
     found = loaded(capsys.readouterr().out)
     (place,) = found["waits"]["places"]
     assert (place["file"], place["line"], place["certainty"]) == ("train.py", 10, "unique")
-    assert place["calls"] == 4
+    assert place["calls"] == 3  # without the last step
     assert 0 < place["alone_ns"] <= place["waited_ns"] + 50_000
     assert found["waits"]["joint_ns"] >= place["alone_ns"]
     first = found["findings"][0]
@@ -238,6 +241,19 @@ def test_a_finding_stands_beside_the_wait_at_its_line(
     assert found["bounds"]["joint_ns"] >= first["bound"]["alone_ns"]
     assert (first["effect"], first["seen"], first["why"]) == ("wait", True, None)
     assert first["cost"]["line"] == 10
+
+
+def test_a_finding_that_was_there_before_is_no_step_that_takes_longer(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["profile", "-q", "train.py", "--trace", waiting(program / "t.json")]
+    assert run([*arguments, "--fail-above", "2.5%"]) == 1
+    older = ["--against", waiting(program / "old.json"), "--all-steps"]
+    capsys.readouterr()
+    assert run([*arguments, *older, "--fail-above", "2.5%"]) == 0
+    found = capsys.readouterr()
+    assert re.search(r"before, .* now, under the profiler\): (no change|inconclusive)", found.out)
+    assert found.err == ""
 
 
 def test_a_finding_above_the_limit_fails(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,6 +380,58 @@ def test_a_profile_that_is_none_is_refused_before_any_work(
             assert words in found.err
 
 
+@pytest.mark.parametrize("named", ["--config", "TORCHLINT_CONFIG"])
+def test_a_configuration_that_is_not_there_is_refused_without_paths_too(
+    named: str,
+    trace: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    option = ["--config", "nope.toml"] if named == "--config" else []
+    if not option:
+        monkeypatch.setenv(named, "nope.toml")
+    for reading in (["--trace", trace], ["--merge", trace], ["--snapshot", trace]):
+        assert run(["profile", *reading, *option]) == 2
+        assert "nope.toml" in capsys.readouterr().err
+    summary = ["--summary", str(tmp_path / "s.json")]
+    assert run(["profile", "--trace", trace, *summary, *option]) == 2
+
+
+@pytest.mark.parametrize("folder", ["", "elsewhere"])
+def test_what_check_found_is_not_looked_for_again(
+    folder: str,
+    program: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TORCHLINT_NO_CACHE", raising=False)
+    if folder:
+        monkeypatch.setenv("TORCHLINT_CACHE_DIR", str(program / folder))
+    trace = waiting(program / "t.json")
+    arguments = ["profile", ".", "--trace", trace, "--output-format", "json"]
+    assert run(arguments) == 0
+    first = loaded(capsys.readouterr().out)["findings"]
+    assert first
+    assert run(["check", "."]) == 1
+    capsys.readouterr()
+
+    def none(*_: object) -> None:
+        raise AssertionError("a file was analysed")
+
+    monkeypatch.setattr(Session, "_analyse", none)
+    assert run(arguments) == 0
+    assert loaded(capsys.readouterr().out)["findings"] == first
+    given = verify.verify_command.make_context("verify", ["."]).params
+    findings, _, _ = verify._findings(verify._scope(given, (".",)), given)
+    assert [one.fingerprint for one in findings["train.py"]] == [
+        one["fingerprint"] for one in sorted(first, key=lambda one: (one["line"], one["column"]))
+    ]
+    monkeypatch.setenv("TORCHLINT_NO_CACHE", "true")
+    with pytest.raises(AssertionError, match="a file was analysed"):
+        run(arguments)
+
+
 # CSV
 
 
@@ -379,7 +447,7 @@ def test_each_table_is_written_as_csv_under_its_name_in_json(
         for path in folder.iterdir()
     }
     assert {path.suffix for path in folder.iterdir()} == {".csv"}
-    assert len(written_["steps"]) == len(found["steps"]) == 4
+    assert len(written_["steps"]) == len(found["steps"]) == 3
     assert [int(row["time_ns"]) for row in written_["steps"]] == [
         step["time_ns"] for step in found["steps"]
     ]
@@ -406,13 +474,41 @@ def test_cells_are_quoted_where_they_hold_commas_quotes_and_lines() -> None:
 def test_csv_goes_into_a_folder_and_not_with_what_writes_no_report(
     trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["profile", "--trace", trace, "--csv", trace]) == 2
-    assert f"--csv {trace}: name a folder" in capsys.readouterr().err
+    for folder, words in ((trace, trace), (f"{trace}/tables", f"{trace}/tables"), ("", "''")):
+        for command in (["--trace", trace], ["--", "there_is_none.py"]):  # nothing is run
+            assert run(["profile", "--csv", folder, *command]) == 2
+            assert f"--csv {words}: name a folder" in capsys.readouterr().err
     summary = str(tmp_path / "s.json")
     assert run(["profile", "--trace", trace, "--csv", str(tmp_path), "--summary", summary]) == 2
     assert "--csv" in capsys.readouterr().err
     assert run(["profile", "--snapshot", trace, "--csv", str(tmp_path)]) == 2
     assert "--snapshot and --csv cannot be used together" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["-o", "--keep-trace"])
+def test_what_cannot_be_written_is_refused_before_a_program_is_run(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "none" / "x.json")
+    assert run(["profile", option, path, "--", "there_is_none.py"]) == 2
+    assert "its directory does not exist" in capsys.readouterr().err
+    assert run(["profile", "--against", path, "--", "there_is_none.py"]) == 2
+    assert f"{path}: No such file or directory" in capsys.readouterr().err
+
+
+def test_tables_of_an_earlier_report_are_named(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "tables"
+    for shown in ("old.csv, operators.csv", ""):
+        folder.mkdir(exist_ok=True)
+        for name in filter(None, shown.split(", ")):
+            (folder / name).write_text("name\n")
+        assert run(["profile", "--trace", trace, "--csv", str(folder)]) == 0
+        told = f"--csv {folder}: not of this report: {shown}\n"
+        assert (told in capsys.readouterr().err) == bool(shown)
+        for path in folder.iterdir():
+            path.unlink()
 
 
 # Modules and operators
@@ -432,6 +528,61 @@ def modelled() -> Machine:
         machine.event("python_function", name, begun, machine.now - begun)
     machine.event("python_function", "nn.Module: Net_0", whole, machine.now - whole)
     return machine
+
+
+def stepped(count: int) -> list[dict[str, Any]]:
+    """Return what ran some steps in one function: a module, an operator, a batch and a wait."""
+    machine = Machine()
+    shapes = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float"] * 2}
+    for number in range(count):
+        begun = machine.now
+        machine.batch(20_000, 1_000)
+        entered = machine.now
+        machine.host(1_000)
+        machine.launch(150_000)
+        machine.event("cpu_op", "aten::mm", entered, machine.now - entered, **shapes)
+        machine.event("python_function", "nn.Module: Linear_0", entered, machine.now - entered)
+        machine.sync()
+        machine.step(number, begun)
+    whole = {"Python id": 1, "Python parent id": None}
+    start = machine.events[0]["ts"] * 1000
+    name = "train.py(1): <module>"
+    machine.event("python_function", name, int(start), machine.now - int(start), **whole)
+    return machine.events
+
+
+def test_everything_is_told_of_one_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(count: int, *options: str) -> dict[str, Any]:
+        path = written(tmp_path / "t.json", stepped(count))
+        assert run(["profile", "--trace", path, "--output-format", "json", *options]) == 0
+        found: dict[str, Any] = loaded(capsys.readouterr().out)
+        del found["command"], found["notes"], found["window"]["events"]
+        return found
+
+    assert told(4) == told(3, "--all-steps") != told(4, "--all-steps")
+    (wait,) = told(4)["waits"]["places"]
+    others = [told(4)[name][0]["calls"] for name in ("modules", "operators")]
+    assert [wait["calls"], *others] == [3, 3, 3]
+
+
+def test_each_share_of_a_trace_says_of_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "t.json", stepped(3))
+    assert run(["profile", "--trace", path]) == 0
+    out = capsys.readouterr().out
+    whole = re.search(r"^span +(.*)$", out, re.MULTILINE)
+    assert whole is not None
+    assert f"the GPU computes for 88.8 % of {whole[1]} and is idle for 11.2 %; " in out
+    assert f"6.5 % of {whole[1]} is waiting for data." in out
+    assert re.search(r"^  the GPU computing +300 us \(88.8 %\)$", out, re.MULTILINE)
+    assert re.search(r"^waiting for data +22.0 us \(6.5 %\) for 2 batches$", out, re.MULTILINE)
+    assert f"without all of them {whole[1]} would be shorter" in out
+    one = written(tmp_path / "one.json", stepped(1))
+    assert run(["profile", "--trace", one]) == 0
+    assert " us (1 step)\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "agent"])
@@ -458,6 +609,25 @@ def test_a_trace_with_modules_and_operators_keeps_its_schema(
     assert (product["flops"], product["limit"]) == (2 * 2 * 8192**3, None)
     assert product["why"] == "peak rates of the device are not known"
     assert not any("no shapes" in note for note in found["notes"])
+
+
+def test_operators_of_a_cpu_are_all_told_and_with_digits_that_mean_something(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shapes = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float"] * 2}
+    machine = Machine()
+    for name, time in (("aten::mm", 100_000), ("aten::max_pool2d_with_indices", 60_000)):
+        machine.event("cpu_op", name, machine.now, time, **shapes)
+        machine.host(time)
+    path, tables_ = written(tmp_path / "t.json", machine.events), tmp_path / "tables"
+    assert run(["profile", "--trace", path, "--csv", str(tables_)]) == 0
+    out = capsys.readouterr().out
+    assert "of the 160 us of operators; peak rates of a CPU are not known; –: it has no" in out
+    assert re.search(r"GFLOP/s +GB/s +operator\n100 us \(62.5 %\) +1 x +5.24 +0.49 +aten::mm ", out)
+    assert re.search(r"60.0 us \(37.5 %\) +1 x +– +– +aten::max_pool2d_with_indices 64x64", out)
+    product, pool = csv.DictReader((tables_ / "operators.csv").read_text().splitlines())
+    assert [product["flops"], product["limit"]] == [str(2 * 64**3), ""]
+    assert [pool[name] for name in ("flops", "limit", "why")] == ["", "", "not known"]
 
 
 def test_a_gpu_without_shapes_is_told_how_to_get_them(

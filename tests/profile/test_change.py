@@ -19,10 +19,15 @@ from torchlint.profile.report import Rank
 from torchlint.report.history import read
 
 
-def rank(*times: int) -> Rank:
-    """Return a rank of which nothing but steps is known, which are as long as is said."""
-    each = tuple(SimpleNamespace(time=time, busy=None) for time in times)
-    return cast(Rank, SimpleNamespace(figures=SimpleNamespace(steps=SimpleNamespace(each=each))))
+def rank(*times: int, queued: float = 0.0) -> Rank:
+    """Return a rank of which nothing but steps is known, which are as long as is said; in a part of
+    each the training thread had no core."""
+    each = tuple(
+        SimpleNamespace(number=number, time=time, busy=None) for number, time in enumerate(times)
+    )
+    figures = SimpleNamespace(steps=SimpleNamespace(each=each))
+    waits = {step.number: int(step.time * queued) for step in each} if queued else {}
+    return cast(Rank, SimpleNamespace(figures=figures, queued=waits))
 
 
 def found(now: tuple[int, ...], before: tuple[int, ...]) -> Change:
@@ -53,6 +58,32 @@ def test_equal_steps_are_no_change_and_few_or_scattered_ones_are_open() -> None:
     assert small.ci95[1] < 1
     assert small.verdict == "no change"
     assert change(rank(*FAST), rank(1, 2, 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [(0.0, 0.1, "slower"), (0.8, 0.8, "slower"), (0.0, 0.25, "inconclusive")],
+)
+def test_what_waiting_for_a_core_explains_is_no_change_of_the_program(
+    before: float, now: float, verdict: str
+) -> None:
+    slower = change(rank(*SLOW, queued=now), rank(*FAST, queued=before))
+    faster = change(rank(*FAST, queued=before), rank(*SLOW, queued=now))
+    assert slower is not None
+    assert faster is not None
+    assert slower.verdict == verdict
+    assert faster.verdict == {"slower": "faster"}.get(verdict, verdict)
+    assert bool(slower.longer) == (verdict == "slower")
+    assert slower.queued == (
+        pytest.approx(before, abs=0.01) if before else None,
+        pytest.approx(now, abs=0.01),
+    )
+
+
+def test_equal_steps_of_which_some_waited_for_a_core_are_open() -> None:
+    waited = change(rank(*FAST, queued=0.3), rank(*FAST))
+    assert waited is not None
+    assert waited.verdict == "inconclusive"
 
 
 def test_many_steps_are_thinned_evenly() -> None:

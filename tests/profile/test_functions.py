@@ -51,6 +51,7 @@ def test_functions_are_named_where_python_is_the_bottleneck() -> None:
         FunctionCost("a.py", name, time)
         for name, time in (("f", 1_000_000), ("g", 200_000), ("h", 100_000))
     ]
-    assert told(400_000, *costs) == "f of a.py (25.0 %), g of a.py (5.0 %)"
+    shares = "f of a.py (25.0 %), g of a.py (5.0 %)"
+    assert told(400_000, *costs) == f"{shares} of a step under the profiler"
     assert not told(200_000, *costs)
     assert not told(400_000, costs[2])

@@ -179,3 +179,21 @@ def test_without_a_device_time_is_that_of_the_host(tmp_path: Path) -> None:
     assert found.why == "peak rates of a CPU are not known"
     (only,) = found.each  # aten::sum lies in aten::mean
     assert (only.name, only.kernels, only.ns, only.limit) == ("aten::mean", None, 9_000, None)
+
+
+def test_on_a_cpu_operators_without_a_formula_are_listed_without_those_in_them(
+    tmp_path: Path,
+) -> None:
+    run = Run()
+    args = {"Input Dims": [[8, 8, 8, 8]], "Input type": ["float"]}
+    with run.inside("cpu_op", "aten::max_pool2d", **args):
+        run.host(1_000)
+        with run.inside("cpu_op", "aten::max_pool2d_with_indices", **args):
+            run.host(20_000)
+            with run.inside("cpu_op", "aten::relu", **args), run.inside("cpu_op", "aten::empty"):
+                run.host(3_000)
+    found = told(tmp_path, run, "").each
+    by_name = {of.name.removeprefix("aten::"): (of.flops, of.limit, of.why) for of in found}
+    known, unknown = (512 * 8, None, "peak rates of a CPU are not known"), (None, None, "not known")
+    assert by_name == {"max_pool2d_with_indices": unknown, "relu": known, "max_pool2d": unknown}
+    assert sum(of.ns for of in found) == 1000 * max(event["dur"] for event in run.events)

@@ -389,7 +389,7 @@ def test_what_lies_beside_the_project_and_is_missed_is_named(apart: Profiled) ->
 
 def test_the_command_of_a_proof_keeps_the_options_of_the_run() -> None:
     given = ["--env", "A=1", "--env", "API_KEY=x", "--timeout", "2m", "--device", "cpu"]
-    more = ["--steps", "3", "--isolated", "--top", "4"]
+    more = ["--steps", "3", "--isolated", "--top", "4", "--against", "old", "--history", "file"]
     with profile_command.make_context("profile", [*given, *more, "--", "train.py"]) as ctx:
         words = for_verify(ctx)
     expected = ("--device", "cpu", "--timeout", "120", "--env", "A=1", "--env", "API_KEY")

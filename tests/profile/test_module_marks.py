@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import json
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ class Net(nn.Module):
 
 @pytest.fixture
 def marks() -> Iterator[ModuleMarks]:
+    gc.collect()  # models of other tests
     call, found = nn.Module.__call__, ModuleMarks()
     yield found
     found.hide()
@@ -81,15 +83,32 @@ def test_names_are_those_of_named_modules(marks: ModuleMarks) -> None:
     assert {name for name, _ in model.named_modules()} >= {"layers.0", "layers.1.first"}
 
 
-def test_a_part_of_a_model_has_its_name_there_and_models_have_numbers(marks: ModuleMarks) -> None:
-    model, other, x = Net(), Net(), torch.ones(1, 4)
+class Trainer:
+    def __init__(self) -> None:
+        self.teacher, self.student = Net(), Net()
+
+    def find(self, marks: ModuleMarks) -> None:
+        marks.find(torch)
+
+
+def test_models_of_one_class_are_told_apart_by_their_variables(marks: ModuleMarks) -> None:
+    model, other, trainer, x = Net(), Net(), Trainer(), torch.ones(1, 4)
+    trainer.find(marks)
+    marks.show()
+    assert names(lambda: (model.layers[1].first(x), other(x)))[:2] == [
+        "Net model: layers.1.first (Linear)",
+        "Net other",
+    ]
+    assert names(lambda: trainer.student(x))[:2] == ["Net student", "Net student: layers.0 (Block)"]
+
+
+def test_models_without_a_variable_have_numbers(marks: ModuleMarks) -> None:
+    models, x = [Net(), Net()], torch.ones(1, 4)
     marks.find(torch)
     marks.show()
     made = Block()
-    assert names(lambda: (model.layers[1].first(x), other(x)))[:2] == [
-        "Net: layers.1.first (Linear)",
-        "Net 2",
-    ]
+    assert names(lambda: models[1](x))[0] == "Net"
+    assert names(lambda: models[0].layers[0](x))[0] == "Net 2: layers.0 (Block)"
     assert names(lambda: made(x)) == ["Block", "Linear", "Linear"]  # made since: not looked up
 
 

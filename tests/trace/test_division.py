@@ -13,7 +13,7 @@ from torchlint.profile.replay import Replay
 from torchlint.trace.columns import Trace
 from torchlint.trace.division import Division, division
 from torchlint.trace.stream import read
-from torchlint.trace.window import ended_with_its_steps
+from torchlint.trace.window import window
 
 
 def divided(trace: Trace) -> Division:
@@ -99,8 +99,8 @@ def test_a_step_of_a_cpu_is_data_operators_and_the_rest(tmp_path: Path) -> None:
 
 def test_what_the_recorder_does_at_the_end_is_not_the_programs(tmp_path: Path) -> None:
     table = {"2": ["a.py", 1, 1, "f"]}
-    trace = ended_with_its_steps(of_a_cpu(tmp_path, torchlint_marks=table))
+    trace = window(of_a_cpu(tmp_path, torchlint_marks=table))
     names = [trace.names[name] for name in trace.columns.name.tolist()]
     assert "aten::ones" not in names
     assert int(trace.columns.end.max() - trace.columns.ts.min()) == 200_000
-    assert len(ended_with_its_steps(of_a_cpu(tmp_path)).columns.ts) == 10
+    assert len(window(of_a_cpu(tmp_path), all_steps=True).columns.ts) == 10

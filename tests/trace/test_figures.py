@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from tests.trace.program import Machine, steps, written
-from torchlint.trace.figures import Figures, Limits, counted, figures
+from torchlint.trace.figures import Figures, figures
 from torchlint.trace.intervals import covered, length, overlap, union
 from torchlint.trace.kinds import COMMUNICATION, COMPUTE, MEMORY, OTHER, kind_of
 from torchlint.trace.ranks import Collectives, waiting
 from torchlint.trace.stream import read
+from torchlint.trace.window import window
 
 
 def of(tmp_path: Path, machine: Machine) -> Figures:
-    return figures(read(written(tmp_path / "t.json", machine.events)))
+    return figures(window(read(written(tmp_path / "t.json", machine.events))))
 
 
 def test_a_gap_is_the_hosts_where_the_launch_came_late(tmp_path: Path) -> None:
@@ -29,8 +30,8 @@ def test_a_gap_is_the_hosts_where_the_launch_came_late(tmp_path: Path) -> None:
     assert found.idle[7].host == 500_000 + 4_000 + 2_000
     assert (found.idle[7].kernel, found.idle[7].other) == (0, 0)
     assert found.temporal is not None
-    assert (found.temporal.idle, found.temporal.compute) == (506_000, 50_000)
-    assert found.temporal.total == 556_000
+    assert (found.temporal.idle, found.temporal.compute) == (512_000, 50_000)
+    assert found.temporal.total == found.span == 562_000
 
 
 @pytest.mark.parametrize(("gap", "kind"), [(29_999, "kernel"), (30_000, "other")])
@@ -86,7 +87,7 @@ def test_copies_have_bytes_and_speeds(tmp_path: Path) -> None:
 def test_the_last_step_is_left_out(tmp_path: Path) -> None:
     found = of(tmp_path, steps(4))
     assert sum(kernel.count for kernel in found.kernels if kernel.name == "gemm") == 9
-    assert len(found.steps.each) == 4
+    assert len(found.steps.each) == 3
     assert found.steps.median == found.steps.each[1].time
     alone = of(tmp_path, steps(1))
     assert sum(kernel.count for kernel in alone.kernels if kernel.name == "gemm") == 3
@@ -99,9 +100,9 @@ def test_the_last_step_counts_where_that_is_wanted_or_torchlint_recorded_it(
         return sum(kernel.count for kernel in found.kernels if kernel.name == "gemm")
 
     path = written(tmp_path / "t.json", steps(4).events)
-    assert gemms(figures(read(path), Limits(), counted(read(path), all_steps=True))) == 12
+    assert gemms(figures(window(read(path), all_steps=True))) == 12
     own = written(tmp_path / "own.json", steps(4).events, torchlint_marks={})
-    assert gemms(figures(read(own))) == 12
+    assert gemms(figures(window(read(own)))) == 12
 
 
 def test_communication_is_hidden_by_computation(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_waiting_for_data_is_measured_step_by_step(tmp_path: Path) -> None:
         machine.step(number, begun)
     found = of(tmp_path, machine)
     assert (found.batches, found.loading) == (3, 92_000)  # the last step is left out
-    assert [step.loading for step in found.steps.each] == [1_000, 1_000, 90_000, 1_000]
+    assert [step.loading for step in found.steps.each] == [1_000, 1_000, 90_000]
     assert found.steps.why == "waiting for data"
 
 

@@ -149,6 +149,14 @@ def test_overlapping_fix_is_left_out_and_named() -> None:
     assert found.skipped == ("TL103@a.py:2: overlaps with another fix",)
 
 
+def test_a_fix_that_two_findings_share_is_one_and_left_out_nowhere() -> None:
+    first = finding(TEXT, "2", "20")
+    second = replace(first, message="another")
+    found = offer(TEXT, first, second)
+    assert [unit.id for unit in found.units] == ["TL102@a.py:2"]
+    assert found.skipped == ()
+
+
 def test_two_fixes_of_one_rule_in_one_line_have_different_ids() -> None:
     text = "f(1, 2)\n"
     units = offer(text, finding(text, "1", "10"), finding(text, "2", "20")).units

@@ -16,7 +16,7 @@ from torchlint.base.places import VARIABLES
 from torchlint.cli.destinations import AskedType, printed_format
 from torchlint.report.kit.tokens import DEFAULT
 from torchlint.settings import values
-from torchlint.settings.keys import KEYS, Key, checked
+from torchlint.settings.keys import CACHE_DIR, KEYS, Key, checked
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -120,14 +120,15 @@ def variable_is_true(option: str) -> bool:
 
 
 def from_environment(given: Given) -> dict[str, object]:
-    """Return the keys that variables set, of those that are options of a command.
+    """Return the keys that variables set, of those that are options of a command, and the folder
+    of the cache for all.
 
     Raises:
         UsageError: a variable has a value that its key does not take.
     """
     found: dict[str, object] = {}
     for key in filter(KEYS.__contains__, VARIABLES):
-        value = variable(key) if parameter(key) in given else None
+        value = variable(key) if parameter(key) in given or key == CACHE_DIR else None
         if value is not None:
             at = os.path.abspath(value) if KEYS[key].check is values.path else value
             found[key] = checked(key, at, f"{VARIABLES[key]}: ", UsageError)

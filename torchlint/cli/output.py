@@ -107,6 +107,21 @@ def check_output_file(path: str, inputs: Iterable[str], option: str = "") -> Non
         )
 
 
+def check_output_folder(path: str, option: str) -> None:
+    """Refuse a folder to write into that cannot be meant, before any work is done.
+
+    Raises:
+        OutputError: it cannot be made, or written into.
+    """
+    folder = os.path.abspath(path)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not path or not os.path.isdir(folder):
+        raise OutputError(f"{option}: name a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{option}: {visible(folder)} cannot be written into")
+
+
 def _is_stream(path: str) -> bool:
     """Say whether a path names something that is open already: ``/dev/stdout``, or ``>(gzip)`` of a
     shell."""

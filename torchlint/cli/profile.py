@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint import __version__
-from torchlint.base.errors import OutputError, UsageError
+from torchlint.base.errors import OutputError, TraceError, UsageError
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, wants_color
-from torchlint.cli.output import check_output_file, complain, write_output_file, write_report
+from torchlint.cli.output import (
+    check_output_file,
+    check_output_folder,
+    complain,
+    write_output_file,
+    write_report,
+)
 from torchlint.cli.profile_against import keep, regressed
 from torchlint.cli.profile_live import demand_run, demand_trace, for_verify, live_options, run
 from torchlint.cli.profile_sweep import refuse_others, swept
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
     from torchlint.profile.output.content import Content
     from torchlint.profile.perfetto import Track
     from torchlint.profile.predicted import Predicted
-    from torchlint.profile.report import Report, Summary
+    from torchlint.profile.report import Rank, Report, Summary
     from torchlint.profile.sites import Sources
     from torchlint.profile.statements import Loading, Statement
     from torchlint.profile.timeline import Timeline
@@ -219,7 +225,7 @@ def _moved(
     type=_Share(),
     metavar="SHARE",
     help="Exit with 1 where mending one finding of a default rule alone could save more of the "
-    "time than SHARE (5%); with --against also where a step is shown to take that much longer.",
+    "time than SHARE (5%); with --against instead where a step is shown to take that much longer.",
 )
 @live_options
 @click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
@@ -246,20 +252,24 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     blocked. Reading a trace needs neither torch nor a GPU; pip install '.[profile]' in a clone of
     torchlint brings what reads traces.
 
-    Exit code: 0 a report, 1 a finding or (--against) a step above --fail-above, 2 wrong usage or
+    Exit code: 0 a report, 1 a finding (with --against a step) above --fail-above, 2 wrong usage or
     nothing that can be read, 3 the program itself fails, 4 no torch, no such device or a package
     is missing, 130 interrupted.
     """
     demand()
+    _refuse_configuration(given)
     if given["snapshot"]:
         return _snapshots(ctx, given)
     if not ctx.meta[DASHES]:
         demand_trace(given)
+        _refuse(given, program=False)
         return _reported(ctx, given, None)
     demand_run(given)
     given["paths"] = given["paths"] or (os.curdir,)
     if given["sweep_workers"]:
         refuse_others(given)
+    else:
+        _refuse(given, program=True)
     with Status(not given["quiet"]) as status:
         try:
             if given["sweep_workers"]:
@@ -310,7 +320,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
             complain(known.left_out)
         measured = None
         if trace is not None:
-            measured = _measured(ctx, given, trace, known, left, shown.device)
+            measured = _measured(ctx, given, trace, known, left, shown)
         if measured is not None and measured.steps is not None and left is not None:
             device = "cuda" if left.device else "cpu"
             worried = doubts(measured.steps, device)
@@ -322,8 +332,9 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         _write_csv(given["csv"], content)
     if given["history"] is not None:
         keep(given["history"], content, ctx.meta[COMMAND])
-    costly = _gate(given, None if measured is None else measured.costs)
-    return regressed(given["fail_above"], content) or costly
+    if given["against"]:
+        return regressed(given["fail_above"], content)
+    return _gate(given, None if measured is None else measured.costs)
 
 
 @frozen
@@ -350,7 +361,7 @@ def _measured(
     trace: Trace,
     known: _Program,
     left: Recorded | None,
-    device: str,
+    shown: Rank,
 ) -> _Measured:
     from torchlint.profile.bounds import Whole
     from torchlint.profile.elsewhen import elsewhen
@@ -374,17 +385,17 @@ def _measured(
     places = everywhere
     if parts is not None and apart:
         places = everywhere.within(parts.spans(trace, parts.usual))
-    span = replay.span if parts is None else parts.time
+    span = shown.figures.span if parts is None else parts.time
     lines = Lines(places, replay)
-    shown = lines
+    drawn = lines
     if apart and (trace.memory is not None or _tracked(given)):
-        shown = Lines(everywhere, replay)
+        drawn = Lines(everywhere, replay)
     tracks: tuple[Track, ...] = ()
     if _tracked(given):
         from torchlint.profile.perfetto import of_findings
 
-        tracks = tuple(of_findings(shown, trace.columns, known.findings))
-    _write_perfetto(given, tracks, shown, trace)
+        tracks = tuple(of_findings(drawn, trace.columns, known.findings))
+    _write_perfetto(given, tracks, drawn, trace)
     steps = None
     if left is not None:
         workers = None if left.workers is None else left.workers.named(known.sources)
@@ -402,13 +413,13 @@ def _measured(
         costs,
         steps,
         tracks,
-        growth(trace, shown),
+        growth(trace, drawn),
         None if counts is None else predicted(counts, known.sources),
         statements(lines, span),
         loading(lines, places),
         aside,
         modules(places, replay),
-        operators(places, replay, device),
+        operators(places, replay, shown.device),
     )
 
 
@@ -505,8 +516,12 @@ def _gate(given: Given, costs: Costs | None) -> int:
     return 1
 
 
-def _inputs(given: Given) -> list[str]:
-    """Return what is to be read, as the user named it.
+def _refuse(given: Given, program: bool) -> None:
+    """Refuse what cannot be meant, before any work is done.
+
+    Args:
+        given: the parameters.
+        program: whether one is run, and no trace is read.
 
     Raises:
         UsageError: nothing is named, or options contradict each other.
@@ -519,7 +534,7 @@ def _inputs(given: Given) -> list[str]:
             raise UsageError("name the summaries: torchlint profile --merge FILE ...")
         if given["perfetto"] is not None:
             raise UsageError("--perfetto needs a trace; summaries hold none")
-    elif not given["traces"]:
+    elif not given["traces"] and not program:
         named = shlex.join(given["paths"]) or os.curdir
         raise UsageError(
             f"name a program to run: torchlint profile {named} -- train.py, or a trace to read: "
@@ -535,21 +550,33 @@ def _inputs(given: Given) -> list[str]:
     ):
         others = "-o, --against, --perfetto and --csv"
         raise UsageError(f"--summary writes a summary alone; leave out {others}")
-    if given["csv"] is not None and (not given["csv"] or Path(given["csv"]).is_file()):
-        raise UsageError(f"--csv {visible(given['csv'])}: name a folder")
-    inputs = list(given["paths"] if given["merge"] else given["traces"])
+    _refuse_outputs(given)
+
+
+def _refuse_outputs(given: Given) -> None:
+    if given["csv"] is not None:
+        check_output_folder(given["csv"], f"--csv {visible(given['csv']) or repr('')}")
+    read = _files(given, [*_inputs(given), *given["against"]])
+    for path in read:
+        if not os.path.exists(path):
+            raise TraceError(f"{path}: No such file or directory")
     written = {
         "": given["output_file"],
         "--summary": given["summary"],
         "--perfetto": given["perfetto"],
         "--history": given["history"],
+        "--keep-trace": given["keep_trace"],
     }
     for option, path in written.items():
         if path is not None:
-            files = _files(given, [*inputs, *given["against"]])
             words = f"{option} {visible(path)}" if option else ""
-            check_output_file(path, {os.path.realpath(each) for each in files}, words)
-    return inputs
+            check_output_file(path, {os.path.realpath(each) for each in read}, words)
+
+
+def _inputs(given: Given) -> Sequence[str]:
+    """Return what is to be read, as the user named it."""
+    named: Sequence[str] = given["paths"] if given["merge"] else given["traces"]
+    return named
 
 
 def _files(given: Given, named: Sequence[str]) -> list[str]:
@@ -571,10 +598,10 @@ def _counted(
     if given["merge"]:
         return merged(_files(given, named)), None
     wanted = given["rank"]
-    limits = Limits(
-        given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"], given["all_steps"]
+    limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
+    return summarised(
+        named, limits, tell, lambda number: wanted in (None, number), given["all_steps"]
     )
-    return summarised(named, limits, tell, keep=lambda number: wanted in (None, number))
 
 
 def _step(given: Given, content: Content, trace: Trace, measured: _Measured) -> Timeline | None:
@@ -600,9 +627,14 @@ def _write_csv(folder: str, content: Content) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"--csv {visible(folder)}: {error.strerror or error}") from error
+    written = set()
     for name, text in tables(whole(content)):
         path = os.path.join(folder, f"{name}.csv")
         write_output_file(path, text.encode(), f"--csv {visible(path)}")
+        written.add(f"{name}.csv")
+    others = sorted({path.name for path in Path(folder).glob("*.csv")} - written)
+    if others:
+        complain(f"--csv {visible(folder)}: not of this report: {visible(', '.join(others))}")
 
 
 def _write_perfetto(given: Given, findings: Sequence[Track], lines: Lines, trace: Trace) -> None:
@@ -646,13 +678,14 @@ def _program(given: Given) -> _Program:
         UsageError: a path is not there.
     """
     from torchlint.catalog.rules import load_catalog
-    from torchlint.cli.session import Session
+    from torchlint.cli.session import Session, cache_for
     from torchlint.report.summary import undone
 
     if given["merge"] or not given["paths"]:
         return _Program(_sources(None, given), {}, (), "", {})
     catalog, found = load_catalog(), _scope(given)
-    done = Session(found, catalog, progress=not given["quiet"]).execute()
+    cache = cache_for(catalog, given, reading=True)
+    done = Session(found, catalog, progress=not given["quiet"], cache=cache).execute()
     sources = _sources(found, given)
     texts = {source.name: source.text for same in sources.by_name.values() for source in same}
     effects = {info.code: (info.effect, info.default) for info in catalog.rules}
@@ -672,6 +705,14 @@ def _sources(found: Scope | None, given: Given) -> Sources:
         ),
         given["source_maps"],
     )
+
+
+def _refuse_configuration(given: Given) -> None:
+    """Refuse a configuration that cannot be used, also where no file is looked for."""
+    from torchlint.catalog.rules import load_catalog
+    from torchlint.cli.scope import refuse_configuration
+
+    refuse_configuration(given, load_catalog())
 
 
 def _scope(given: Given) -> Scope:

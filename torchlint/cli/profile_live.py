@@ -52,7 +52,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                                                                "Repeatable."),
 )  # fmt: skip
 
-_OF_REPORT = frozenset({"paths", "output_format", "output_file", "max_tokens", "color", "quiet"})
+_OF_REPORT = frozenset(
+    {"output_format", *"paths output_file max_tokens color quiet against history".split()}
+)
 """Parameters that `torchlint verify` has too, and that are not about the program that is run."""
 
 _OF_TRACES = tuple("traces against merge summary perfetto csv fail_above rank all_steps".split())

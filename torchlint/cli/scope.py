@@ -227,6 +227,19 @@ class _Configured:
         return self.of_argument(filename)
 
 
+def refuse_configuration(given: Given, catalog: Catalog) -> None:
+    """Refuse a configuration that the user named and that cannot be used, where no file is looked
+    for.
+
+    Raises:
+        UsageError: options that contradict each other, or no such file.
+        ConfigError: it cannot be used.
+    """
+    if given["configs"] or variable("config") is not None:
+        asked = {name: given[name] for name in ("configs", "isolated")}
+        _Configured(asked, catalog).of_argument(os.curdir)
+
+
 def scope(
     given: Given, catalog: Catalog, before: Callable[[Settings], object] | None = None
 ) -> Scope:

@@ -435,10 +435,10 @@ class Session:
 
 
 def cache_for(catalog: Catalog, given: Given, *, reading: bool) -> Cache | None:
-    """Return the cache for a run that may use it, which a run that fixes only reads."""
-    if given["no_cache"] or variable_is_true("no-cache") or STDIN in given["paths"]:
+    """Return the cache for a run that may use it, which all but `check` only read."""
+    if variable_is_true("no-cache") or STDIN in given.get("paths", ()):
         return None
-    if any(given[name] for name in ("ignore_noqa", "show_settings", "show_files")):
+    if any(map(given.get, ("no_cache", "ignore_noqa", "show_settings", "show_files"))):
         return None
     from torchlint.run.cache import Cache
 

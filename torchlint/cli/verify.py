@@ -25,7 +25,7 @@ from torchlint.cli.output import check_output_file, complain, emit, write_output
 from torchlint.cli.program import COMMAND, DASHES, ProgramCommand
 from torchlint.cli.progress import Status
 from torchlint.cli.scope import STDIN, Scope, Target, scope
-from torchlint.cli.session import BROKEN, Session
+from torchlint.cli.session import BROKEN, Session, cache_for
 from torchlint.cli.terminal import is_terminal
 from torchlint.cli.verify_apply import Applying, asked, proving
 from torchlint.cli.verify_options import options, verify_options
@@ -255,7 +255,9 @@ def _findings(
 ) -> tuple[dict[str, tuple[Finding, ...]], dict[str, Document], tuple[str, ...]]:
     """Check the files; return findings and documents by path under the root, and in words what was
     left out."""
-    run = Session(found, load_catalog(), progress=not given["quiet"]).execute()
+    catalog = load_catalog()
+    cache = cache_for(catalog, given, reading=True)
+    run = Session(found, catalog, progress=not given["quiet"], cache=cache).execute()
     left_out = undone(run, *UNANALYSED).splitlines()
     targets = {target.found.filename: target for target in found.targets}
     findings, documents = {}, {}

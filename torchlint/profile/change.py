@@ -35,6 +35,8 @@ class Change:
         before_ns, now_ns: the median steps.
         busy_ns: how long the device worked in a median step, before and now; None without one.
         steps: of both traces.
+        queued: the part of the steps before and now in which the training thread had no core; None
+            where that is not known.
     """
 
     verdict: str
@@ -44,6 +46,7 @@ class Change:
     now_ns: float
     busy_ns: tuple[float, float] | None
     steps: tuple[int, int]
+    queued: tuple[float | None, float | None] = (None, None)
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -58,33 +61,56 @@ class Change:
 
 
 def change(now: Rank, before: Rank) -> Change | None:
-    """Compare the steps of two traces; None where one has too few that are marked."""
-    steps = before.figures.steps, now.figures.steps
-    old, new = ([step.time for step in each.each if step.time > 0] for each in steps)
-    if min(len(old), len(new)) < LEAST:
+    """Compare the steps of two traces; None where one has too few that are marked.
+
+    A verdict is that of the steps as they were, and of what they were without the time for which
+    the training thread waited for a core, as other work on the machine had it.
+    """
+    ranks = before, now
+    each = [[step for step in rank.figures.steps.each if step.time > 0] for rank in ranks]
+    if min(map(len, each)) < LEAST:
         return None
-    one, two = map(_thinned, (old, new))
-    logs = sorted(math.log(a / b) for a in one for b in two)
-    ends = {level: _interval(logs, len(one), len(two), level) for level in (0.95, 0.99)}
-    ratio = math.exp(statistics.median(logs))
-    least = math.log1p(MIN_EFFECT)
-    verdict = "inconclusive"
-    if ends[0.99][0] > 0 and math.log(ratio) >= least:
-        verdict = "faster"
-    elif ends[0.99][1] < 0 and -math.log(ratio) >= least:
-        verdict = "slower"
-    elif max(map(abs, ends[0.95])) <= least:
-        verdict = "no change"
-    busy = [[step.busy for step in each.each if step.busy is not None] for each in steps]
+    old, new = times = [[step.time for step in steps] for steps in each]
+    waits = [
+        [min(rank.queued.get(step.number, 0), step.time - 1) for step in steps]
+        for rank, steps in zip(ranks, each, strict=True)
+    ]
+    own = ([a - b for a, b in zip(*both, strict=True)] for both in zip(times, waits, strict=True))
+    ratio, interval, verdict = _compared(old, new)
+    sure = _compared(*own)[2] == verdict
+    busy = [
+        [step.busy for step in rank.figures.steps.each if step.busy is not None] for rank in ranks
+    ]
+    shares = [
+        sum(wait) / sum(time) if rank.queued else None
+        for rank, wait, time in zip(ranks, waits, times, strict=True)
+    ]
     return Change(
-        verdict,
+        verdict if sure else "inconclusive",
         ratio,
-        (math.exp(ends[0.95][0]), math.exp(ends[0.95][1])),
+        interval,
         statistics.median(old),
         statistics.median(new),
         (statistics.median(busy[0]), statistics.median(busy[1])) if all(busy) else None,
         (len(old), len(new)),
+        (shares[0], shares[1]),
     )
+
+
+def _compared(old: Sequence[int], new: Sequence[int]) -> tuple[float, tuple[float, float], str]:
+    """Return the ratio of two samples of times, its 95 % interval and the verdict."""
+    one, two = map(_thinned, (old, new))
+    logs = sorted(math.log(a / b) for a in one for b in two)
+    ends = {level: _interval(logs, len(one), len(two), level) for level in (0.95, 0.99)}
+    middle, least = statistics.median(logs), math.log1p(MIN_EFFECT)
+    verdict = "inconclusive"
+    if ends[0.99][0] > 0 and middle >= least:
+        verdict = "faster"
+    elif ends[0.99][1] < 0 and -middle >= least:
+        verdict = "slower"
+    elif max(map(abs, ends[0.95])) <= least:
+        verdict = "no change"
+    return math.exp(middle), (math.exp(ends[0.95][0]), math.exp(ends[0.95][1])), verdict
 
 
 def _thinned(times: Sequence[int]) -> Sequence[int]:

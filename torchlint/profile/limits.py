@@ -28,7 +28,7 @@ from torchlint.profile.replay import Replay
 from torchlint.trace.columns import NONE, OPERATOR, Ints, Mask
 from torchlint.trace.kinds import COMMUNICATION, kind_of
 from torchlint.trace.marks import of_marks
-from torchlint.trace.nest import nearest
+from torchlint.trace.nest import exclusive, nearest
 
 ARITHMETIC, MEMORY, LAUNCHES = "arithmetic", "memory", "launches"
 _SINGLE = re.compile(r".*(?:tf32|tensorop_s|s1688)")
@@ -57,7 +57,8 @@ class Operator:
         dtypes: of what they were given.
         calls: how often they ran.
         kernels: how many kernels they started; None where no device worked.
-        ns: the time of the kernels, without a device that of the host.
+        ns: the time of the kernels; without a device that of the host, of operators without a
+            formula without that of others in them.
         flops: operations of all calls; None where they are not known.
         nbytes: bytes that all calls read and write at least.
         limit: "arithmetic", "memory" or "launches"; None where it is not known.
@@ -81,8 +82,8 @@ class Operator:
 
 @frozen
 class Operators:
-    """All operators that started kernels, without a device those of which it is known what they
-    do; the most costly first. `why` says why no limits are known, empty where they are."""
+    """All operators that started kernels, without a device all; the most costly first. `why` says
+    why no limits are known, empty where they are."""
 
     each: tuple[Operator, ...]
     why: str
@@ -168,12 +169,14 @@ class _Grouping:
         return self._works[key]
 
     def _on_host(self) -> Iterator[tuple[int, int, int, bool, bool]]:
-        """Yield the operators that lie in no other of which it is known what it does."""
-        around = self._places.around
+        """Yield the operators that lie in no other of which it is known what it does: such with all
+        that they call, the others without."""
+        columns, around = self._trace.columns, self._places.around
         inside = (around >= 0) & (nearest(around, self._known)[np.maximum(around, 0)] != NONE)
-        rows = np.flatnonzero(self._known & ~inside)
+        time = np.where(self._known, columns.dur, exclusive(columns, around))
+        rows = np.flatnonzero(self._all & ~inside)
         for row in rows[self._places.looked_at(rows)].tolist():
-            yield row, 0, int(self._trace.columns.dur[row]), False, False
+            yield row, 0, int(time[row]), False, False
 
     def _on_device(self) -> Iterator[tuple[int, int, int, bool, bool]]:
         """Yield the operators that started kernels: the innermost of which it is known what it

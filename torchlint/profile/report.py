@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from torchlint.base.errors import TraceError
 from torchlint.base.records import frozen
 from torchlint.trace.columns import Trace
 from torchlint.trace.figures import Figures, Limits, counted, figures
+from torchlint.trace.marks import queued, recorded
 from torchlint.trace.modules import apart
 from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
 from torchlint.trace.stream import read
-from torchlint.trace.window import ended_with_its_steps
+from torchlint.trace.window import window
 
 
 @frozen
@@ -22,7 +23,9 @@ class Rank:
     """One rank's trace, counted.
 
     `number` is what the trace says; where it says nothing `numbered` is false, and it is the
-    trace's place among those that are read together.
+    trace's place among those that are read together. `queued` is for how many
+    nanoseconds of each step, by number, the training thread was ready to run and had no core; empty
+    where the trace does not say it.
     """
 
     number: int
@@ -32,6 +35,7 @@ class Rank:
     device: str
     figures: Figures
     collectives: tuple[Collectives, ...]
+    queued: Mapping[int, int] = field(default_factory=dict)
 
 
 @frozen
@@ -92,17 +96,19 @@ def summarised(
     limits: Limits,
     tell: Callable[[str], None] = lambda words: None,
     keep: Callable[[int], bool] = lambda number: False,
+    all_steps: bool = False,
 ) -> tuple[Summary, Trace | None]:
     """Read traces one after the other and count each.
 
     Args:
         named: files and folders, as the user named them.
-        limits: what counts as a gap between kernels, a slow call and a long delay, and which steps.
+        limits: what counts as a gap between kernels, a slow call and a long delay.
         tell: is told which file is read.
         keep: says whether the trace of a rank is kept; of those the one of the lowest rank is.
+        all_steps: whether the last step counts too.
 
     Returns:
-        What was counted, and the trace that was kept.
+        What was counted, and the window of the trace that was kept.
 
     Raises:
         TraceError: a file that was named cannot be read, or no file of a folder can be.
@@ -113,18 +119,20 @@ def summarised(
     for at, path in enumerate(files_of(named)):
         tell(f"reading {path}")
         try:
-            trace = apart(ended_with_its_steps(read(path)))
+            whole = read(path)
+            trace = apart(window(whole, all_steps))
         except TraceError as error:
             if path in named:
                 raise
             notes.append(f"left out: {error}")
             continue
-        rank = _rank(trace, limits, at)
+        events = len((trace if recorded(whole) else whole).columns.ts)
+        rank = _rank(trace, limits, at, events)
         notes += _notes(trace, rank)
         ranks.append(rank)
         if keep(rank.number) and (kept is None or rank.number < kept[0]):
             kept = rank.number, trace
-        del trace  # before the next one is read
+        del trace, whole  # before the next one is read
     if not ranks:
         raise TraceError("; ".join(notes) or "no trace was named")
     return Summary(tuple(ranks), tuple(notes)), kept[1] if kept is not None else None
@@ -151,8 +159,8 @@ def report(summary: Summary, command: tuple[str, ...], version: str) -> Report:
     return Report(command, version, tuple(found), together, tuple(notes))
 
 
-def _rank(trace: Trace, limits: Limits, at: int) -> Rank:
-    number, part = trace.rank(), counted(trace, limits.all_steps)
+def _rank(trace: Trace, limits: Limits, at: int, events: int) -> Rank:
+    number, part = trace.rank(), counted(trace)
     info = trace.meta.get("distributedInfo")
     world = info.get("world_size") if isinstance(info, dict) else None
     return Rank(
@@ -161,8 +169,9 @@ def _rank(trace: Trace, limits: Limits, at: int) -> Rank:
         trace.path,
         world if isinstance(world, int) else None,
         _device(trace.meta.get("deviceProperties")),
-        figures(trace, limits, part),
+        figures(trace, limits, part, events),
         collectives(trace, part.work, part.kind),
+        queued(trace),
     )
 
 
@@ -188,8 +197,8 @@ def _notes(trace: Trace, rank: Rank) -> list[str]:
         found.append("no device worked: figures of a GPU are not known")
     if of.counted < of.events:
         found.append(
-            f"figures are of {of.counted:,} events: the last step is left out, as its work may not "
-            "be all there"
+            "all is told without the last step, as its work may not be all there; --all-steps "
+            "counts it too"
         )
     return [f"{trace.path}: {words}" for words in found]
 

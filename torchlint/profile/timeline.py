@@ -98,10 +98,8 @@ def timeline(trace: Trace, rank: Rank, waiting: Ints, pinned: Pinned = ()) -> Ti
 
 
 def _chosen(trace: Trace, rank: Rank) -> tuple[int | None, int, int]:
-    """Return number, start and end of the step whose time is the median; the last one counts only
-    where it is alone, as its work may not be all there."""
+    """Return number, start and end of the step whose time is the median."""
     steps = rank.figures.steps.each
-    steps = steps[:-1] if len(steps) > 1 else steps
     if not steps:
         columns = trace.columns
         if not len(columns.ts):

@@ -71,7 +71,7 @@ Fact = tuple[str, str]
 
 
 class Cache:
-    """What a run of `check` or `fix` uses: folders, opened before its files are looked for, with a
+    """What a run that checks files uses: folders, opened before its files are looked for, with a
     part for each project.
 
     Args:

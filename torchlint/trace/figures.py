@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from torchlint.base.records import frozen
 from torchlint.trace.bandwidth import Bandwidth, bandwidth
-from torchlint.trace.columns import Columns, Ints, Mask, Trace
+from torchlint.trace.columns import Columns, Ints, Trace
 from torchlint.trace.idle import THRESHOLD, Idle, idle
 from torchlint.trace.intervals import length, union
 from torchlint.trace.kernels import Kernel, kernels
@@ -19,30 +17,27 @@ from torchlint.trace.launches import (
     starting_calls,
 )
 from torchlint.trace.loader import of_loaders
-from torchlint.trace.marks import recorded
 from torchlint.trace.queue import Queue, queue
 from torchlint.trace.steps import Steps, steps
 from torchlint.trace.temporal import Temporal, Together, by_kinds, hidden_communication, temporal
-from torchlint.trace.window import window
 
 
 @frozen
 class Limits:
-    """What counts as a gap between kernels, a slow call and a long delay, in nanoseconds; and
-    whether all steps count, the last one too."""
+    """What counts as a gap between kernels, a slow call and a long delay, in nanoseconds."""
 
     idle_threshold: int = THRESHOLD
     slow_call: int = SLOW_CALL
     long_delay: int = LONG_DELAY
-    all_steps: bool = False
 
 
 @frozen
 class Figures:
     """What a trace says of one rank; None and empty where it has no device, times in nanoseconds.
 
-    `span` is from the first event of the window to the last; `batches` is how often a DataLoader
-    was waited for, and `loading` how long, None where the trace shows no DataLoader.
+    `events` are those of the trace, `counted` those of its window, of which all else is; `span` is
+    from the first of them to the last; `batches` is how often a DataLoader was waited for, and
+    `loading` how long, None where the trace shows no DataLoader.
     """
 
     events: int
@@ -63,50 +58,50 @@ class Figures:
 
 @frozen
 class Counted:
-    """What counts of a trace: which of its events, the work of devices with its kinds, and the
-    calls of the host."""
+    """The work of devices with its kinds, and the calls of the host."""
 
-    inside: Mask
     work: Columns
     kind: Ints
     calls: Columns
     starting: Columns
 
 
-def counted(trace: Trace, all_steps: bool = False) -> Counted:
-    """Return what counts of a trace: without the last step, unless all are wanted, or torchlint
-    recorded the trace, which waits for the work of the last one."""
-    whole = all_steps or recorded(trace)
-    inside = np.ones(len(trace.columns.ts), dtype=np.bool_) if whole else window(trace)
-    work = trace.columns.where(trace.device() & inside)
+def counted(trace: Trace) -> Counted:
+    """Return what counts of a trace."""
+    work = trace.columns.where(trace.device())
     return Counted(
-        inside,
         work,
         kinds(trace)[work.name],
-        trace.columns.where(trace.calls() & inside),
-        trace.columns.where(starting_calls(trace) & inside),
+        trace.columns.where(trace.calls()),
+        trace.columns.where(starting_calls(trace)),
     )
 
 
-def figures(trace: Trace, limits: Limits | None = None, part: Counted | None = None) -> Figures:
+def figures(
+    trace: Trace,
+    limits: Limits | None = None,
+    part: Counted | None = None,
+    events: int | None = None,
+) -> Figures:
     """Count everything.
 
     Args:
-        trace: one rank's.
+        trace: one rank's, its window.
         limits: those of Holistic Trace Analysis where not given.
         part: what counts of the trace, where that is known.
+        events: how many the trace has, where it has more than its window.
     """
     limits, part = limits or Limits(), part or counted(trace)
-    work, kind = part.work, part.kind
+    work, kind, columns = part.work, part.kind, trace.columns
     device = bool(len(work.ts))
-    events = trace.columns.where(part.inside)
-    loading = trace.columns.where(of_loaders(trace) & part.inside)
+    loading = columns.where(of_loaders(trace))
     batches = len(loading.ts)
+    span = int(columns.end.max() - columns.ts.min()) if len(columns.ts) else 0
     return Figures(
-        len(trace.columns.ts),
-        len(events.ts),
-        int(events.end.max() - events.ts.min()) if len(events.ts) else 0,
-        temporal(work, kind),
+        len(columns.ts) if events is None else events,
+        len(columns.ts),
+        span,
+        temporal(work, kind, span),
         by_kinds(work, kind),
         hidden_communication(work, kind),
         idle(part.calls, work, limits.idle_threshold),
@@ -114,7 +109,7 @@ def figures(trace: Trace, limits: Limits | None = None, part: Counted | None = N
         queue(part.starting, work),
         bandwidth(trace, work, kind),
         tuple(kernels(trace, work, kind)),
-        steps(trace, trace.columns.where(trace.device())),
+        steps(trace, work),
         batches,
         length(union(loading.ts, loading.end)) if batches else None,
     )

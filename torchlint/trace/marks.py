@@ -12,6 +12,7 @@ from torchlint.trace.columns import Mask, Trace
 
 TABLE = "torchlint_marks"
 """What the table of marks is called that stands beside the events."""
+_QUEUED = "torchlint_queued"
 _MARK = re.compile(r"tl#\d+")
 
 
@@ -27,6 +28,14 @@ class Statement:
 def recorded(trace: Trace) -> bool:
     """Say whether torchlint recorded the trace."""
     return TABLE in trace.meta
+
+
+def queued(trace: Trace) -> dict[int, int]:
+    """Return for how many nanoseconds of each marked step, by number, the training thread was ready
+    to run and had no core; nothing where that was not recorded."""
+    table = trace.meta.get(_QUEUED)
+    rows = table.items() if isinstance(table, dict) else ()
+    return {int(number): ns for number, ns in rows if number.isdecimal() and isinstance(ns, int)}
 
 
 def of_marks(trace: Trace) -> Mask:

@@ -15,7 +15,6 @@ from torchlint.trace.nest import parents
 
 _CALL = re.compile(r"nn\.Module: (.+)", re.DOTALL)
 _MARK = re.compile(r"(?P<model>[^:]+): (?P<name>.+) \((?P<kind>[^()]+)\)", re.DOTALL)
-_NUMBER = re.compile(r"[_ ]\d+")
 
 
 @frozen
@@ -80,7 +79,7 @@ def _calls(trace: Trace) -> Mask:
 def _marked(name: str) -> Module:
     parts = _MARK.fullmatch(name)
     if parts is None:
-        return Module(name, "", _NUMBER.sub("", name))
+        return Module(name, "", name.partition(" ")[0])
     return Module(parts["model"], parts["name"], parts["kind"])
 
 

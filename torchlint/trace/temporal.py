@@ -12,7 +12,7 @@ from torchlint.trace.kinds import COMMUNICATION, COMPUTE, KINDS, OTHER
 
 @frozen
 class Temporal:
-    """Nanoseconds from the start of the first work of a device to the end of the last.
+    """How the nanoseconds of `total` were spent.
 
     `rest` is communication and copies that no computation hides.
     """
@@ -31,16 +31,18 @@ class Together:
     time: int
 
 
-def temporal(work: Columns, kind: Ints) -> Temporal | None:
+def temporal(work: Columns, kind: Ints, span: int | None = None) -> Temporal | None:
     """Divide the time of a device; None where it did nothing.
 
     Args:
         work: what devices did.
         kind: its kinds.
+        span: of the trace, all of which is divided; else it is the time from the start of the first
+            work to the end of the last, as for Holistic Trace Analysis.
     """
     if not len(work.ts):
         return None
-    total = int(work.end.max() - work.ts.min())
+    total = int(work.end.max() - work.ts.min()) if span is None else span
     busy = length(union(work.ts, work.end))
     computing = kind == COMPUTE
     compute = length(union(work.ts[computing], work.end[computing]))

@@ -1,5 +1,4 @@
-"""The part of a trace that figures are of: all steps but the last, whose work may not be all
-there."""
+"""The part of a trace that is told of: all steps but the last, whose work may not be all there."""
 
 from __future__ import annotations
 
@@ -29,16 +28,33 @@ def step_marks(trace: Trace) -> list[tuple[int, int, int]]:
     )
 
 
-def window(trace: Trace) -> Mask:
-    """Return which events count: of two marked steps or more, what the host began before the last
-    of them, and what that started on the device; else all.
+def window(trace: Trace, all_steps: bool = False) -> Trace:
+    """Return the part of a trace that everything is told of.
 
-    This is what Holistic Trace Analysis counts, so that its figures and ours can be compared.
+    Of two marked steps or more that is what the host began before the last of them, up to then, and
+    what that started on the device, as for Holistic Trace Analysis, so that its figures and ours
+    can be compared. torchlint waits for the work of the last step, which counts in what it recorded
+    itself; there the rest is left out, as the profiler is stopped inside of the statement that ends
+    this step, which seems to last until then.
+
+    Args:
+        trace: one rank's.
+        all_steps: whether the last step counts in any trace.
     """
     marks = step_marks(trace)
-    if len({number for number, *_ in marks}) < 2:
-        return np.ones(len(trace.columns.ts), dtype=np.bool_)
-    return before(trace, marks[-1][1])
+    columns = trace.columns
+    device = trace.of_cat(*DEVICE_CATS, DEVICE_ANNOTATION)
+    if recorded(trace) and marks:
+        end = max(end for *_, end in marks)
+        inside = device | (columns.ts < end)
+    elif all_steps or len({number for number, *_ in marks}) < 2:
+        return trace
+    else:
+        end = marks[-1][1]
+        inside = before(trace, end)
+    kept = columns.where(inside)
+    dur = np.where(device[inside], kept.dur, np.minimum(kept.dur, end - kept.ts))
+    return trace.with_columns(replace(kept, dur=dur))
 
 
 def before(trace: Trace, time: int) -> Mask:
@@ -49,20 +65,3 @@ def before(trace: Trace, time: int) -> Mask:
     host = ~on_device & (columns.ts < time)
     started = columns.corr[host & (columns.corr >= 0)]
     return host | (device & np.isin(columns.corr, started))
-
-
-def ended_with_its_steps(trace: Trace) -> Trace:
-    """Return a trace that torchlint recorded without what its recorder did at the end.
-
-    It stops the profiler inside of the statement that ends the last step, which seems to last until
-    then.
-    """
-    marks = step_marks(trace)
-    if not recorded(trace) or not marks:
-        return trace
-    columns, end = trace.columns, max(end for *_, end in marks)
-    device = trace.of_cat(*DEVICE_CATS, DEVICE_ANNOTATION)
-    kept = columns.where(device | (columns.ts < end))
-    host = ~device[device | (columns.ts < end)]
-    dur = np.where(host, np.minimum(kept.dur, end - kept.ts), kept.dur)
-    return trace.with_columns(replace(kept, dur=dur))

@@ -117,8 +117,9 @@ def offered(
             elif finding.fix is not None:
                 skipped.append(f"{finding.code}@{file}:{finding.start.row}: {reason}")
         chosen = independent(usable)
+        fixes = [finding.fix for finding in chosen]
         for finding in usable:
-            if finding not in chosen:
+            if finding.fix not in fixes:  # several findings may have one fix
                 skipped.append(f"{finding.code}@{file}:{finding.start.row}: {OVERLAPS}")
         rows = Counter((finding.code, finding.start.row) for finding in chosen)
         for finding in chosen:

@@ -78,16 +78,20 @@ def _operators(content: Content, found: Operators) -> Breakdown:
     steps = content.recorded.steps
     device = found.each[0].kernels is not None
     hot = [of for of in found.each if of.ns > HOT * whole][: content.top]
-    these = "of kernels" if device else "of those whose arithmetic is known"
-    of_step = "" if steps is None else " in a step"
-    title = f"operators above {100 * HOT:g} % of the {span(whole / (steps or 1))} {these}{of_step}"
+    these, time, rate, unit = ("kernels", "GPU", "TFLOP/s", 1000)
+    if not device:
+        these, time, rate, unit = ("operators", "time", "GFLOP/s", 1)
+    these += "" if steps is None else " in a step"
+    title = f"operators above {100 * HOT:g} % of the {span(whole / (steps or 1))} of {these}"
     if found.why:
         title += f"; {found.why}"
+        if any(of.flops is None for of in hot):
+            title += f"; {DASH}: it has no formula"
     rows = [
         (
             f"{span(of.ns / (steps or 1))} ({share(of.ns, whole)})",
             f"{_per_step(of.calls, steps)} x",
-            _rate(of.flops, of.ns, 1000),
+            _rate(of.flops, of.ns, unit),
             _rate(of.nbytes, of.ns, 1),
             *((of.limit or of.why, share(of.share, 1)) if not found.why else ()),
             visible(f"{of.name} {clipped(of.shapes, _LONGEST)} {of.dtypes}".rstrip()),
@@ -95,8 +99,7 @@ def _operators(content: Content, found: Operators) -> Breakdown:
         for of in hot
     ]
     limits = () if found.why else ("bound by", "of the peak")
-    time = "GPU" if device else "time"
-    return Breakdown(title, (time, "times", "TFLOP/s", "GB/s", *limits, "operator"), rows)
+    return Breakdown(title, (time, "times", rate, "GB/s", *limits, "operator"), rows)
 
 
 def _rate(amount: int | None, ns: int, unit: int) -> str:

@@ -101,7 +101,8 @@ def _python(of: Steps, parts: Division, account: Account) -> Iterator[Row]:
             "    most of it Python in",
             ", ".join(
                 f"{each.function} of {each.file} ({share(each.python_ns, whole)})" for each in most
-            ),
+            )
+            + " of a step under the profiler",
         )
 
 

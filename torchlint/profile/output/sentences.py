@@ -9,7 +9,7 @@ from torchlint.profile.bounds import NEGLIGIBLE, Whole
 from torchlint.profile.change import LEAST
 from torchlint.profile.live import Steps
 from torchlint.profile.output.content import Content
-from torchlint.profile.output.table import kind_words, share, span
+from torchlint.profile.output.table import kind_words, measure, share, span
 from torchlint.profile.report import Rank
 from torchlint.profile.waits import Waits
 from torchlint.report.kit.words import DASH, digits
@@ -25,6 +25,8 @@ _SHORT = 2_000_000
 _MOSTLY_PROFILER = 3.0
 """How many times as long a short step takes under the profiler where its shares are told no
 more."""
+_CROWDED = 0.02
+"""Share of the steps from which on it is said that the training thread had no core."""
 _SAID = 0.01
 """Share of a step below which the host's work of a kind is not said."""
 
@@ -42,12 +44,13 @@ def headline(
         first += _aside(run.division)
     if waits is None or not waits.each:
         return first
-    joint = (whole or Whole(waits.span)).share(waits.joint)
+    whole = whole or Whole(waits.span)
+    joint = whole.share(waits.joint)
     if joint < NEGLIGIBLE:
         return first
     return (
-        f"{first} Without all waits for the device the run would be at most {share(joint, 1)} "
-        "shorter."
+        f"{first} Without all waits for the device {measure(whole)} would be at most "
+        f"{share(joint, 1)} shorter."
     )
 
 
@@ -60,8 +63,13 @@ def compared(content: Content) -> Iterator[str]:
         yield f"Against {older}: no verdict, as a trace has fewer than {LEAST} marked steps."
         return
     ends = ", ".join(DASH if end is None else digits(end) for end in found.bounds)
-    times = f"{span(found.before_ns)} before, {span(found.now_ns)} now"
+    times = f"{span(found.before_ns)} before, {span(found.now_ns)} now, under the profiler"
     said = f"a step is {times_of(found.ratio)} as fast [{ends}] ({times}): {found.verdict}"
+    if any((queued or 0) >= _CROWDED for queued in found.queued):
+        waited = (share(queued, 1) for queued in found.queued)
+        said += "; the training thread had no core for {} of the steps before, {} now".format(
+            *waited
+        )
     if found.busy_ns is not None:
         before, now = map(span, found.busy_ns)
         said += f"; the GPU works for {before} of it before, {now} now"
@@ -113,15 +121,17 @@ def _trace(rank: Rank) -> Iterator[str]:
     of = rank.figures
     if of.steps.median is not None:
         yield f"A step takes {span(of.steps.median)}"
+        whole = span(of.span)
     else:
         yield f"The trace spans {span(of.span)}"
+        whole = "it"
     spent = of.temporal
     if spent is None:
         yield "no GPU worked"
     else:
         yield (
-            f"the GPU computes for {share(spent.compute, spent.total)} of the time and is idle for "
+            f"the GPU computes for {share(spent.compute, spent.total)} of {whole} and is idle for "
             f"{share(spent.idle, spent.total)}"
         )
     if of.loading and of.span and of.loading >= of.span / 100:
-        yield f"{share(of.loading, of.span)} is waiting for data"
+        yield f"{share(of.loading, of.span)} of {whole} is waiting for data"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from torchlint.profile.bounds import Whole
 from torchlint.profile.report import Rank
-from torchlint.report.kit.words import DASH, digits, size
+from torchlint.report.kit.words import DASH, digits, pluralise, size
 from torchlint.trace.figures import Figures
 from torchlint.trace.typical import DATA, EVALUATION, FORWARD, PASS, SAVE
 
@@ -83,10 +83,10 @@ def rows(rank: Rank, top: int) -> Iterator[Row]:
         top: how many kernels are shown.
     """
     of = rank.figures
-    yield "events", f"{of.events:,}"
+    yield "events", f"{of.counted:,}"
     yield "span", span(of.span)
-    yield from _steps(of)
     yield from _device(of)
+    yield from _steps(of)
     yield from _host(of)
     for direction, copies in of.bandwidth.items():
         speed = "" if copies.mean is None else f", {digits(copies.mean)} GB/s"
@@ -98,13 +98,14 @@ def rows(rank: Rank, top: int) -> Iterator[Row]:
 def _steps(of: Figures) -> Iterator[Row]:
     found = of.steps
     if found.median is not None:
-        spread = "" if found.variation is None else f", varying by {100 * found.variation:.1f} %"
-        yield "step", f"{span(found.median)} ({len(found.each)} steps{spread})"
+        varying = share(found.variation, 1)
+        spread = "" if found.variation is None else f", varying by {varying} of their mean"
+        yield "step", f"{span(found.median)} ({pluralise(len(found.each), 'step')}{spread})"
     if found.why:
         slowest = max(found.each, key=lambda step: step.time)
         yield "slowest step", f"#{slowest.number}, {span(slowest.time)}: {found.why}"
     if of.loading is not None:
-        yield "waiting for data", f"{span(of.loading)} for {of.batches:,} batches"
+        yield "waiting for data", f"{part_of(of.loading, of.span)} for {of.batches:,} batches"
 
 
 def _device(of: Figures) -> Iterator[Row]:
@@ -112,12 +113,11 @@ def _device(of: Figures) -> Iterator[Row]:
     if spent is None:
         yield "GPU", DASH
         return
-    yield "GPU, first to last work", span(spent.total)
-    yield "  computing", f"{span(spent.compute)} ({share(spent.compute, spent.total)})"
-    yield "  other work alone", f"{span(spent.rest)} ({share(spent.rest, spent.total)})"
-    yield "  idle", f"{span(spent.idle)} ({share(spent.idle, spent.total)})"
+    yield "  the GPU computing", part_of(spent.compute, spent.total)
+    yield "  the GPU with other work alone", part_of(spent.rest, spent.total)
+    yield "  the GPU idle", part_of(spent.idle, spent.total)
     if of.hidden_communication is not None:
-        yield "communication hidden", f"{100 * of.hidden_communication:.1f} %"
+        yield "communication hidden", f"{100 * of.hidden_communication:.1f} % of it"
     for each in sorted(of.by_kinds, key=lambda each: -each.time):
         yield f"  {' and '.join(each.kinds)}", span(each.time)
 

@@ -21,7 +21,7 @@ from torchlint.report.kit.words import clipped, visible
 
 _LONGEST = 72
 """Characters of a kernel's name that are shown: templates have thousands."""
-_FIGURES = {"step": "step", "idle": "GPU idle", "waits": "waits in collectives"}
+_FIGURES = {"step": "step", "idle": "GPU idle, of the span", "waits": "waits in collectives"}
 
 
 def render(content: Content, color: bool = False) -> str:
@@ -89,7 +89,7 @@ def _ranks(report: Report, top: int, color: bool) -> Iterator[str]:
         return
     found = table(report)
     shown = found[: max(top, 1)]
-    cells = [("rank", "step", "GPU idle", "waits in collectives")]
+    cells = [("rank", "step", "GPU idle, of the span", "waits in collectives")]
     for row in shown if len(shown) < len(found) else sorted(found, key=lambda row: row.rank):
         cells.append(
             (

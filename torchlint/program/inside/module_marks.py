@@ -9,7 +9,9 @@ and is compiled anew where the program goes on without them.
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
+from collections import Counter
 from typing import Any
 
 PREFIX = "nn.Module: "
@@ -27,6 +29,8 @@ class ModuleMarks:
         self._places: dict[int, tuple[weakref.ref[Any], int, str]] = {}
         """The outermost module around each one, and its name there, by its `id`."""
         self._outermost: dict[int, str] = {}
+        self._variables: dict[int, str] = {}
+        """What the program calls models, where several are of one class."""
         self._names: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._torch: Any = None
         self._call: Any = None
@@ -36,9 +40,10 @@ class ModuleMarks:
         self._torch, kind = torch, torch.nn.Module
         modules = [each for each in gc.get_objects() if issubclass(type(each), kind)]
         inner = {id(each) for module in modules for each in _children(module)}
-        for outer in modules:
-            if id(outer) in inner:
-                continue
+        models = [module for module in modules if id(module) not in inner]
+        times = Counter(map(type, models))
+        self._variables = _variables({id(each) for each in models if times[type(each)] > 1})
+        for outer in models:
             for name, module in outer.named_modules():
                 place = weakref.ref(module), id(outer), name
                 self._places.setdefault(id(module), place)
@@ -80,14 +85,33 @@ class ModuleMarks:
         _, outer, name = place
         if outer not in self._outermost:
             own = self._places[outer][0]()
-            self._outermost[outer] = self._model(kind if own is None else type(own).__name__)
+            own_kind = kind if own is None else type(own).__name__
+            self._outermost[outer] = self._model(outer, own_kind)
         model = self._outermost[outer]
         return f"{PREFIX}{model}: {name} ({kind})" if name else PREFIX + model
 
-    def _model(self, kind: str) -> str:
-        """Return what a model is called: by its class, with a number from the second one on."""
+    def _model(self, model: int, kind: str) -> str:
+        """Return what a model is called: by its class; of several, with the variable that holds it,
+        else with a number from the second one on."""
+        if model in self._variables:
+            return f"{kind} {self._variables[model]}"
         others = [name.partition(" ")[0] for name in self._outermost.values()].count(kind)
         return f"{kind} {others + 1}" if others else kind
+
+
+def _variables(wanted: set[int]) -> dict[int, str]:
+    """Return names of variables that hold objects, by `id`: of functions that run now, the
+    innermost first, and attributes of what is `self` there."""
+    found: dict[int, str] = {}
+    frame = sys._getframe() if wanted else None
+    while frame is not None:
+        variables = frame.f_locals
+        held = getattr(variables.get("self"), "__dict__", {})
+        for name, value in (*variables.items(), *held.items()):
+            if id(value) in wanted and name != "self":
+                found.setdefault(id(value), name)
+        frame = frame.f_back
+    return found
 
 
 def _children(module: Any) -> list[Any]:

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -30,6 +30,7 @@ from .worker_batches import FLAG, WorkerBatches, mark_main
 MARKS = "torchlint_marks"
 """What the table of marks is called in a trace."""
 STEPS = "torchlint_steps"
+QUEUED = "torchlint_queued"
 """What is called so in a trace says what steps did that others did not."""
 _EMPTY = "torchlint: an empty mark"
 _EMPTY_MARKS = 1_000
@@ -82,6 +83,10 @@ class Profiling(Recording):
         self.queued: int | None = None
         """Nanoseconds in which the training thread could have run in these steps, had it had a
         core."""
+        self.since: tuple[int, int | None] = (0, None)
+        """The step that is profiled, and the same so far when it began."""
+        self.queues: dict[int, int] = {}
+        """The same of each step that was profiled."""
         self.kinds = StepKinds()
         self.modules = ModuleMarks()
         self.timed: list[list[str]] = []
@@ -185,6 +190,7 @@ class Profiling(Recording):
     def _begin_mark(self) -> None:
         from torch.autograd.profiler import record_function
 
+        self.since = self.steps, _queued()
         self.step_mark = record_function(f"ProfilerStep#{self.steps}")
         self.step_mark.__enter__()
 
@@ -192,6 +198,9 @@ class Profiling(Recording):
         if self.step_mark is not None:
             self.step_mark.__exit__(None, None, None)
             self.step_mark = None
+            (number, before), now = self.since, _queued()
+            if before is not None and now is not None:
+                self.queues[number] = now - before
 
     # Its record
 
@@ -242,7 +251,8 @@ class Profiling(Recording):
         raw = os.path.join(self.settings["out"], f"raw-{os.getpid()}")
         self.profiler.export_chrome_trace(raw)
         done = os.path.join(self.settings["out"], f"trace-{os.getpid()}.json")
-        with_table(raw, f"{done}.part", self.marks, self._unusual()[1])
+        more = {STEPS: self._unusual()[1], QUEUED: self.queues}
+        with_table(raw, f"{done}.part", self.marks, more)
         os.remove(raw)
         os.replace(f"{done}.part", done)
         self.trace = done
@@ -297,15 +307,16 @@ def _config() -> Any:
     return None
 
 
-def with_table(raw: str, path: str, marks: Marks, steps: Mapping[int, Sequence[str]]) -> None:
+def with_table(raw: str, path: str, marks: Marks, more: Mapping[str, Any]) -> None:
     """Write a trace once more, with the table of those marks that it holds before all else, and
-    with what its steps did that others did not.
+    with more tables.
 
     Args:
         raw: the trace as the profiler wrote it, one object of JSON.
         path: where to write.
         marks: all of them.
-        steps: what each did, by number.
+        more: these, by name: what its steps did that others did not, and for how long the training
+            thread waited for a core in each.
     """
     numbers: set[int] = set()
     with open(raw, "rb") as trace:  # noqa: PTH123
@@ -317,7 +328,7 @@ def with_table(raw: str, path: str, marks: Marks, steps: Mapping[int, Sequence[s
     with open(raw, "rb") as trace, open(path, "wb") as out:  # noqa: PTH123
         head = trace.read(_PIECE)
         opening = head.index(b"{") + 1
-        tables = f'"{MARKS}": {json.dumps(table)}, "{STEPS}": {json.dumps(steps)},'
+        tables = json.dumps({MARKS: table, **more})[1:-1] + ","
         out.write(head[:opening] + tables.encode() + head[opening:])
         while piece := trace.read(_PIECE):
             out.write(piece)
