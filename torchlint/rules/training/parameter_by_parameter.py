@@ -79,9 +79,9 @@ for x in loader:
 ## Fix safety
 Unsafe: the steps are done for all tensors one after the other, a product and its sum may be rounded
 differently, and `torch._foreach_*` is not public; a list of gradients keeps them in memory until it
-is made anew or its function ends. What raises for an empty list is asked for one first. Only loops are rewritten whose body is
-such steps, behind conditions that ask for no values. The lists can also be made once, before the
-training, where nothing replaces the tensors.
+is made anew or its function ends. Nothing is done with an empty list. Only loops are rewritten
+whose body is such steps, behind conditions that ask for no values. The lists can also be made once,
+before the training, where nothing replaces the tensors.
 
 ## Measure
 Timed are three steps of a model with many small parameters. On a CPU no gain is expected: foreach
