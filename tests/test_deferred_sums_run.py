@@ -875,11 +875,11 @@ def test_a_sum_on_the_device_gives_the_same(name: str) -> None:
 def test_what_is_shown_in_each_step_is_shown_every_50th(name: str) -> None:
     source = HEAD + SHOWN[name]
     after = changed(source)
-    assert "% 50 == 0:" in after
+    assert "% 50 == 0 or " in after
     assert "loss.item()" not in after
     shown, before = output(after).splitlines(), output(source).splitlines()
     turns = (len(before) - 1) // 7
-    assert shown == [*before[:turns], before[-1]]
+    assert shown == [*before[:turns], *before[-1 - turns :]], "the first step, the last, the end"
     assert changed(after) == after, "the second run changes something"
 
 
@@ -1062,14 +1062,45 @@ def test_logs_are_counted_by_what_counts_over_all_epochs(name: str) -> None:
     (start, count, *more), counter = COUNTERS[name]
     source = EPOCHS.format(start=start, count=count, more=(more or ["pass"])[0], given="")
     after = changed(HEAD + source)
-    logs = f"\n            if {counter} % 50 == 0:\n                print(loss.item())\n\n"
+    test = f"if {counter} % 50 == 0 or i == len(loader) - 1:"
+    logs = f"\n            {test}\n                print(loss.item())\n\n"
     assert f"{logs}                print(epoch)\n\n            sgd" in after
 
 
 @pytest.mark.parametrize(("given", "counter"), [("global_step", "global_step"), ("total", "i")])
 def test_a_count_that_is_handed_in_has_a_name_that_says_so(given: str, counter: str) -> None:
     source = EPOCHS.format(start="pass", count=f"{given} += 1", more="pass", given=given)
-    assert f"if {counter} % 50 == 0:" in changed(HEAD + source.replace(f"\nrun({given})", ""))
+    assert f"if {counter} % 50 == 0 or i == len(loader) - 1:" in changed(
+        HEAD + source.replace(f"\nrun({given})", "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "last"),
+    [
+        ("in loader:", "in tqdm(loader, leave=False):", "len(loader) - 1"),
+        ("for x, y in loader:", "for i, (x, y) in tqdm(enumerate(loader)):", "len(loader) - 1"),
+        ("for x, y in loader:", "for i in trange(3, rounds):\n        x, y = loader[0]", ""),
+        (
+            "for x, y in loader:",
+            "for i in range(3, rounds):\n        x, y = loader[0]",
+            "rounds - 1",
+        ),
+        ("for x, y in loader:", "for i in range(0, rounds, 2):\n        x, y = loader[0]", ""),
+        ("in loader:", "in (pair for pair in loader):", ""),
+        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 1):", ""),
+        ("import torch\n", "import torch\nfrom torch.utils.data import IterableDataset\n", ""),
+    ],
+)
+def test_the_last_step_is_logged_too_where_the_loop_tells_which_it_is(
+    old: str, new: str, last: str
+) -> None:
+    head = HEAD.replace(
+        "import torch\n", "import torch\nfrom tqdm import tqdm, trange\n\nrounds = 600\n", 1
+    )
+    after = changed((head + LOGS).replace(old, new))
+    assert "% 50 == 0" in after
+    assert (f" == {last}:" in after) if last else (" or " not in after), after
 
 
 def test_a_loop_that_adds_1_to_a_name_needs_no_other_counter() -> None:
@@ -1104,13 +1135,13 @@ def test_the_bar_of_an_evaluation_is_redrawn_now_and_then() -> None:
     after = changed(source)
     assert (
         """\
-            if iteration % 50 == 0:
+            if iteration % 50 == 0 or iteration == len(loader) - 1:
                 bar.set_postfix(loss=loss.item())
 """
         in after
     )
     first, last = output(source).splitlines(), output(after).splitlines()
-    assert last == [first[0], first[-1]]
+    assert last == [first[0], *first[-2:]]
     assert changed(after) == after
 
 
@@ -1144,17 +1175,17 @@ def test_a_log_is_written_now_and_then() -> None:
     for step_number, (x, y) in enumerate(loader):
         loss = step(x.to(device), y.to(device))
         # what it came to
-        if step_number % 50 == 0:
+        if step_number % 50 == 0 or step_number == len(loader) - 1:
             print(f"loss {loss.item():.9f}")
             print("size", loss.item(), sep="=")
 
         # once more
-        if step_number % 50 == 0:
+        if step_number % 50 == 0 or step_number == len(loader) - 1:
             print(float(loss))  # of this step
         lines.append(len(x))
 """ in after.replace("iteration", "step_number")
     first, last = output(HEAD + LOGS).splitlines(), output(after).splitlines()
-    assert last == [*first[:3], first[-1]], "the first step's lines, and what is returned"
+    assert last == [*first[:3], *first[-4:]], "the first step's lines, the last's, what is returned"
     assert changed(after) == after
 
 
@@ -1185,7 +1216,9 @@ def test_a_loop_that_counts_keeps_its_counter(old: str, new: str) -> None:
     source = HEAD + LOGS.replace(old, new)
     after = changed(source)
     assert (
-        "if n % 50 == 0:" if " n" in new else "for iteration, batch in enumerate(loader):"
+        "if n % 50 == 0 or n == len(loader) - 1:"
+        if " n" in new
+        else "for iteration, batch in enumerate(loader):"
     ) in after
     assert output(after).splitlines()[-1] == output(source).splitlines()[-1]
 

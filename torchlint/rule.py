@@ -523,13 +523,14 @@ def logged_every(
     replaced: Mapping[cst.CSTNode, cst.CSTNode] | None = None,
     before: str = "",
 ) -> tuple[NodeEdit, ...]:
-    """Return the edits by which lines that only log do so every `count` steps, with the code
-    `before` ahead of them; the loop is made to count its steps where it does not. `replaced` says
-    what is replaced inside the lines."""
+    """Return the edits by which lines that only log do so every `count` steps and in the last one,
+    with the code `before` ahead of them; the loop is made to count its steps where it does not.
+    `replaced` says what is replaced inside the lines."""
     lines = [_with(line, replaced or {}) for line in found.lines]
     # What stands behind the first line stays there, which then is the block's end.
     first = lines[0].with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace())
-    test = cst.parse_expression(f"{found.counter} % {count} == 0")
+    last = f" or {found.last}" if found.last is not None else ""
+    test = cst.parse_expression(f"{found.counter} % {count} == 0{last}")
     block = found.loop.body
     indent = block.indent if isinstance(block, cst.IndentedBlock) else None
     body = cst.IndentedBlock([*cst.parse_module(before).body, first, *lines[1:]], indent=indent)

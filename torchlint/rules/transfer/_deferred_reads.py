@@ -101,7 +101,7 @@ _LATER = "Read it where it is used"
 _TENSOR = "Until the loop has ended the sum is a tensor, for an exception handler or debugger too."
 _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
-SELDOM = "Only every 50th step is logged."
+SELDOM = "Only every 50th step is logged, and the last where the loop tells which it is."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 _APART = "Tensors of different devices would raise."
@@ -666,7 +666,9 @@ def shown_seldom(module: Module, read: HostRead) -> Deferred | None:
     return Deferred(logged_every(LOG_EVERY, found), title, _REDRAWN)
 
 
-_REDRAWN = "The bar is redrawn every 50th step only."
+_REDRAWN = (
+    "The bar is redrawn every 50th step only, and in the last where the loop tells which it is."
+)
 _NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
 _ONCE = "A division by zero gives inf or nan instead of an error."
 

@@ -46,7 +46,7 @@ for step, (x, y) in enumerate(loader):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if step % 50 == 0:
+    if step % 50 == 0 or step == len(loader) - 1:
         logger.info("loss %.3f", loss.item())
 ```
 
@@ -71,7 +71,8 @@ with torch.no_grad():
 
 ## Fix safety
 Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it, which
-reuses the loop's own counter or adds `enumerate`. A number that is bound in each step and logged now
+reuses the loop's own counter or adds `enumerate`; where what the loop goes over has a length, its last
+step is logged as well. A number that is bound in each step and logged now
 and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
 and so are reads without a log of their own that are made at once. A meter of the project whose class only
 computes its own attributes is fed after the loop, and before what looks at it now and then: safe too.
@@ -163,7 +164,8 @@ _CLONE = (
 _WHOLE_PART = "Of a fraction the whole part is taken."
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
 _SELDOM = (
-    f"Only every {LOG_EVERY}th step is logged, and what counts the calls as steps counts fewer."
+    f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is; what "
+    "counts the calls as steps counts fewer."
 )
 
 _TIMED = "A clock read behind it no longer includes the wait."

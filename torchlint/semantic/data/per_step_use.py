@@ -23,7 +23,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import attr_of, is_name
-from torchlint.semantic.data.step_counters import steps_counted
+from torchlint.semantic.data.step_counters import last_step, steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -310,12 +310,14 @@ class LogLines:
         loop: the loop in whose steps they run.
         counter: the name that counts the steps, or is free to do so.
         counted: whether the loop counts them already.
+        last: the test that holds in the last step, None where nothing tells which that is.
     """
 
     lines: tuple[cst.SimpleStatementLine, ...]
     loop: cst.For
     counter: str
     counted: bool
+    last: str | None
 
 
 LOG_EVERY = 50
@@ -340,13 +342,13 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
         return None
     counter = steps_counted(module, loop, lines[0])
     if counter is not None:
-        return LogLines(tuple(lines), loop, counter, counted=True)
+        return LogLines(tuple(lines), loop, counter, True, last_step(module, loop))
     used = {node.value for node in module.nodes(cst.Name)}
     free = next((name for name in _COUNTERS if name not in used), None)
     bare = isinstance(loop.iter, cst.Tuple) and not loop.iter.lpar
     if free is None or bare or loop.asynchronous is not None:
         return None
-    return LogLines(tuple(lines), loop, free, counted=False)
+    return LogLines(tuple(lines), loop, free, False, last_step(module, loop, free))
 
 
 @question(yes="`{0}` redraws a progress bar", no="`{0}` redraws no progress bar")

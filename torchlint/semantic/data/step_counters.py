@@ -8,10 +8,13 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.values.inferred import inferred
 
 _COUNTED = regex(
     r"(^|_)(steps?|iters?|iterations?|itr|batch(es)?(_done|_count|_id(x)?)?|updates?|n_iter|counter?)$"
@@ -66,6 +69,66 @@ def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | No
             named = ((each.item, each.asname) for each in items)
             return next((e for e, name in named if name and read.deep_equals(name.name)), None)
     return None
+
+
+@question(yes="the last step is that with `{answer}`", no="nothing tells the last step")
+def last_step(module: Module, loop: cst.For, counter: str | None = None) -> str | None:
+    """Return the test that holds in the last step of a loop, as it counts its steps itself, or in
+    the `counter` that ``enumerate`` is to give it: ``i == len(loader) - 1``; None where what it
+    goes over may have no length."""
+    own = step_counter(module, loop)
+    if own is not None or counter is None:
+        counted = _last(module, loop.iter) if own is not None else None
+    else:
+        counted = _length(module, loop.iter)
+    return f"{own or counter} == {counted} - 1" if counted is not None else None
+
+
+def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
+    """Return the code of how many things a counting iterator counts from zero, or up to which
+    number it goes."""
+    match iterated:
+        case cst.Name():
+            made = definitions_of(module, iterated)
+            behind = _made_by(made[0], iterated) if len(made) == 1 else None
+            return _last(module, behind) if behind is not None else None
+        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value)]):
+            return _length(module, value)
+        case cst.Call(func=cst.Name("range"), args=[*_, cst.Arg(value=end)]) if (
+            len(iterated.args) < 3
+        ):
+            named = dotted_text(end)
+            if isinstance(end, cst.Call) and module.name(end.func) == "builtins.len":
+                named = dotted_text(end.args[0].value)
+            return module.source_of(end) if named or isinstance(end, cst.Integer) else None
+        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
+            name = module.name(func) or ""
+            bar = name.startswith("tqdm") and not name.endswith("trange")
+            return _last(module, value) if bar else None
+    return None
+
+
+def _length(module: Module, iterated: cst.BaseExpression) -> str | None:
+    """Return the code of the length of a loader, seen through a progress bar or a count around it;
+    None where it may have none."""
+    match iterated:
+        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
+            name = module.name(func) or ""
+            same = name.startswith("tqdm") or name == "builtins.enumerate"
+            return _length(module, value) if same else None
+        case cst.Name():
+            made = definitions_of(module, iterated)
+            behind = _made_by(made[0], iterated) if len(made) == 1 else None
+            if isinstance(behind, cst.Call) and (module.name(behind.func) or "").startswith("tqdm"):
+                return _length(module, behind)
+    code = f"len({dotted_text(iterated)})"
+    sized = inferred(module, iterated).kind in ("loader", "list", "tuple", "tensor")
+    sized = sized and not said_somewhere(module, _has_no_length)
+    return code if dotted_text(iterated) and (sized or code in module.text) else None
+
+
+def _has_no_length(text: str) -> bool:
+    return "IterableDataset" in text or "webdataset" in text
 
 
 @question(yes="the steps are counted in `{answer}`", no="nothing counts the steps", remember=False)
