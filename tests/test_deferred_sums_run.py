@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checking import fixed, job
+from tests.checking import check, fixed, job
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -1001,7 +1001,7 @@ def test_a_list_of_which_the_mean_is_taken_is_read_at_once() -> None:
     body = "found.append(loss.item())\n"
     source = HEAD + function("found = []\n", body, "return sum(found) / len(found)\n")
     after = changed(source)
-    assert "    found = torch.stack(found).tolist()\n" in after
+    assert "    if found:\n        found = torch.stack(found).tolist()\n" in after
     assert output(after) == output(source)
     other = HEAD + function("found = []\n", body, "return found, len(found)\n")
     assert "    found = [value.item() for value in found]\n" in changed(other)
@@ -1026,6 +1026,44 @@ def run({given}):
 
 run({given})
 """
+RAISING = {
+    "an index": ("torch.zeros(len(loader))", "seen[i] = loss.item()\n"),
+    "the list of a key": ("{0: []}", "seen[i * 0].append(loss.item())\n"),
+    "a division": ("[]", "seen.append(1 / loss.item())\n"),
+    "a whole number": ("{}", "seen[i] = i, int(100 * loss.item())\n"),
+}
+SILENT = {
+    "a key": ("{}", "seen[i] = loss.item()\n"),
+    "the list of a key that is made": ("defaultdict(list)", "seen[i].append(loss.item())\n"),
+    "a product": ("[]", "seen.append(2 * loss.item())\n"),
+}
+
+
+@pytest.mark.parametrize("name", [*RAISING, *SILENT])
+def test_a_line_that_may_raise_is_put_off_with_a_note(name: str) -> None:
+    start, line = {**RAISING, **SILENT}[name]
+    source = HEAD.replace(
+        "import torch\n", "from collections import defaultdict\nimport torch\n", 1
+    )
+    source += function(f"seen = {start}\n", line, "return seen\n")
+    codes = frozenset({"TL101", "TL105"})
+    assert (fixed(source, "safe", codes=codes).after in ("", source)) == (name in RAISING)
+    after = changed(source)
+    assert "pending_seen" in after
+    assert output(after) == output(source)
+    (found,) = (each for each in check(source, codes=codes).findings if each.fix)
+    assert ("raises after the loop" in found.fix.note) == (name in RAISING)
+
+
+def test_a_list_of_a_loop_without_steps_stays_empty() -> None:
+    end = "return sum(found) / len(found) if found else 'none'\n"
+    source = HEAD + function("found = []\n", "found.append(loss.item())\n", end)
+    after = changed(source)
+    assert "    if found:\n        found = torch.stack(found).tolist()\n" in after
+    none = [text.replace("range(7)", "range(0)") for text in (source, after)]
+    assert output(none[1]) == output(none[0])
+
+
 COUNTERS = {
     "over all epochs": (("step = 0", "step += 1"), "step"),
     "beside another": (("first, step = 1, 0", "step += 1"), "step"),

@@ -24,7 +24,7 @@ NOTES = [
     ("TL101", "rounded to the tensor's own dtype"),
     ("TL101", "gives 0.0 instead of 0"),
     ("TL101", "the list holds tensors"),
-    ("TL101", "without steps torch.stack raises"),
+    ("TL101", "or a division by zero, raises after the loop"),
     ("TL101", "of different devices would raise"),
     ("TL101", "Only every 50th step is logged"),
     ("TL101", "Between the uses the name holds a tensor"),

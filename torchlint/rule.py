@@ -570,6 +570,8 @@ _LEFT = (
     "cell), what was to be done after it is left out."
 )
 
+_RAISED = "An index past the end, or a division by zero, raises after the loop."
+
 
 def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> Fix | None:
     """Return the fix by which the statement of a read, ``losses.update(loss.item(), n)``, and its
@@ -611,7 +613,14 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
             edits += logged_every(count, shown, before=emptied)
     edits.append(InsertAfter(loop, replay))
     behind = all(reaches_line_behind(module, loop, each.root.value) for each in later.steps)
-    note = one_sentence([seldom if isinstance(shown, LogLines) else "", "" if behind else _LEFT])
+    raises = any(each.raises for each in later.steps)
+    note = one_sentence(
+        [
+            seldom if isinstance(shown, LogLines) else "",
+            "" if behind else _LEFT,
+            _RAISED if raises else "",
+        ]
+    )
     safety = Safety.UNSAFE if note else Safety.SAFE
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
     return Fix(tuple(edits), safety, "Keep the tensors for after the loop", note, assumes=assumes)

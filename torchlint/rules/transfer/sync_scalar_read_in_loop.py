@@ -129,7 +129,9 @@ that a name holds, or that a function returns to callers which are all in the fi
 what uses it, and becomes a number there. A line that feeds a meter of
 the project (`losses.update(loss.item(), n)`) or a fresh array or dictionary (`seen[i] =
 loss.item()`) runs after the loop, on tensors kept until then, and before what looks at it now and
-then: that is safe where the meter's class only computes its own attributes.
+then: that is safe where the meter's class only computes its own attributes, and where the line
+itself raises nothing: an index past the end, a key that lacks or a division by zero would raise
+after the loop.
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 Only shown where several functions that hand back numbers read the device in the same turn of the
