@@ -1118,7 +1118,11 @@ def test_a_count_that_is_handed_in_has_a_name_that_says_so(given: str, counter: 
     [
         ("in loader:", "in tqdm(loader, leave=False):", "len(loader) - 1"),
         ("for x, y in loader:", "for i, (x, y) in tqdm(enumerate(loader)):", "len(loader) - 1"),
-        ("for x, y in loader:", "for i in trange(3, rounds):\n        x, y = loader[0]", ""),
+        (
+            "for x, y in loader:",
+            "for i in trange(3, rounds):\n        x, y = loader[0]",
+            "rounds - 1",
+        ),
         (
             "for x, y in loader:",
             "for i in range(3, rounds):\n        x, y = loader[0]",
@@ -1126,7 +1130,10 @@ def test_a_count_that_is_handed_in_has_a_name_that_says_so(given: str, counter: 
         ),
         ("for x, y in loader:", "for i in range(0, rounds, 2):\n        x, y = loader[0]", ""),
         ("in loader:", "in (pair for pair in loader):", ""),
-        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 1):", ""),
+        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 1):", "len(loader)"),
+        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 0):", "len(loader) - 1"),
+        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, rounds):", ""),
+        ("for x, y in loader:", "for i in range(rounds + 1):\n        x, y = loader[0]", "rounds"),
         ("import torch\n", "import torch\nfrom torch.utils.data import IterableDataset\n", ""),
     ],
 )

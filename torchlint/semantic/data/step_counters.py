@@ -77,35 +77,44 @@ def last_step(module: Module, loop: cst.For, counter: str | None = None) -> str 
     the `counter` that ``enumerate`` is to give it: ``i == len(loader) - 1``; None where what it
     goes over may have no length."""
     own = step_counter(module, loop)
-    if own is not None or counter is None:
-        counted = _last(module, loop.iter) if own is not None else None
+    if own is not None:
+        number = _last(module, loop.iter)
     else:
-        counted = _length(module, loop.iter)
-    return f"{own or counter} == {counted} - 1" if counted is not None else None
+        length = _length(module, loop.iter) if counter is not None else None
+        number = f"{length} - 1" if length is not None else None
+    return f"{own or counter} == {number}" if number is not None else None
 
 
 def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
-    """Return the code of how many things a counting iterator counts from zero, or up to which
-    number it goes."""
+    """Return the code of the last number that a counting iterator gives."""
     match iterated:
         case cst.Name():
             made = definitions_of(module, iterated)
             behind = _made_by(made[0], iterated) if len(made) == 1 else None
             return _last(module, behind) if behind is not None else None
-        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value)]):
-            return _length(module, value)
-        case cst.Call(func=cst.Name("range"), args=[*_, cst.Arg(value=end)]) if (
-            len(iterated.args) < 3
-        ):
-            named = dotted_text(end)
-            if isinstance(end, cst.Call) and module.name(end.func) == "builtins.len":
-                named = dotted_text(end.args[0].value)
-            return module.source_of(end) if named or isinstance(end, cst.Integer) else None
+        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value), *start]):
+            length, first = _length(module, value), [module.source_of(each.value) for each in start]
+            known = {"": f"{length} - 1", "0": f"{length} - 1", "1": length}
+            return known.get("".join(first)) if length is not None else None
+        case cst.Call(func=cst.Name("range" | "trange"), args=args):
+            ends = [each.value for each in args if each.keyword is None]
+            return _number_before(module, ends[-1]) if len(ends) in (1, 2) else None
         case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
             name = module.name(func) or ""
             bar = name.startswith("tqdm") and not name.endswith("trange")
             return _last(module, value) if bar else None
     return None
+
+
+def _number_before(module: Module, end: cst.BaseExpression) -> str | None:
+    match end:
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Integer("1")):
+            return dotted_text(left)
+        case cst.Call(args=[cst.Arg(value=value)]) if module.name(end.func) == "builtins.len":
+            named = dotted_text(value) is not None
+        case _:
+            named = dotted_text(end) is not None or isinstance(end, cst.Integer)
+    return f"{module.source_of(end)} - 1" if named else None
 
 
 def _length(module: Module, iterated: cst.BaseExpression) -> str | None:
