@@ -1026,6 +1026,66 @@ def run({given}):
 
 run({given})
 """
+SCORED = """\
+import numpy as np
+{metric}
+
+METRICS = {{"own": {made}}}
+
+
+class Trainer:
+    def __init__(self, eval_criterion):
+        self.eval_criterion = eval_criterion
+
+    def run(self):
+        scores = AverageMeter()
+        with {mode}:
+            for x, y in loader:
+                out = model(x.to(device))
+                score = self.eval_criterion(out, y.to(device))
+                scores.update(score.item(), len(x))
+        return scores.avg
+
+
+print(Trainer(METRICS["own"]).run())
+"""
+OF_NUMPY = "lambda out, y: np.float64(out.detach().mean().numpy())"
+ONE_OBJECT = """
+class Sum:
+    def __init__(self):
+        self.total = np.zeros(())
+
+    def __call__(self, out, y):
+        self.total += out.detach().sum().numpy()
+        return self.total
+"""
+
+
+def scored(made: str, mode: str, metric: str = "") -> str:
+    return HEAD + METER + SCORED.format(made=made, mode=mode, metric=metric)
+
+
+def test_what_a_chosen_metric_gives_is_kept_as_it_is_where_no_graph_is_recorded() -> None:
+    source = scored(OF_NUMPY, "torch.no_grad()")
+    assert fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after in ("", source)
+    after = changed(source)
+    assert "pending_scores.append((score, len(x)))" in after
+    assert output(after) == output(source)
+
+
+def test_a_metric_that_gives_one_object_again_is_why_that_is_unsafe() -> None:
+    source = scored("Sum()", "torch.no_grad()", ONE_OBJECT)
+    (found,) = check(source, codes=frozenset({"TL101", "TL105"})).findings
+    assert found.fix is not None
+    assert "another object in each step" in found.fix.note
+    assert output(changed(source)) != output(source)
+
+
+def test_what_a_chosen_metric_gives_with_a_graph_stays() -> None:
+    source = scored(OF_NUMPY, "torch.enable_grad()")
+    assert changed(source) == source
+
+
 RAISING = {
     "an index": ("torch.zeros(len(loader))", "seen[i] = loss.item()\n"),
     "the list of a key": ("{0: []}", "seen[i * 0].append(loss.item())\n"),

@@ -75,6 +75,7 @@ from torchlint.semantic.uses.observers import hooks_operations, replaced
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before, waits_beside
+from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -570,6 +571,7 @@ _LEFT = (
     "cell), what was to be done after it is left out."
 )
 
+_SAME = "What is kept has to be another object in each step, as torch's functions give."
 _RAISED = "An index past the end, or a division by zero, raises after the loop."
 
 
@@ -592,6 +594,8 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
     for node, name in names.items():
         own = tensors.get(node)
         kept = kept_for_later(module, own, own.node) if own is not None else node
+        if kept is not node and own is not None and not detachable(module, node):
+            return None
         codes.setdefault(name, cst.Module(()).code_for_node(kept))
     row, targets = ", ".join(codes.values()), ", ".join(codes)
     append = cst.parse_statement(f"{pending}.append({f'({row})' if len(codes) > 1 else row})")
@@ -619,6 +623,7 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
             seldom if isinstance(shown, LogLines) else "",
             "" if behind else _LEFT,
             _RAISED if raises else "",
+            "" if all(detachable(module, each) for each in tensors) else _SAME,
         ]
     )
     safety = Safety.UNSAFE if note else Safety.SAFE

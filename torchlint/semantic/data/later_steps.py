@@ -19,6 +19,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.uses.accumulators import shared
+from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.meters import number_store
 from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.values.detachable import detachable
@@ -214,7 +215,9 @@ def _reads(module: Module, small: cst.CSTNode) -> Iterator[HostRead]:
         for read in scalar_reads(module, call):
             moved = any(host_copy(module, c) for c in module.within(read.tensor, cst.Call))
             plain = read.how in ("item", "float", "int") and not moved
-            if plain and detachable(module, read.tensor):
+            # Where no graph is recorded, the thing itself is kept, whatever has an .item().
+            itself = read.how == "item" and graphless(module, read.tensor)
+            if plain and (itself or detachable(module, read.tensor)):
                 yield read
 
 
