@@ -183,6 +183,33 @@ def test_what_is_done_with_the_copy_does_not_write_what_is_copied(name: str) -> 
     assert torch.equal(bad_rng, good_rng)
 
 
+MASKS = """\
+from torch.nn.attention.flex_attention import BlockMask
+
+
+def train(train_loader: DataLoader, model, optimizer, mask: BlockMask, device):
+    for x, y in train_loader:
+        {moves}
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("moves", "offered"),
+    [
+        ("x, y = x.to(device), y.to(device)", True),
+        ("x, mask = x.to(device), mask.to(device)", False),
+    ],
+)
+def test_no_loader_makes_a_mask_of_blocks(moves: str, offered: bool) -> None:
+    head = "from torch import nn\nfrom torch.utils.data import DataLoader\n"
+    before = head + MASKS.format(moves=moves)
+    assert ("x.to(device, non_blocking=True)" in repaired(before)) == offered
+    assert "mask.to(device, non_blocking" not in repaired(before)
+
+
 TWO_WAYS = """\
 import torch
 from torch import nn

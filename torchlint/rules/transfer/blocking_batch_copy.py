@@ -612,7 +612,9 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         return None
     whys = _whys(module, transfer)
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
-    refused = whys is not None and "object" in whys and said_somewhere(module, _refuses)
+    # No loader makes a mask of blocks.
+    refused = said_somewhere(module, _refuses) and not _of_named_loader(module, transfer.call)
+    refused = refused and whys is not None and "object" in whys
     if whys is None or refused or _may_be_host(module, transfer):
         note = _NOTES["object" if whys is None or refused else "host"]
         return Fix((edit,), Safety.SUGGESTION, _TITLE, note)

@@ -109,7 +109,12 @@ from torchlint.rule import (
     elements_on_host,
     wait_for,
 )
-from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test, needless_test
+from torchlint.rules.vectorize._branch_fixes import (
+    answers_at_once,
+    given_test,
+    needless_test,
+    scaled_where,
+)
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
@@ -210,6 +215,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     fix = None
     if stop is None and isinstance(holder, cst.If) and holder.test is test:
         fix = _fix(module, holder, test) or needless_test(module, holder, test)
+        fix = fix or scaled_where(module, holder, test)
     elif isinstance(holder, cst.IfExp) and holder.test is test:
         fix = answers_at_once(module, holder)
     if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):
