@@ -533,6 +533,55 @@ PROGRAMS |= {
         "seen = {}\n", "if i != 3:\n    seen[f'{i}'] = (i, loss.item())\n", "return seen\n"
     ),
 }
+MEANS = {
+    "a mean": "mean = total / (i + 1)\nprint(mean)\n",
+    "a mean in a text": "mean = total / (i + 1)\ntext = f'{i}: {mean:.9f}'\nprint(text)\n",
+    "a mean under an if": "if device:\n    mean = total / (i + 1)\n    print(mean)\n",
+}
+NO_MEANS = {
+    "it decides": "mean = total / (i + 1)\nif mean > 9:\n    break\nprint(mean)\n",
+    "read above": "if i:\n    print(mean)\nmean = total / (i + 1)\n",
+    "bound twice": "mean = total / (i + 1)\nmean = mean * 2\nprint(mean)\n",
+    "a text that decides": "mean = total / (i + 1)\ntext = f'{mean}'\nif text > '9':\n    break\n",
+    "read where the line may not run": "if len(x) > 2:\n    mean = total / (i + 1)\nprint(mean)\n",
+    "a step that may not come to it": "if len(x) < 2:\n    continue\nmean = total / (i + 1)\n"
+    "print(mean)\n",
+    "under what each step decides": "if len(x) > 2:\n    mean = total / (i + 1)\n    print(mean)\n",
+    "a loop that is left": "mean = total / (i + 1)\nprint(mean)\nif i == 5:\n    break\n",
+}
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_a_mean_that_is_only_shown_is_worked_out_every_50th_step(name: str) -> None:
+    source = HEAD + function("total = 0.0\n", ADD + MEANS[name], "return total, mean\n")
+    after = changed(source)
+    assert "mean = float(total) / (i + 1)\n" in after
+    assert "if i % 50 == 0 or i == len(loader) - 1:\n" in after
+    shown, before = output(after).splitlines(), output(source).splitlines()
+    assert [shown[0], *shown[-2:]] == [before[0], *before[-2:]]
+    assert changed(after) == after, "the second run changes something"
+
+
+@pytest.mark.parametrize("name", NO_MEANS)
+def test_a_mean_that_more_depends_on_is_worked_out_in_each_step(name: str) -> None:
+    source = HEAD + function("total = 0.0\n", ADD + NO_MEANS[name], "return total\n")
+    assert changed(source) == source
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("enumerate(loader)", "enumerate(loader, 1)"),
+        ("enumerate(loader)", "enumerate(iter(loader))"),
+        ("for i, (x, y) in enumerate(loader):", "for i in range(3, 99):\n        x, y = loader[0]"),
+    ],
+)
+def test_a_mean_is_worked_out_in_the_first_step_and_the_last(old: str, new: str) -> None:
+    body = ADD + MEANS["a mean"]
+    source = HEAD + function("total = 0.0\n", body, "return total, mean\n").replace(old, new)
+    assert changed(source) == source
+
+
 SHOWN |= {
     "a meter's average": metered(FED + "print(losses.avg, losses.val)\n", "return losses.avg\n"),
     "a meter in a text": metered(

@@ -43,7 +43,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
 from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.data.later_steps import LaterSteps, later_steps
-from torchlint.semantic.data.per_step_use import LogLines, log_lines
+from torchlint.semantic.data.per_step_use import LogLines, log_lines, made_for_logs
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
@@ -555,6 +555,8 @@ def log_every_n(
         match module.small_statement(node):
             case cst.Expr(value=cst.Call() as call):
                 lines = log_lines(module, call)
+            case cst.Assign() as line:
+                lines = made_for_logs(module, line)
         if lines is None:
             return None
         _, reads = found.setdefault(lines.lines[0], (lines, {}))

@@ -73,7 +73,7 @@ if weight.abs().max() > 10:
 
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
-gradients. A test whether a mask selects anything goes where only numbers are written through the
+gradients; `if norm > most: step.mul_(most / norm)` scales by 1 elsewhere. A test whether a mask selects anything goes where only numbers are written through the
 mask; `[1 if v > 0.5 else 0 for v in t]` compares all of `t` and reads it once. A parameter whose
 default is None is asked by `is not None` instead of by its truth. Safe: elements that a loop does
 nothing with but test and read come from a copy on the host, made once before the loop; so does an

@@ -39,6 +39,9 @@ def _counting(module: Module, target: cst.CSTNode, iterated: cst.BaseExpression)
         made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
         names = {_counting(module, target, each) if each else None for each in made}
         return names.pop() if len(names) == 1 else None
+    if isinstance(iterated, cst.IfExp):
+        ways = {_counting(module, target, each) for each in (iterated.body, iterated.orelse)}
+        return ways.pop() if len(ways) == 1 else None
     if not isinstance(iterated, cst.Call) or not iterated.args:
         return None
     # Behind a star import a builtin's name is not known for sure.
@@ -92,6 +95,9 @@ def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
             made = definitions_of(module, iterated)
             behind = _made_by(made[0], iterated) if len(made) == 1 else None
             return _last(module, behind) if behind is not None else None
+        case cst.IfExp(body=body, orelse=orelse):
+            ways = {_last(module, each) for each in (body, orelse)}
+            return ways.pop() if len(ways) == 1 else None
         case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value), *start]):
             length, first = _length(module, value), [module.source_of(each.value) for each in start]
             known = {"": f"{length} - 1", "0": f"{length} - 1", "1": length}
@@ -104,6 +110,25 @@ def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
             bar = name.startswith("tqdm") and not name.endswith("trange")
             return _last(module, value) if bar else None
     return None
+
+
+@question(yes="the loop counts from zero", no="the loop may count from another number")
+def counts_from_zero(module: Module, iterated: cst.BaseExpression) -> bool:
+    """Say whether what a loop goes over gives its counter zero first."""
+    match iterated:
+        case cst.Name():
+            made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
+            return bool(made) and all(
+                each is not None and counts_from_zero(module, each) for each in made
+            )
+        case cst.IfExp(body=body, orelse=orelse):
+            return all(counts_from_zero(module, each) for each in (body, orelse))
+        case cst.Call(func=cst.Name("enumerate" | "range" | "trange"), args=[_]):
+            return True
+        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
+            bar = (module.name(func) or "").startswith("tqdm")
+            return bar and counts_from_zero(module, value)
+    return False
 
 
 def _number_before(module: Module, end: cst.BaseExpression) -> str | None:
