@@ -109,6 +109,7 @@ NOTES = [
     ("TL507", "that backward pass raises"),
     ("TL509", "skipped instead of decayed"),
     ("TL510", "torch._foreach_* is not public"),
+    ("TL510", "a GPU divides one tensor by a number"),
     ("TL511", "no longer reaches earlier steps"),
     ("TL512", "changes it in place changes it for all"),
     ("TL601", "round differently in the last place"),

@@ -530,7 +530,7 @@ def logged_every(
     lines = [_with(line, replaced or {}) for line in found.lines]
     # What stands behind the first line stays there, which then is the block's end.
     first = lines[0].with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace())
-    last = f" or {found.last}" if found.last is not None else ""
+    last = f" or {found.ends[1]}" if found.ends is not None else ""
     test = cst.parse_expression(f"{found.counter} % {count} == 0{last}")
     block = found.loop.body
     indent = block.indent if isinstance(block, cst.IndentedBlock) else None

@@ -38,6 +38,10 @@ _RESULTS = (("means", "mean"), ("averages", "average"), ("mixtures", "mixture"))
 _ASKS = frozenset(f"builtins.{name}" for name in "isinstance hasattr len any all".split())
 _WIDTH = 88
 _ROUNDS = "The last place may be rounded differently, for a product and its sum are one operation."
+_INVERSE = (
+    "The last place may differ, for a GPU divides one tensor by a number as it multiplies by the "
+    "inverse, and a list exactly."
+)
 _PRIVATE = "torch._foreach_* is not public."
 _LENGTHS = "Lists of different lengths raise, where zip stopped at the end of the shorter."
 _SHARED = "Tensors of the table that share memory (tied weights) must not be among them."
@@ -213,6 +217,7 @@ def _note(module: Module, loop: _Loop, plan: _Plan, short: bool) -> str:
     gradients = any(each.attr.value == "grad" for each in read)
     parts = (
         _ROUNDS if plan.rounds else "",
+        _INVERSE if any(step.name == "div_" for step in plan.steps) else "",
         _ORDER if len(plan.steps) > 1 else "",
         _AT_ONCE if plan.stored is not None else "",
         _ONE_DTYPE if any("lerp" in step.name for step in plan.steps) else "",

@@ -23,12 +23,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import attr_of, is_name
-from torchlint.semantic.data.step_counters import (
-    counts_from_zero,
-    last_step,
-    step_counter,
-    steps_counted,
-)
+from torchlint.semantic.data.step_counters import first_and_last, step_counter, steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -316,14 +311,15 @@ class LogLines:
         loop: the loop in whose steps they run.
         counter: the name that counts the steps, or is free to do so.
         counted: whether the loop counts them already.
-        last: the test that holds in the last step, None where nothing tells which that is.
+        ends: the number of the first step, and the test that holds in the last one; None where
+            nothing tells which that is.
     """
 
     lines: tuple[cst.SimpleStatementLine, ...]
     loop: cst.For
     counter: str
     counted: bool
-    last: str | None
+    ends: tuple[str, str] | None
 
 
 LOG_EVERY = 50
@@ -355,10 +351,10 @@ def made_for_logs(module: Module, line: cst.Assign) -> LogLines | None:
     if any(True for _ in module.within(line.value, cst.Call, cst.Await, cst.Yield)):
         return None
     found = _seldom(module, line.value, [whole])
-    if found is None or found.last is None or not isinstance(target, cst.Name):
+    if found is None or found.ends is None or not isinstance(target, cst.Name):
         return None
-    own = found.counter == step_counter(module, found.loop)
-    first = counts_from_zero(module, found.loop.iter) if own else not found.counted
+    own = not found.counted or found.counter == step_counter(module, found.loop)
+    first = own and found.ends[0] == "0"
     reads = [
         each
         for each in reads_of(module, module.tree.owners[line], target.value)
@@ -417,13 +413,13 @@ def _seldom(
         return None
     counter = steps_counted(module, loop, lines[0])
     if counter is not None:
-        return LogLines(tuple(lines), loop, counter, True, last_step(module, loop))
+        return LogLines(tuple(lines), loop, counter, True, first_and_last(module, loop))
     used = {node.value for node in module.nodes(cst.Name)}
     free = next((name for name in _COUNTERS if name not in used), None)
     bare = isinstance(loop.iter, cst.Tuple) and not loop.iter.lpar
     if free is None or bare or loop.asynchronous is not None:
         return None
-    return LogLines(tuple(lines), loop, free, False, last_step(module, loop, free))
+    return LogLines(tuple(lines), loop, free, False, first_and_last(module, loop, free))
 
 
 @question(yes="`{0}` redraws a progress bar", no="`{0}` redraws no progress bar")

@@ -74,61 +74,44 @@ def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | No
     return None
 
 
-@question(yes="the last step is that with `{answer}`", no="nothing tells the last step")
-def last_step(module: Module, loop: cst.For, counter: str | None = None) -> str | None:
-    """Return the test that holds in the last step of a loop, as it counts its steps itself, or in
-    the `counter` that ``enumerate`` is to give it: ``i == len(loader) - 1``; None where what it
-    goes over may have no length."""
+@question(yes="its first number and its last step are known", no="nothing tells the last step")
+def first_and_last(
+    module: Module, loop: cst.For, counter: str | None = None
+) -> tuple[str, str] | None:
+    """Return the first number with which a loop counts its steps itself, or in the `counter` that
+    ``enumerate`` is to give it, and the test that holds in the last step, ``i == len(loader) - 1``;
+    None where what it goes over may have no length."""
     own = step_counter(module, loop)
-    if own is not None:
-        number = _last(module, loop.iter)
-    else:
-        length = _length(module, loop.iter) if counter is not None else None
-        number = f"{length} - 1" if length is not None else None
-    return f"{own or counter} == {number}" if number is not None else None
+    if own is None and counter is not None:
+        length = _length(module, loop.iter)
+        return ("0", f"{counter} == {length} - 1") if length is not None else None
+    first, last = _numbers(module, loop.iter) if own is not None else ("", None)
+    return (first, f"{own} == {last}") if last is not None else None
 
 
-def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
-    """Return the code of the last number that a counting iterator gives."""
-    match iterated:
-        case cst.Name():
-            made = definitions_of(module, iterated)
-            behind = _made_by(made[0], iterated) if len(made) == 1 else None
-            return _last(module, behind) if behind is not None else None
-        case cst.IfExp(body=body, orelse=orelse):
-            ways = {_last(module, each) for each in (body, orelse)}
-            return ways.pop() if len(ways) == 1 else None
-        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value), *start]):
-            length, first = _length(module, value), [module.source_of(each.value) for each in start]
-            known = {"": f"{length} - 1", "0": f"{length} - 1", "1": length}
-            return known.get("".join(first)) if length is not None else None
-        case cst.Call(func=cst.Name("range" | "trange"), args=args):
-            ends = [each.value for each in args if each.keyword is None]
-            return _number_before(module, ends[-1]) if len(ends) in (1, 2) else None
-        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
-            name = module.name(func) or ""
-            bar = name.startswith("tqdm") and not name.endswith("trange")
-            return _last(module, value) if bar else None
-    return None
-
-
-@question(yes="the loop counts from zero", no="the loop may count from another number")
-def counts_from_zero(module: Module, iterated: cst.BaseExpression) -> bool:
-    """Say whether what a loop goes over gives its counter zero first."""
+def _numbers(module: Module, iterated: cst.BaseExpression) -> tuple[str, str | None]:
+    """Return the code of the first number that a counting iterator gives, and of the last."""
     match iterated:
         case cst.Name():
             made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
-            return bool(made) and all(
-                each is not None and counts_from_zero(module, each) for each in made
-            )
+            ways = {_numbers(module, each) if each else ("", None) for each in made}
+            return ways.pop() if len(ways) == 1 else ("", None)
         case cst.IfExp(body=body, orelse=orelse):
-            return all(counts_from_zero(module, each) for each in (body, orelse))
-        case cst.Call(func=cst.Name("enumerate" | "range" | "trange"), args=[_]):
-            return True
+            ways = {_numbers(module, each) for each in (body, orelse)}
+            return ways.pop() if len(ways) == 1 else ("", None)
+        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value), *start]):
+            first = module.source_of(start[0].value) if start else "0"
+            length = _length(module, value)
+            known = {"0": f"{length} - 1", "1": length}
+            return first, known.get(first) if length is not None else None
+        case cst.Call(func=cst.Name("range" | "trange"), args=args):
+            ends = [each.value for each in args if each.keyword is None]
+            first = module.source_of(ends[0]) if len(ends) > 1 else "0"
+            return first, _number_before(module, ends[-1]) if len(ends) in (1, 2) else None
         case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
             bar = (module.name(func) or "").startswith("tqdm")
-            return bar and counts_from_zero(module, value)
-    return False
+            return _numbers(module, value) if bar else ("", None)
+    return "", None
 
 
 def _number_before(module: Module, end: cst.BaseExpression) -> str | None:
