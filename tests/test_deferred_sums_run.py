@@ -1242,6 +1242,7 @@ def test_a_count_that_is_handed_in_has_a_name_that_says_so(given: str, counter: 
         ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 1):", "len(loader)"),
         ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 0):", "len(loader) - 1"),
         ("for x, y in loader:", "for i, (x, y) in enumerate(loader, rounds):", ""),
+        ("for x, y in loader:", "for i in range(1000):\n        x, y = loader[0]", "999"),
         ("for x, y in loader:", "for i in range(rounds + 1):\n        x, y = loader[0]", "rounds"),
         ("import torch\n", "import torch\nfrom torch.utils.data import IterableDataset\n", ""),
     ],

@@ -118,10 +118,12 @@ def _number_before(module: Module, end: cst.BaseExpression) -> str | None:
     match end:
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Integer("1")):
             return dotted_text(left)
+        case cst.Integer():
+            return str(end.evaluated_value - 1)
         case cst.Call(args=[cst.Arg(value=value)]) if module.name(end.func) == "builtins.len":
             named = dotted_text(value) is not None
         case _:
-            named = dotted_text(end) is not None or isinstance(end, cst.Integer)
+            named = dotted_text(end) is not None
     return f"{module.source_of(end)} - 1" if named else None
 
 
