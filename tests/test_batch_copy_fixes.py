@@ -131,6 +131,85 @@ def test_a_safe_fix_leaves_the_loader_alone() -> None:
     assert after.replace(", non_blocking=True", "") == before
 
 
+ANYWHERE = """\
+import argparse
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+args = argparse.Namespace(device="cpu")
+outs = []
+
+
+def train(model, optimizer, loader):
+    device = args.device
+    for x, y in loader:
+        {moves}
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        outs.append(loss.detach())
+
+
+torch.manual_seed(0)
+net = nn.Linear(2, 3).to(args.device)
+data = TensorDataset(torch.arange(6.0).reshape(3, 2), torch.arange(3))
+loader = DataLoader(data, 1, pin_memory=torch.cuda.is_available())
+train(net, torch.optim.SGD(net.parameters(), lr=0.1), loader)
+"""
+COPIED = {
+    "in a tuple": "x, y = x.to(device), y.to(device).long()",
+    "written on the device": "x, y = x.to(device), y.to(device); x.add_(1)",
+    "another name": "z = x.to(device); z.add_(1); x, y = z, y.to(device)",
+}
+SHARED = {
+    "written by another name": "z = x; x, y = x.to(device), y.to(device); z.add_(1)",
+    "written behind another move": "a, b = x.to(device), x.to(args.device); b.add_(1)",
+    "handed out by another name": "z = x; x = x.to(device); outs.append(z)",
+}
+
+
+@pytest.mark.parametrize("name", [*COPIED, *SHARED])
+def test_what_is_done_with_the_copy_does_not_write_what_is_copied(name: str) -> None:
+    before = ANYWHERE.format(moves={**COPIED, **SHARED}[name])
+    safe = fixed(before, "safe", codes=frozenset({"TL103"})).after or before
+    assert (safe != before) == (name in COPIED)
+    after = repaired(before)
+    assert "non_blocking=True" in after
+    (bad, bad_rng), (good, good_rng) = execute(before), execute(after)
+    assert not differences("outs", bad["outs"], good["outs"])
+    assert torch.equal(bad_rng, good_rng)
+
+
+MASKS = """\
+from torch.nn.attention.flex_attention import BlockMask
+
+
+def train(train_loader: DataLoader, model, optimizer, mask: BlockMask, device):
+    for x, y in train_loader:
+        {moves}
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("moves", "offered"),
+    [
+        ("x, y = x.to(device), y.to(device)", True),
+        ("x, mask = x.to(device), mask.to(device)", False),
+    ],
+)
+def test_no_loader_makes_a_mask_of_blocks(moves: str, offered: bool) -> None:
+    head = "from torch import nn\nfrom torch.utils.data import DataLoader\n"
+    before = head + MASKS.format(moves=moves)
+    assert ("x.to(device, non_blocking=True)" in repaired(before)) == offered
+    assert "mask.to(device, non_blocking" not in repaired(before)
+
+
 TWO_WAYS = """\
 import torch
 from torch import nn

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checking import fixed, job
+from tests.checking import check, fixed, job
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -533,6 +533,55 @@ PROGRAMS |= {
         "seen = {}\n", "if i != 3:\n    seen[f'{i}'] = (i, loss.item())\n", "return seen\n"
     ),
 }
+MEANS = {
+    "a mean": "mean = total / (i + 1)\nprint(mean)\n",
+    "a mean in a text": "mean = total / (i + 1)\ntext = f'{i}: {mean:.9f}'\nprint(text)\n",
+    "a mean under an if": "if device:\n    mean = total / (i + 1)\n    print(mean)\n",
+}
+NO_MEANS = {
+    "it decides": "mean = total / (i + 1)\nif mean > 9:\n    break\nprint(mean)\n",
+    "read above": "if i:\n    print(mean)\nmean = total / (i + 1)\n",
+    "bound twice": "mean = total / (i + 1)\nmean = mean * 2\nprint(mean)\n",
+    "a text that decides": "mean = total / (i + 1)\ntext = f'{mean}'\nif text > '9':\n    break\n",
+    "read where the line may not run": "if len(x) > 2:\n    mean = total / (i + 1)\nprint(mean)\n",
+    "a step that may not come to it": "if len(x) < 2:\n    continue\nmean = total / (i + 1)\n"
+    "print(mean)\n",
+    "under what each step decides": "if len(x) > 2:\n    mean = total / (i + 1)\n    print(mean)\n",
+    "a loop that is left": "mean = total / (i + 1)\nprint(mean)\nif i == 5:\n    break\n",
+}
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_a_mean_that_is_only_shown_is_worked_out_every_50th_step(name: str) -> None:
+    source = HEAD + function("total = 0.0\n", ADD + MEANS[name], "return total, mean\n")
+    after = changed(source)
+    assert "mean = float(total) / (i + 1)\n" in after
+    assert "if i % 50 == 0 or i == len(loader) - 1:\n" in after
+    shown, before = output(after).splitlines(), output(source).splitlines()
+    assert [shown[0], *shown[-2:]] == [before[0], *before[-2:]]
+    assert changed(after) == after, "the second run changes something"
+
+
+@pytest.mark.parametrize("name", NO_MEANS)
+def test_a_mean_that_more_depends_on_is_worked_out_in_each_step(name: str) -> None:
+    source = HEAD + function("total = 0.0\n", ADD + NO_MEANS[name], "return total\n")
+    assert changed(source) == source
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("enumerate(loader)", "enumerate(loader, 1)"),
+        ("enumerate(loader)", "enumerate(iter(loader))"),
+        ("for i, (x, y) in enumerate(loader):", "for i in range(3, 99):\n        x, y = loader[0]"),
+    ],
+)
+def test_a_mean_is_worked_out_in_the_first_step_and_the_last(old: str, new: str) -> None:
+    body = ADD + MEANS["a mean"]
+    source = HEAD + function("total = 0.0\n", body, "return total, mean\n").replace(old, new)
+    assert changed(source) == source
+
+
 SHOWN |= {
     "a meter's average": metered(FED + "print(losses.avg, losses.val)\n", "return losses.avg\n"),
     "a meter in a text": metered(
@@ -875,11 +924,11 @@ def test_a_sum_on_the_device_gives_the_same(name: str) -> None:
 def test_what_is_shown_in_each_step_is_shown_every_50th(name: str) -> None:
     source = HEAD + SHOWN[name]
     after = changed(source)
-    assert "% 50 == 0:" in after
+    assert "% 50 == 0 or " in after
     assert "loss.item()" not in after
     shown, before = output(after).splitlines(), output(source).splitlines()
     turns = (len(before) - 1) // 7
-    assert shown == [*before[:turns], before[-1]]
+    assert shown == [*before[:turns], *before[-1 - turns :]], "the first step, the last, the end"
     assert changed(after) == after, "the second run changes something"
 
 
@@ -1001,7 +1050,7 @@ def test_a_list_of_which_the_mean_is_taken_is_read_at_once() -> None:
     body = "found.append(loss.item())\n"
     source = HEAD + function("found = []\n", body, "return sum(found) / len(found)\n")
     after = changed(source)
-    assert "    found = torch.stack(found).tolist()\n" in after
+    assert "    if found:\n        found = torch.stack(found).tolist()\n" in after
     assert output(after) == output(source)
     other = HEAD + function("found = []\n", body, "return found, len(found)\n")
     assert "    found = [value.item() for value in found]\n" in changed(other)
@@ -1026,6 +1075,104 @@ def run({given}):
 
 run({given})
 """
+SCORED = """\
+import numpy as np
+{metric}
+
+METRICS = {{"own": {made}}}
+
+
+class Trainer:
+    def __init__(self, eval_criterion):
+        self.eval_criterion = eval_criterion
+
+    def run(self):
+        scores = AverageMeter()
+        with {mode}:
+            for x, y in loader:
+                out = model(x.to(device))
+                score = self.eval_criterion(out, y.to(device))
+                scores.update(score.item(), len(x))
+        return scores.avg
+
+
+print(Trainer(METRICS["own"]).run())
+"""
+OF_NUMPY = "lambda out, y: np.float64(out.detach().mean().numpy())"
+ONE_OBJECT = """
+class Sum:
+    def __init__(self):
+        self.total = np.zeros(())
+
+    def __call__(self, out, y):
+        self.total += out.detach().sum().numpy()
+        return self.total
+"""
+
+
+def scored(made: str, mode: str, metric: str = "") -> str:
+    return HEAD + METER + SCORED.format(made=made, mode=mode, metric=metric)
+
+
+def test_what_a_chosen_metric_gives_is_kept_as_it_is_where_no_graph_is_recorded() -> None:
+    source = scored(OF_NUMPY, "torch.no_grad()")
+    assert fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after in ("", source)
+    after = changed(source)
+    assert "pending_scores.append((score, len(x)))" in after
+    assert output(after) == output(source)
+
+
+def test_a_metric_that_gives_one_object_again_is_why_that_is_unsafe() -> None:
+    source = scored("Sum()", "torch.no_grad()", ONE_OBJECT)
+    (found,) = check(source, codes=frozenset({"TL101", "TL105"})).findings
+    assert found.fix is not None
+    assert "another object in each step" in found.fix.note
+    assert output(changed(source)) != output(source)
+
+
+def test_what_a_chosen_metric_gives_with_a_graph_stays() -> None:
+    source = scored(OF_NUMPY, "torch.enable_grad()")
+    assert changed(source) == source
+
+
+RAISING = {
+    "an index": ("torch.zeros(len(loader))", "seen[i] = loss.item()\n"),
+    "the list of a key": ("{0: []}", "seen[i * 0].append(loss.item())\n"),
+    "a division": ("[]", "seen.append(1 / loss.item())\n"),
+    "a whole number": ("{}", "seen[i] = i, int(100 * loss.item())\n"),
+}
+SILENT = {
+    "a key": ("{}", "seen[i] = loss.item()\n"),
+    "the list of a key that is made": ("defaultdict(list)", "seen[i].append(loss.item())\n"),
+    "a product": ("[]", "seen.append(2 * loss.item())\n"),
+}
+
+
+@pytest.mark.parametrize("name", [*RAISING, *SILENT])
+def test_a_line_that_may_raise_is_put_off_with_a_note(name: str) -> None:
+    start, line = {**RAISING, **SILENT}[name]
+    source = HEAD.replace(
+        "import torch\n", "from collections import defaultdict\nimport torch\n", 1
+    )
+    source += function(f"seen = {start}\n", line, "return seen\n")
+    codes = frozenset({"TL101", "TL105"})
+    assert (fixed(source, "safe", codes=codes).after in ("", source)) == (name in RAISING)
+    after = changed(source)
+    assert "pending_seen" in after
+    assert output(after) == output(source)
+    (found,) = (each for each in check(source, codes=codes).findings if each.fix)
+    assert ("raises after the loop" in found.fix.note) == (name in RAISING)
+
+
+def test_a_list_of_a_loop_without_steps_stays_empty() -> None:
+    end = "return sum(found) / len(found) if found else 'none'\n"
+    source = HEAD + function("found = []\n", "found.append(loss.item())\n", end)
+    after = changed(source)
+    assert "    if found:\n        found = torch.stack(found).tolist()\n" in after
+    none = [text.replace("range(7)", "range(0)") for text in (source, after)]
+    assert output(none[1]) == output(none[0])
+
+
 COUNTERS = {
     "over all epochs": (("step = 0", "step += 1"), "step"),
     "beside another": (("first, step = 1, 0", "step += 1"), "step"),
@@ -1062,14 +1209,53 @@ def test_logs_are_counted_by_what_counts_over_all_epochs(name: str) -> None:
     (start, count, *more), counter = COUNTERS[name]
     source = EPOCHS.format(start=start, count=count, more=(more or ["pass"])[0], given="")
     after = changed(HEAD + source)
-    logs = f"\n            if {counter} % 50 == 0:\n                print(loss.item())\n\n"
+    test = f"if {counter} % 50 == 0 or i == len(loader) - 1:"
+    logs = f"\n            {test}\n                print(loss.item())\n\n"
     assert f"{logs}                print(epoch)\n\n            sgd" in after
 
 
 @pytest.mark.parametrize(("given", "counter"), [("global_step", "global_step"), ("total", "i")])
 def test_a_count_that_is_handed_in_has_a_name_that_says_so(given: str, counter: str) -> None:
     source = EPOCHS.format(start="pass", count=f"{given} += 1", more="pass", given=given)
-    assert f"if {counter} % 50 == 0:" in changed(HEAD + source.replace(f"\nrun({given})", ""))
+    assert f"if {counter} % 50 == 0 or i == len(loader) - 1:" in changed(
+        HEAD + source.replace(f"\nrun({given})", "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "last"),
+    [
+        ("in loader:", "in tqdm(loader, leave=False):", "len(loader) - 1"),
+        ("for x, y in loader:", "for i, (x, y) in tqdm(enumerate(loader)):", "len(loader) - 1"),
+        (
+            "for x, y in loader:",
+            "for i in trange(3, rounds):\n        x, y = loader[0]",
+            "rounds - 1",
+        ),
+        (
+            "for x, y in loader:",
+            "for i in range(3, rounds):\n        x, y = loader[0]",
+            "rounds - 1",
+        ),
+        ("for x, y in loader:", "for i in range(0, rounds, 2):\n        x, y = loader[0]", ""),
+        ("in loader:", "in (pair for pair in loader):", ""),
+        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 1):", "len(loader)"),
+        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, 0):", "len(loader) - 1"),
+        ("for x, y in loader:", "for i, (x, y) in enumerate(loader, rounds):", ""),
+        ("for x, y in loader:", "for i in range(1000):\n        x, y = loader[0]", "999"),
+        ("for x, y in loader:", "for i in range(rounds + 1):\n        x, y = loader[0]", "rounds"),
+        ("import torch\n", "import torch\nfrom torch.utils.data import IterableDataset\n", ""),
+    ],
+)
+def test_the_last_step_is_logged_too_where_the_loop_tells_which_it_is(
+    old: str, new: str, last: str
+) -> None:
+    head = HEAD.replace(
+        "import torch\n", "import torch\nfrom tqdm import tqdm, trange\n\nrounds = 600\n", 1
+    )
+    after = changed((head + LOGS).replace(old, new))
+    assert "% 50 == 0" in after
+    assert (f" == {last}:" in after) if last else (" or " not in after), after
 
 
 def test_a_loop_that_adds_1_to_a_name_needs_no_other_counter() -> None:
@@ -1104,13 +1290,13 @@ def test_the_bar_of_an_evaluation_is_redrawn_now_and_then() -> None:
     after = changed(source)
     assert (
         """\
-            if iteration % 50 == 0:
+            if iteration % 50 == 0 or iteration == len(loader) - 1:
                 bar.set_postfix(loss=loss.item())
 """
         in after
     )
     first, last = output(source).splitlines(), output(after).splitlines()
-    assert last == [first[0], first[-1]]
+    assert last == [first[0], *first[-2:]]
     assert changed(after) == after
 
 
@@ -1144,17 +1330,17 @@ def test_a_log_is_written_now_and_then() -> None:
     for step_number, (x, y) in enumerate(loader):
         loss = step(x.to(device), y.to(device))
         # what it came to
-        if step_number % 50 == 0:
+        if step_number % 50 == 0 or step_number == len(loader) - 1:
             print(f"loss {loss.item():.9f}")
             print("size", loss.item(), sep="=")
 
         # once more
-        if step_number % 50 == 0:
+        if step_number % 50 == 0 or step_number == len(loader) - 1:
             print(float(loss))  # of this step
         lines.append(len(x))
 """ in after.replace("iteration", "step_number")
     first, last = output(HEAD + LOGS).splitlines(), output(after).splitlines()
-    assert last == [*first[:3], first[-1]], "the first step's lines, and what is returned"
+    assert last == [*first[:3], *first[-4:]], "the first step's lines, the last's, what is returned"
     assert changed(after) == after
 
 
@@ -1185,7 +1371,9 @@ def test_a_loop_that_counts_keeps_its_counter(old: str, new: str) -> None:
     source = HEAD + LOGS.replace(old, new)
     after = changed(source)
     assert (
-        "if n % 50 == 0:" if " n" in new else "for iteration, batch in enumerate(loader):"
+        "if n % 50 == 0 or n == len(loader) - 1:"
+        if " n" in new
+        else "for iteration, batch in enumerate(loader):"
     ) in after
     assert output(after).splitlines()[-1] == output(source).splitlines()[-1]
 

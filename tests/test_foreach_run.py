@@ -182,6 +182,29 @@ LEFT = {
 }
 
 
+BARE = HEAD.replace(
+    "fast = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))",
+    "fast, last = nn.Sequential(nn.ReLU()), nn.Linear(4, 2)",
+).replace("SGD(fast", "SGD(last")
+BARE_STEP = """\
+for x in loader:
+    optimizer.zero_grad()
+    last(fast(x)).square().mean().backward()
+    for {loop}
+    optimizer.step()
+"""
+EMPTY = {
+    "an average": "a, b in zip(slow.parameters(), fast.parameters()):\n"
+    "        a.data.mul_(1 - rate).add_(b.data, alpha=rate)",
+    "gradients scaled": "p in fast.parameters():\n        p.grad.mul_(rate)",
+    "copied under a comment": "a, b in zip(slow.parameters(), fast.parameters()):\n"
+    "        # as it is\n        a.data.copy_(b.data)",
+    "clipped": "p in fast.parameters():\n        p.grad.data.clamp_(-most, most)",
+    "clipped, none with a gradient": "p in slow.parameters():\n"
+    "        if p.grad is not None:\n            p.grad.data.clamp_(-most, most)",
+}
+
+
 def ended(source: str) -> tuple[str, list[Any]]:
     names, out = ran(source)
     kept = [*names["fast"].state_dict().values(), *names["slow"].state_dict().values()]
@@ -216,13 +239,20 @@ def test_clipping_is_that_of_torch(name: str) -> None:
     same(source, after, exact=True)
 
 
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_network_without_parameters_does_nothing(name: str) -> None:
+    source = BARE + BARE_STEP.format(loop=EMPTY[name])
+    after = changed(source)
+    assert "_foreach_" in after or "clip_grad_value_" in after, after
+    same(source, after, exact=True)
+
+
 def test_clipping_says_what_it_does_not_ask() -> None:
     loop = "for p in fast.parameters():\n    p.grad.clamp_(-most, most)\n"
     found = check(HEAD + step(loop), codes=CODES).findings
     note = found[0].fix.note if found[0].fix else ""
     assert "create_graph=True" in note
     assert "is left out, where the loop raised" in note
-    assert "frozen" not in note
 
 
 @pytest.mark.parametrize("filler", ["", f"{LONG}_", f"{LONG}_{LONG}_"])

@@ -43,7 +43,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
 from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.data.later_steps import LaterSteps, later_steps
-from torchlint.semantic.data.per_step_use import LogLines, log_lines
+from torchlint.semantic.data.per_step_use import LogLines, log_lines, made_for_logs
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.module import Module
@@ -75,6 +75,7 @@ from torchlint.semantic.uses.observers import hooks_operations, replaced
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before, waits_beside
+from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -534,13 +535,14 @@ def logged_every(
     replaced: Mapping[cst.CSTNode, cst.CSTNode] | None = None,
     before: str = "",
 ) -> tuple[NodeEdit, ...]:
-    """Return the edits by which lines that only log do so every `count` steps, with the code
-    `before` ahead of them; the loop is made to count its steps where it does not. `replaced` says
-    what is replaced inside the lines."""
+    """Return the edits by which lines that only log do so every `count` steps and in the last one,
+    with the code `before` ahead of them; the loop is made to count its steps where it does not.
+    `replaced` says what is replaced inside the lines."""
     lines = [_with(line, replaced or {}) for line in found.lines]
     # What stands behind the first line stays there, which then is the block's end.
     first = lines[0].with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace())
-    test = cst.parse_expression(f"{found.counter} % {count} == 0")
+    last = f" or {found.ends[1]}" if found.ends is not None else ""
+    test = cst.parse_expression(f"{found.counter} % {count} == 0{last}")
     block = found.loop.body
     indent = block.indent if isinstance(block, cst.IndentedBlock) else None
     body = cst.IndentedBlock([*cst.parse_module(before).body, first, *lines[1:]], indent=indent)
@@ -564,6 +566,8 @@ def log_every_n(
         match module.small_statement(node):
             case cst.Expr(value=cst.Call() as call):
                 lines = log_lines(module, call)
+            case cst.Assign() as line:
+                lines = made_for_logs(module, line)
         if lines is None:
             return None
         _, reads = found.setdefault(lines.lines[0], (lines, {}))
@@ -579,6 +583,9 @@ _LEFT = (
     "Where the program does not go on at the line after the loop (an exception, an interrupted "
     "cell), what was to be done after it is left out."
 )
+
+_SAME = "What is kept has to be another object in each step, as torch's functions give."
+_RAISED = "An index past the end, or a division by zero, raises after the loop."
 
 
 def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> Fix | None:
@@ -600,6 +607,8 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
     for node, name in names.items():
         own = tensors.get(node)
         kept = kept_for_later(module, own, own.node) if own is not None else node
+        if kept is not node and own is not None and not detachable(module, node):
+            return None
         codes.setdefault(name, cst.Module(()).code_for_node(kept))
     row, targets = ", ".join(codes.values()), ", ".join(codes)
     append = cst.parse_statement(f"{pending}.append({f'({row})' if len(codes) > 1 else row})")
@@ -621,7 +630,12 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
             edits += logged_every(count, shown, before=emptied)
     edits.append(InsertAfter(loop, replay))
     behind = all(reaches_line_behind(module, loop, each.root.value) for each in later.steps)
-    notes = (seldom if isinstance(shown, LogLines) else "", "" if behind else _LEFT)
+    notes = (
+        seldom if isinstance(shown, LogLines) else "",
+        "" if behind else _LEFT,
+        _RAISED if any(each.raises for each in later.steps) else "",
+        "" if all(detachable(module, each) for each in tensors) else _SAME,
+    )
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
     return _safe_unless(notes, edits, "Keep the tensors for after the loop", assumes)
 

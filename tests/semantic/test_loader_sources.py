@@ -71,6 +71,23 @@ FOUND = {
         "def get():\n    return DataLoader(a)\n",
         ["data:a"],
     ),
+    "a bar of a with statement": (
+        "from data import get\nfrom tqdm import tqdm\nwith tqdm(get()) as bar:\n"
+        "    for i, (x, y) in enumerate(bar):\n        x.to(device)\n",
+        "def get():\n    return DataLoader(a)\n",
+        ["data:a"],
+    ),
+    "nothing where there is none": (
+        "from data import get\nfor x in get(2):\n    x.to(device)\n",
+        "def get(q):\n    if not q:\n        return False\n    return DataLoader(a)\n",
+        ["data:a"],
+    ),
+    "one way or the other, bound anew below": (
+        "from data import get\nfor batch in get():\n    x, y = batch\n"
+        "    x = x.cuda(0) if many else x.to(device)\n    x = mixed(x, y)\n",
+        "def get():\n    return DataLoader(a)\n",
+        ["data:a"],
+    ),
     "inside an epoch loop": (
         "from data import get\nloader = get()\nfor e in range(3):\n    for x, y in loader:\n"
         "        x.to(device)\n",
@@ -78,6 +95,24 @@ FOUND = {
         ["data:a"],
     ),
 }
+
+
+MIXED = {
+    "bound anew above": "from data import get\nfor x in get():\n    x = mixed(x)\n"
+    "    x.to(device)\n",
+    "bound anew on one way": "from data import get\nfor x in get():\n    if q:\n"
+    "        x = mixed(x)\n    x.to(device)\n",
+    "left from the turn before": "from data import get\nfor i, batch in enumerate(get()):\n"
+    "    if i % 2:\n        x = batch\n    x.to(device)\n    x = mixed(x)\n",
+    "another object of a with statement": "from data import get\nwith opened(get()) as bar:\n"
+    "    for x in bar:\n        x.to(device)\n",
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_what_may_be_something_else_is_not_known(tmp_path: Path, case: str) -> None:
+    data = "def get():\n    return DataLoader(a)\n"
+    assert known(tmp_path, {"train.py": MIXED[case], "data.py": data}) == []
 
 
 @pytest.mark.parametrize("case", FOUND)

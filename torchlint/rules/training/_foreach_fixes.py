@@ -38,8 +38,11 @@ _RESULTS = (("means", "mean"), ("averages", "average"), ("mixtures", "mixture"))
 _ASKS = frozenset(f"builtins.{name}" for name in "isinstance hasattr len any all".split())
 _WIDTH = 88
 _ROUNDS = "The last place may be rounded differently, for a product and its sum are one operation."
+_INVERSE = (
+    "The last place may differ, for a GPU divides one tensor by a number as it multiplies by the "
+    "inverse, and a list exactly."
+)
 _PRIVATE = "torch._foreach_* is not public."
-_EMPTY = "A loop over no tensor at all did nothing, and torch._foreach_* raises."
 _LENGTHS = "Lists of different lengths raise, where zip stopped at the end of the shorter."
 _SHARED = "Tensors of the table that share memory (tied weights) must not be among them."
 _ORDER = "The steps are done for all tensors one after the other, and no longer tensor by tensor."
@@ -49,7 +52,6 @@ _CLIPPED = (
     "Where a later backward() needs the gradients (create_graph=True), it raises, for they were "
     "changed."
 )
-_FROZEN = "The gradients of frozen parameters are clipped too."
 _LEFT_OUT = "A parameter without a gradient is left out, where the loop raised."
 _LONGER = 6
 """How many lines more a repair may have than the loop; one that has more is only suggested."""
@@ -142,8 +144,7 @@ def foreach_fix(module: Module, node: cst.For) -> Fix | None:
     if not forms:
         return None
     edits = min(forms, key=_lines)
-    guarded = bool(filters or plan.guards)
-    note = _note(module, loop, plan, edits is short, guarded)
+    note = _note(module, loop, plan, edits is short)
     title = "Give all tensors to torch._foreach_*"
     safety = (
         Safety.SUGGESTION if _lines(edits) > _height(_written(node)) + _LONGER else Safety.UNSAFE
@@ -154,8 +155,8 @@ def foreach_fix(module: Module, node: cst.For) -> Fix | None:
 def _clipping(
     module: Module, loop: _Loop, plan: _Plan, filters: list[cst.If], torch: str
 ) -> Fix | None:
-    """Return the fix of a loop that does what ``torch.nn.utils.clip_grad_value_`` does, which asks
-    each parameter for its gradient itself."""
+    """Return the fix of a loop that does what ``torch.nn.utils.clip_grad_value_`` does, which
+    raises where no parameter has a gradient."""
     match loop.node.target, plan.steps, plan.stored:
         case (
             cst.Name(value=name),
@@ -170,13 +171,20 @@ def _clipping(
     for guard in plan.guards:
         left = module.source_of(guard.test) if isinstance(guard, cst.If) else ""
         asked.add({f"{name}.grad is None": has, f"not {trains}": trains}.get(left, ""))
+    params = next((free for free in ("params", "clipped") if not _taken(module, free)), None)
     if not asked <= {has, trains} or "#" in _written(loop.node) or _read_later(module, loop):
         return None
-    call = f"{torch}.nn.utils.clip_grad_value_({module.source_of(loop.node.iter)}, {high})"
-    note = one_sentence(
-        (_CLIPPED, _FROZEN if trains in asked else "", "" if has in asked else _LEFT_OUT)
+    if params is None:
+        return None
+    tests = f" if {' and '.join(sorted(asked))}" if asked else ""
+    listed = f"{params} = [{name} for {name} in {module.source_of(loop.node.iter)}{tests}]"
+    call = f"if {params}:\n    {torch}.nn.utils.clip_grad_value_({params}, {high})"
+    note = one_sentence((_CLIPPED, "" if has in asked else _LEFT_OUT))
+    edits = (
+        Replace(loop.node, cst.parse_statement(listed)),
+        InsertAfter(loop.node, call),
+        NeedImport("torch", torch),
     )
-    edits = (Replace(loop.node, cst.parse_statement(call)), NeedImport("torch", torch))
     return Fix(edits, Safety.UNSAFE, "Use torch.nn.utils.clip_grad_value_", note)
 
 
@@ -202,20 +210,20 @@ def _written(node: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(bare)
 
 
-def _note(module: Module, loop: _Loop, plan: _Plan, short: bool, guarded: bool) -> str:
+def _note(module: Module, loop: _Loop, plan: _Plan, short: bool) -> str:
     zipped = short and len(plan.tensors) > 1 and "zip" in module.names_in(loop.node.iter)
     table = "parameters" not in module.source_of(loop.node.iter)
     read = module.within(loop.node, cst.Attribute)
     gradients = any(each.attr.value == "grad" for each in read)
     parts = (
         _ROUNDS if plan.rounds else "",
+        _INVERSE if any(step.name == "div_" for step in plan.steps) else "",
         _ORDER if len(plan.steps) > 1 else "",
         _AT_ONCE if plan.stored is not None else "",
         _ONE_DTYPE if any("lerp" in step.name for step in plan.steps) else "",
         _LENGTHS if zipped else "",
         _HELD if gradients else "",
         _SHARED if table else "",
-        "" if guarded else _EMPTY,
         _PRIVATE,
     )
     return one_sentence(parts)
@@ -653,9 +661,7 @@ def _comprehensions(
             line = "\n    ".join([f"{names[text]} = [", *pieces]) + "\n]"
         lines.append(line)
     calls = _calls(module, plan, names)
-    if filters:
-        only = next(iter(names.values()))
-        calls = [f"if {only}:", *(f"    {call}" for call in calls)]
+    calls = [f"if {next(iter(names.values()))}:", *(f"    {call}" for call in calls)]
     body = cst.parse_module("\n".join([*lines, *calls, ""])).body
     statements = [cst.Module([]).code_for_node(each).rstrip("\n") for each in body]
     first = body[0]
@@ -744,10 +750,8 @@ def _appends(
             f"zip({lists[stored.holder]}, {stored.results[0]}):\n"
             f"    {stored.target} = {stored.results[1]}"
         )
-    if filters or plan.guards:
-        only = next(iter(names.values()))
-        inner = "\n".join(calls).replace("\n", "\n    ")
-        calls = [f"if {only}:\n    {inner}"]
+    inner = "\n".join(calls).replace("\n", "\n    ")
+    calls = [f"if {next(iter(names.values()))}:\n    {inner}"]
     edits: list[NodeEdit] = [InsertBefore(loop.node, f"{name} = []") for name in lists.values()]
     edits.append(Replace(loop.node, loop.node.deep_replace(block, body)))
     edits.extend(InsertAfter(loop.node, call) for call in calls)

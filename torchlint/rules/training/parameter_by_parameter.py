@@ -50,8 +50,9 @@ for x in loader:
     optimizer.step()
     a_list = [a.data for a in slow.parameters()]
     b_list = [b.data for b in fast.parameters()]
-    torch._foreach_mul_(a_list, 0.9)
-    torch._foreach_add_(a_list, b_list, alpha=0.1)
+    if a_list:
+        torch._foreach_mul_(a_list, 0.9)
+        torch._foreach_add_(a_list, b_list, alpha=0.1)
 ```
 
 ## Leave alone
@@ -77,10 +78,10 @@ for x in loader:
 
 ## Fix safety
 Unsafe: the steps are done for all tensors one after the other, a product and its sum may be rounded
-differently, and `torch._foreach_*` raises for an empty list; a list of gradients keeps them in
-memory until it is made anew or its function ends. Only loops are rewritten whose body is
-such steps, behind conditions that ask for no values. The lists can also be made once, before the
-training, where nothing replaces the tensors.
+differently, and `torch._foreach_*` is not public; a list of gradients keeps them in memory until it
+is made anew or its function ends. Nothing is done with an empty list. Only loops are rewritten
+whose body is such steps, behind conditions that ask for no values. The lists can also be made once,
+before the training, where nothing replaces the tensors.
 
 ## Measure
 Timed are three steps of a model with many small parameters. On a CPU no gain is expected: foreach

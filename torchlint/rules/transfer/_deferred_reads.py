@@ -101,7 +101,7 @@ _LATER = "Read it where it is used"
 _TENSOR = "Until the loop has ended the sum is a tensor, for an exception handler or debugger too."
 _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
-SELDOM = "Only every 50th step is logged."
+SELDOM = "Only every 50th step is logged, and the last where the loop tells which it is."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 _APART = "Tensors of different devices would raise."
@@ -354,9 +354,11 @@ def _differing(module: Module, found: _Sum) -> Iterator[str]:
         yield _WHOLE_PART
     terms = [term.read.node for term in found.terms]
     added_up = [added(module, step) for step in found.sum.steps]
-    operators = [each.operator for whole in added_up for each in _operations(whole)]
-    if found.sum.scaled or any(isinstance(each, cst.Divide) for each in operators):
+    divisors = [each for whole in added_up for each in _divisors(whole)]
+    if found.sum.scaled or divisors:
         yield _LAST_PLACE
+    if not all(isinstance(each, (cst.Integer, cst.Float)) for each in divisors):
+        yield _ONCE
     leaves = [leaf for whole in added_up for leaf in _leaves(whole) if leaf not in terms]
     if not all(is_python_number(module, leaf) for leaf in leaves):
         yield _OF_NUMPY
@@ -463,7 +465,6 @@ def _taken(
 
 
 _KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
-_NO_STEPS = "Behind a loop without steps torch.stack raises."
 
 
 def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
@@ -491,7 +492,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
         notes.append(_WHOLE_PART)
     assumes = {FRAMES: _KEPT, TORCH: _KEPT, LOSSES: _KEPT, MEMORY: _KEPT}
     if single:
-        assumes |= {STEPS: _NO_STEPS, ONE_DEVICE: _APART}
+        assumes[ONE_DEVICE] = _APART
     title = "Collect the tensors and read them after the loop"
     return Deferred((Replace(read.node, kept), *after), title, one_sentence(notes), assumes)
 
@@ -505,7 +506,7 @@ def _numbers_after(
     name = module.source_of(append.func.value)
     if number is None:
         torch = name_for_module(module, "torch", "torch")
-        line = f"{name} = {torch}.stack({name}).tolist()"
+        line = f"if {name}:\n    {name} = {torch}.stack({name}).tolist()"
         return (InsertAfter(found.loop, line), NeedImport("torch", torch))
     slot = name if found.alone else f"{name}[:]"
     return (InsertAfter(found.loop, f"{slot} = [{number} for value in {name}]"),)
@@ -668,7 +669,9 @@ def shown_seldom(module: Module, read: HostRead) -> Deferred | None:
     return Deferred(logged_every(LOG_EVERY, found), title, _REDRAWN)
 
 
-_REDRAWN = "The bar is redrawn every 50th step only."
+_REDRAWN = (
+    "The bar is redrawn every 50th step only, and in the last where the loop tells which it is."
+)
 _NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
 _ONCE = "A division by zero gives inf or nan instead of an error."
 
@@ -706,7 +709,7 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     }
     rewrites[whole] = _read
     edits = tuple(nested(module, rewrites))
-    divisors = [each.right for each in _operations(whole) if isinstance(each.operator, cst.Divide)]
+    divisors = list(_divisors(whole))
     read_nodes = {each.node for each in reads}
     notes = [
         "" if all(_never_zero(module, each) for each in divisors) else _ONCE,
@@ -760,11 +763,12 @@ def _leaves(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield node
 
 
-def _operations(node: cst.BaseExpression) -> Iterator[cst.BinaryOperation]:
+def _divisors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     if isinstance(node, cst.BinaryOperation):
-        yield node
-        yield from _operations(node.left)
-        yield from _operations(node.right)
+        if isinstance(node.operator, cst.Divide):
+            yield node.right
+        yield from _divisors(node.left)
+        yield from _divisors(node.right)
 
 
 def _is_number(module: Module, read: HostRead) -> bool:

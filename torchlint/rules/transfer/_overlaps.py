@@ -62,9 +62,9 @@ def may_overlap(module: Module, transfer: Transfer, *, granted: bool = False) ->
         return False
     for root in roots:
         uses = (
-            binding_uses(module, root.node, root.name, "host", root.part)
+            binding_uses(module, root.node, root.name, "host", root.part, transfer.call)
             if root.name
-            else object_uses(module, root.node, "host")
+            else object_uses(module, root.node, "host", transfer.call)
         )
         if any(_endangers(module, use, transfer.call, root.node) for use in uses):
             return False

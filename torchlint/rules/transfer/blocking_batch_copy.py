@@ -176,7 +176,7 @@ from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, FRAMES, TORCH
+from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, FRAMES, TORCH, changed_torch
 from torchlint.semantic.uses.observers import clock_behind, sees_variables
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import in_lightning
@@ -612,7 +612,9 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         return None
     whys = _whys(module, transfer)
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
-    refused = whys is not None and "object" in whys and said_somewhere(module, _refuses)
+    # No loader makes a mask of blocks.
+    refused = said_somewhere(module, _refuses) and not _of_named_loader(module, transfer.call)
+    refused = refused and whys is not None and "object" in whys
     if whys is None or refused or _may_be_host(module, transfer):
         note = _NOTES["object" if whys is None or refused else "host"]
         return Fix((edit,), Safety.SUGGESTION, _TITLE, note)
@@ -676,7 +678,8 @@ def _whys(module: Module, transfer: Transfer) -> dict[str, str] | None:
     granted = overlap if overlap else may_overlap(module, transfer, granted=True)
     whys = {}
     if not tensor or overlap is None or not used:
-        whys["object"] = "" if granted is None else TORCH if used else BATCHES
+        proven = used and not changed_torch(module)
+        whys["object"] = "" if granted is None else TORCH if proven else BATCHES
     if transfer.dtype is not None:
         whys["cast"] = ""
     if transfer.device != CUDA:

@@ -46,7 +46,7 @@ for step, (x, y) in enumerate(loader):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if step % 50 == 0:
+    if step % 50 == 0 or step == len(loader) - 1:
         logger.info("loss %.3f", loss.item())
 ```
 
@@ -71,7 +71,8 @@ with torch.no_grad():
 
 ## Fix safety
 Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it, which
-reuses the loop's own counter or adds `enumerate`. A number that is bound in each step and logged now
+reuses the loop's own counter or adds `enumerate`; where what the loop goes over has a length, its last
+step is logged as well. A number that is bound in each step and logged now
 and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
 and so are reads without a log of their own that are made at once. A meter of the project whose class only
 computes its own attributes is fed after the loop, and before what looks at it now and then: safe too.
@@ -117,6 +118,8 @@ from torchlint.rule import (
     shown_if_in_vain,
     wait_for,
 )
+from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import interval_of_one
 from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
@@ -163,9 +166,11 @@ _CLONE = (
 _WHOLE_PART = "Of a fraction the whole part is taken."
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
 _SELDOM = (
-    f"Only every {LOG_EVERY}th step is logged, and what counts the calls as steps counts fewer."
+    f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is; what "
+    "counts the calls as steps counts fewer."
 )
 
+_BY_INTERVAL = f"Only every {LOG_EVERY}th step is logged, as the interval says then."
 _TIMED = "A clock read behind it no longer includes the wait."
 
 rule = Rule(
@@ -277,6 +282,20 @@ def _meter(module: Module, update: cst.Call) -> tuple[str, str]:
 def _throttled(module: Module, call: cst.Call) -> Fix | None:
     """Log only every N steps, together with the lines beside it that only log too; the loop counts
     them, or is made to."""
+    interval = interval_of_one(module, call)
+    made = sole_definition(module, interval) if isinstance(interval, cst.Name) else None
+    function = module.function(made) if isinstance(made, cst.Integer) else None
+    if function is not None and interval is not None and made is not None:
+        name = module.source_of(interval)
+        alone = reads_of(module, function, name) == [interval] and not any(
+            name in outer for outer in names_of_outer_scopes(module)
+        )
+        edit = Replace(made, cst.Integer(str(LOG_EVERY)))
+        return (
+            Fix((edit,), Safety.UNSAFE, f"Make `{name}` {LOG_EVERY}", _BY_INTERVAL)
+            if alone
+            else None
+        )
     found = log_lines(module, call)
     if found is None:
         return None

@@ -124,12 +124,15 @@ loop that may add nothing; and other arithmetic with several reads, as a divisio
 nothing on the device. There is no float64 on MPS. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
-steps, with the loop's own counter or one that `enumerate` adds; the note then says so. A number
+steps, with the loop's own counter or one that `enumerate` adds, and in the last step where the loop tells
+which that is; the note then says so. So is a mean that is worked out for them (`mean = total / (i + 1)`). A number
 that a name holds, or that a function returns to callers which are all in the file, is followed to
 what uses it, and becomes a number there. A line that feeds a meter of
 the project (`losses.update(loss.item(), n)`) or a fresh array or dictionary (`seen[i] =
 loss.item()`) runs after the loop, on tensors kept until then, and before what looks at it now and
-then: that is safe where the meter's class only computes its own attributes.
+then: that is safe where the meter's class only computes its own attributes, and where the line
+itself raises nothing: an index past the end, a key that lacks or a division by zero would raise
+after the loop.
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 Only shown where several functions that hand back numbers read the device in the same turn of the

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Fix, InsertAfter, Module, NodeEdit, Replace, Safety
+from torchlint.rule import Fix, InsertAfter, Module, NeedImport, NodeEdit, Replace, Safety
+from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
@@ -18,6 +20,10 @@ _ASKS = ("any", "sum")
 _EMPTY = (
     "The write is done where the mask is empty, too: autograd counts it as a change in place, and "
     "a mask that does not fit raises in any case."
+)
+_SCALED = (
+    "The factor is computed in any case, and what is counted is a tensor; a NaN or infinity in it "
+    "can reach the gradients."
 )
 _GIVEN = (
     "What is zero, false or empty, but not None, counts as given, and a tensor of several elements "
@@ -41,6 +47,77 @@ def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix
     edits: list[NodeEdit] = [Replace(node, new)]
     edits += [InsertAfter(node, code(each).strip()) for each in others]
     return Fix(tuple(edits), Safety.UNSAFE, "Write through the mask without the test", _EMPTY)
+
+
+def scaled_where(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
+    """Return the fix of ``if norm > most: step.mul_(most / norm)``, perhaps with a count of such
+    cases: where the test does not hold the factor is 1, and 0 is added to the count."""
+    if node.orelse is not None or inferred(module, test).rank != 0:
+        return None
+    lines = [each.body for each in node.body.body if isinstance(each, cst.SimpleStatementLine)]
+    new = [_for_both(module, line[0], test) for line in lines if len(line) == 1]
+    if len(new) != len(node.body.body) or not any("where(" in (each or "") for each in new):
+        return None
+    written = {name for line in lines for name in _changed_by(module, line[0])}
+    if any(each is None for each in new) or (len(new) > 1 and written & module.names_in(test)):
+        return None
+    first, *others = [each for each in new if each is not None]
+    torch = name_for_module(module, "torch", "torch")
+    edits: list[NodeEdit] = [Replace(node, cst.parse_statement(first)), NeedImport("torch", torch)]
+    edits += [InsertAfter(node, each) for each in others]
+    return Fix(tuple(edits), Safety.UNSAFE, "Scale by 1 where the test does not hold", _SCALED)
+
+
+def _changed_by(module: Module, line: cst.BaseSmallStatement) -> frozenset[str]:
+    match line:
+        case cst.AugAssign(target=target) | cst.Expr(value=cst.Call(func=target)):
+            return module.names_in(target)
+    return frozenset()
+
+
+def _for_both(module: Module, line: cst.BaseSmallStatement, test: cst.BaseExpression) -> str | None:
+    """Return the code of a line that does, without asking, what one behind a test does."""
+    asked = module.source_of(test.with_changes(lpar=[], rpar=[]))
+    torch = name_for_module(module, "torch", "torch")
+    match line:
+        case cst.AugAssign(
+            target=cst.Name() as count, operator=cst.AddAssign(), value=cst.Integer("1")
+        ):
+            return f"{count.value} += {asked}" if _only_shown(module, count) else None
+        case cst.AugAssign(target=cst.Name() as scaled, operator=cst.MultiplyAssign(), value=value):
+            start, end = f"{scaled.value} *= ", ""
+        case cst.Expr(
+            value=cst.Call(
+                func=cst.Attribute(
+                    value=cst.Name() as scaled, attr=cst.Name("mul_" | "div_")
+                ) as func,
+                args=[cst.Arg(value=value)],
+            )
+        ):
+            start, end = f"{module.source_of(func)}(", ")"
+        case _:
+            return None
+    factor = inferred(module, value)
+    known = inferred(module, scaled).tensor and factor.tensor and factor.rank == 0
+    ratio = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide)
+    if not known or not (ratio or factor.dtype == "float"):
+        return None
+    code = module.source_of(value.with_changes(lpar=[], rpar=[]))
+    return f"{start}{torch}.where({asked}, {code}, 1.0){end}"
+
+
+def _only_shown(module: Module, count: cst.Name) -> bool:
+    """Say whether a count starts at a number, and nothing but a text of its value reads it."""
+    owner = module.tree.owners[count]
+    starts = [each for each in writes_of(module, owner, count.value) if each is not count]
+    made = [module.small_statement(each) for each in starts]
+    reads = (each for each in reads_of(module, owner, count.value) if each is not count)
+    return all(
+        isinstance(each, cst.Assign) and isinstance(each.value, cst.Integer) for each in made
+    ) and all(
+        isinstance(above, cst.FormattedStringExpression) and above.conversion is None
+        for above in map(module.parent, reads)
+    )
 
 
 def _asked(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -73,7 +73,7 @@ if weight.abs().max() > 10:
 
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
-gradients. A test whether a mask selects anything goes where only numbers are written through the
+gradients; `if norm > most: step.mul_(most / norm)` scales by 1 elsewhere. A test whether a mask selects anything goes where only numbers are written through the
 mask; `[1 if v > 0.5 else 0 for v in t]` compares all of `t` and reads it once. A parameter whose
 default is None is asked by `is not None` instead of by its truth. Safe: elements that a loop does
 nothing with but test and read come from a copy on the host, made once before the loop; so does an
@@ -109,7 +109,12 @@ from torchlint.rule import (
     elements_on_host,
     wait_for,
 )
-from torchlint.rules.vectorize._branch_fixes import answers_at_once, given_test, needless_test
+from torchlint.rules.vectorize._branch_fixes import (
+    answers_at_once,
+    given_test,
+    needless_test,
+    scaled_where,
+)
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
@@ -210,6 +215,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     fix = None
     if stop is None and isinstance(holder, cst.If) and holder.test is test:
         fix = _fix(module, holder, test) or needless_test(module, holder, test)
+        fix = fix or scaled_where(module, holder, test)
     elif isinstance(holder, cst.IfExp) and holder.test is test:
         fix = answers_at_once(module, holder)
     if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):

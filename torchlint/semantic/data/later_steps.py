@@ -19,11 +19,13 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.uses.accumulators import shared
+from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.meters import number_store
 from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 
+_MAY_RAISE = (cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power)
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString)
 _PURE = frozenset(f"builtins.{name}" for name in ("round", "float", "int", "abs", "len", "sum"))
 _LOOKERS = _PURE | {"builtins.print", "builtins.str", "builtins.max", "builtins.min"}
@@ -45,12 +47,14 @@ class Step:
         root: the name of the object.
         kept: what it needs of its turn of the loop, with a name for each.
         reads: the reads among them.
+        raises: whether it may raise: an index past the end, a key that lacks, a division by zero.
     """
 
     line: cst.SimpleStatementLine
     root: cst.Name
     kept: tuple[tuple[cst.BaseExpression, str], ...]
     reads: tuple[HostRead, ...]
+    raises: bool
 
 
 @frozen
@@ -128,7 +132,36 @@ def _step(module: Module, line: cst.CSTNode) -> Step | None:
             kept.append((node, hint))
     whole = all(any(node is read.tensor for node, _ in kept) for read in reads)
     whole = whole and len(reads_of(module, line, root.value)) == 1
-    return Step(line, root, tuple(kept), reads) if whole else None
+    return Step(line, root, tuple(kept), reads, _raises(module, root, line)) if whole else None
+
+
+def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bool:
+    """Say whether a step may raise for numbers that an ordinary program has: it divides, makes a
+    whole number of what may be nan, or asks an object for a place that it may not have."""
+    made = sole_definition(module, root)
+    kind = module.name(made.func) if isinstance(made, cst.Call) else ""
+    stored = isinstance(line.body[0], cst.Assign) and (
+        isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict"
+    )
+    asked = [each for each in module.within(line, cst.Subscript) if _root(each) is root]
+    places = kind != "collections.defaultdict" and len(asked) > stored
+    # With a number of digits, round() leaves nan as it is.
+    calls = (each for each in module.within(line, cst.Call) if len(each.args) == 1)
+    casts = (module.name(each.func) for each in calls)
+    return (
+        places
+        or any(each in ("builtins.int", "builtins.round") for each in casts)
+        or any(
+            isinstance(each.operator, _MAY_RAISE)
+            for each in module.within(line, cst.BinaryOperation)
+        )
+    )
+
+
+def _root(node: cst.BaseExpression) -> cst.BaseExpression:
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return node
 
 
 def _needed(
@@ -182,7 +215,9 @@ def _reads(module: Module, small: cst.CSTNode) -> Iterator[HostRead]:
         for read in scalar_reads(module, call):
             moved = any(host_copy(module, c) for c in module.within(read.tensor, cst.Call))
             plain = read.how in ("item", "float", "int") and not moved
-            if plain and detachable(module, read.tensor):
+            # Where no graph is recorded, the thing itself is kept, whatever has an .item().
+            itself = read.how == "item" and graphless(module, read.tensor)
+            if plain and (itself or detachable(module, read.tensor)):
                 yield read
 
 

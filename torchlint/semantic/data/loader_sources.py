@@ -8,12 +8,13 @@ element, or a key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
 from torchlint.semantic.code.bindings import top_level
-from torchlint.semantic.code.flow import call_sites, callees_of, writes_of
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of, name_outside
 from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called, targets_of
 from torchlint.semantic.data.loaders import makes_loader
@@ -31,6 +32,7 @@ _PLACES = 80
 """Places that are looked at for one batch."""
 _PARTS = frozenset(("items", "values"))
 """Methods by which a loop goes over the parts of a batch."""
+_NOTHING = ("None", "False")
 _SAME = ("builtins.iter", "builtins.enumerate", "itertools.cycle")
 
 
@@ -65,17 +67,19 @@ class _Search:
         if name is None or not self._new(where, node, ("batch",)):
             return False
         for above in where.ancestors(node):
-            if isinstance(above, COMPREHENSIONS) and name in where.names_in(above.for_in.target):
+            if isinstance(above, COMPREHENSIONS) and name.value in where.names_in(
+                above.for_in.target
+            ):
                 return self.batch(where, above.for_in.iter)
         for loop in where.loops(node):
             for goes in goes_over(where, loop) if isinstance(loop, cst.For) else ():
-                if name in _from(where, loop.body, where.names_in(goes.target)):
+                if _made_of(where, node, loop, where.names_in(goes.target), set()):
                     if method_called(goes.iterated) in _PARTS:
                         return self.batch(where, goes.iterated)
                     return self.loader(where, goes.iterated, ())
         function = where.function(node)
         for param in _params(function) if function is not None else ():
-            if function is not None and name in _from(where, function.body, {param}):
+            if function is not None and _made_of(where, node, function, {param}, set()):
                 given = self._given(where, function, param)
                 return bool(given) and all(
                     arg is not None and self.batch(home, arg) for home, arg in given
@@ -126,7 +130,9 @@ class _Search:
             return False
         if any(True for _ in home.within(function.body, cst.Yield)):
             return False
+        # None and False are told apart by the caller: no loop goes over them.
         given = [each.value for each in home.within(function.body, cst.Return)]
+        given = [v for v in given if not isinstance(v, cst.Name) or v.value not in _NOTHING]
         return bool(given) and all(
             value is not None and self.loader(home, value, path) for value in given
         )
@@ -163,6 +169,9 @@ class _Search:
             return bool(given) and all(
                 arg is not None and self.loader(home, arg, path) for home, arg in given
             )
+        if isinstance(node, cst.WithItem):
+            bar = where.name(node.item.func) if isinstance(node.item, cst.Call) else None
+            return (bar or "").startswith("tqdm.") and self.loader(where, node.item, path)
         if kind not in ("assign", "unpack") or not isinstance(node, (cst.Assign, cst.AnnAssign)):
             return False
         targets = targets_of(node)
@@ -243,26 +252,39 @@ class _Search:
             yield from self.origin.outside.calling(Definition(where.path, name, ""))
 
 
-def _root(node: cst.BaseExpression) -> str | None:
+def _root(node: cst.BaseExpression) -> cst.Name | None:
     """Return the name that ``batch["x"]``, ``batch.x`` and ``batch.float()`` start with."""
     at: cst.BaseExpression = node
     while isinstance(at, (cst.Subscript, cst.Attribute, cst.Call)):
         at = at.func if isinstance(at, cst.Call) else at.value
-    return at.value if isinstance(at, cst.Name) else None
+    return at if isinstance(at, cst.Name) else None
 
 
-def _from(where: Module, body: cst.CSTNode, names: Iterable[str]) -> set[str]:
-    """Return the names of a batch, and those that a body makes of them, where it binds them to
-    nothing else."""
-    found, made = set(names), set[cst.CSTNode]()
-    for assign in where.within(body, cst.Assign):
-        value = assign.value
-        parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
-        if all(_root(part) in found for part in parts):
-            for target in assign.targets:
-                made.update(where.within(target, cst.Name))
-                found |= where.names_in(target.target)
-    return {name for name in found if made.issuperset(writes_of(where, body, name))}
+def _made_of(
+    where: Module,
+    node: cst.BaseExpression,
+    origin: cst.CSTNode,
+    names: Collection[str],
+    seen: set[cst.CSTNode],
+) -> bool:
+    """Say whether an expression is, or is made of, what a loop or a function binds to some names,
+    whichever way led to it."""
+    match node:
+        case cst.Tuple(elements=elements):
+            return all(_made_of(where, each.value, origin, names, seen) for each in elements)
+        case cst.IfExp(body=body, orelse=orelse):
+            return all(_made_of(where, each, origin, names, seen) for each in (body, orelse))
+    root = _root(node)
+    made = definitions_of(where, root) if root is not None else []
+    for each in made:
+        own = each is origin and root is not None and root.value in names
+        made_here = each.value if isinstance(each, cst.Assign) else None
+        if own or each in seen:
+            continue
+        seen.add(each)
+        if made_here is None or not _made_of(where, made_here, origin, names, seen):
+            return False
+    return bool(made)
 
 
 def _params(function: cst.FunctionDef) -> list[str]:

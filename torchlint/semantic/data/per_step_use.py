@@ -10,7 +10,7 @@ where the level is on).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -23,12 +23,13 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import attr_of, is_name
-from torchlint.semantic.data.step_counters import steps_counted
+from torchlint.semantic.data.step_counters import first_and_last, step_counter, steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import iteration_count
+from torchlint.semantic.uses.accumulators import in_each_step
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -310,12 +311,15 @@ class LogLines:
         loop: the loop in whose steps they run.
         counter: the name that counts the steps, or is free to do so.
         counted: whether the loop counts them already.
+        ends: the number of the first step, and the test that holds in the last one; None where
+            nothing tells which that is.
     """
 
     lines: tuple[cst.SimpleStatementLine, ...]
     loop: cst.For
     counter: str
     counted: bool
+    ends: tuple[str, str] | None
 
 
 LOG_EVERY = 50
@@ -330,8 +334,77 @@ _COUNTERS = ("step", "iteration", "step_number")
 def log_lines(module: Module, call: cst.Call) -> LogLines | None:
     """Return the line that a logging call is, with those beside it that only log too; None where
     skipping it would skip more than the log, or where the steps cannot be counted."""
+    return _seldom(module, call, _beside(module, call))
+
+
+@question(
+    yes="the line makes what is only logged, and could do so every N steps",
+    no="more than a log reads what the line makes, or nothing can count the steps",
+)
+def made_for_logs(module: Module, line: cst.Assign) -> LogLines | None:
+    """Return the line ``mean = total / (step + 1)``, where all that reads the name in the loop
+    makes a text or a log of it; None where the first or the last step would not be among those that
+    run it."""
+    whole, target = module.statement(line), line.targets[0].target
+    if not isinstance(whole, cst.SimpleStatementLine) or len(whole.body) + len(line.targets) > 2:
+        return None
+    if any(True for _ in module.within(line.value, cst.Call, cst.Await, cst.Yield)):
+        return None
+    found = _seldom(module, line.value, [whole])
+    if found is None or found.ends is None or not isinstance(target, cst.Name):
+        return None
+    own = not found.counted or found.counter == step_counter(module, found.loop)
+    first = own and found.ends[0] == "0"
+    reads = [
+        each
+        for each in reads_of(module, module.tree.owners[line], target.value)
+        if module.is_within(each, found.loop)
+    ]
+    alone = writes_of(module, found.loop, target.value) == [target]
+    shown = all(
+        module.before(target, each) and _only_shown(module, each, found.loop) for each in reads
+    )
+    block = module.parent(whole)
+    shown = shown and block is not None and all(module.is_within(each, block) for each in reads)
+    left = any(True for _ in module.within(found.loop.body, cst.Break, cst.Continue, cst.Return))
+    return found if first and alone and shown and not left and _each(module, whole, found) else None
+
+
+def _each(module: Module, line: cst.SimpleStatementLine, found: LogLines) -> bool:
+    """Say whether all steps of a loop, or none, come to a line: what is asked before it is the same
+    in all."""
+    at: cst.CSTNode = line
+    for above in module.ancestors(line):
+        if above is found.loop:
+            break
+        if isinstance(above, cst.If):
+            names = module.names_in(above.test)
+            if any(writes_of(module, found.loop, name) for name in names):
+                return False
+            at = above
+    return in_each_step(module, at, found.loop)
+
+
+def _only_shown(module: Module, read: cst.Name, loop: cst.For) -> bool:
+    """Say whether a read only makes a log, or a text that is bound to a name of which all reads in
+    the loop do."""
+    if _sinks(module, read, follow=False):
+        return True
+    match module.small_statement(read):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value) if (
+            inferred(module, value).kind == "str"
+        ):
+            others = reads_of(module, module.tree.owners[target], target.value)
+            inside = (each for each in others if module.is_within(each, loop))
+            return all(_sinks(module, each, follow=False) for each in inside)
+    return False
+
+
+def _seldom(
+    module: Module, call: cst.BaseExpression, lines: Sequence[cst.SimpleStatementLine]
+) -> LogLines | None:
+    """Return lines of a loop that counts its steps, or can; None where they run seldom already."""
     loop = heat_of(module, call).loop
-    lines = _beside(module, call)
     if not lines or not isinstance(loop, cst.For) or not module.is_within(call, loop):
         return None
     if (iteration_count(module, loop) or LOG_EVERY + 1) <= LOG_EVERY:
@@ -340,13 +413,13 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
         return None
     counter = steps_counted(module, loop, lines[0])
     if counter is not None:
-        return LogLines(tuple(lines), loop, counter, counted=True)
+        return LogLines(tuple(lines), loop, counter, True, first_and_last(module, loop))
     used = {node.value for node in module.nodes(cst.Name)}
     free = next((name for name in _COUNTERS if name not in used), None)
     bare = isinstance(loop.iter, cst.Tuple) and not loop.iter.lpar
     if free is None or bare or loop.asynchronous is not None:
         return None
-    return LogLines(tuple(lines), loop, free, counted=False)
+    return LogLines(tuple(lines), loop, free, False, first_and_last(module, loop, free))
 
 
 @question(yes="`{0}` redraws a progress bar", no="`{0}` redraws no progress bar")

@@ -8,10 +8,13 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.values.inferred import inferred
 
 _COUNTED = regex(
     r"(^|_)(steps?|iters?|iterations?|itr|batch(es)?(_done|_count|_id(x)?)?|updates?|n_iter|counter?)$"
@@ -36,6 +39,9 @@ def _counting(module: Module, target: cst.CSTNode, iterated: cst.BaseExpression)
         made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
         names = {_counting(module, target, each) if each else None for each in made}
         return names.pop() if len(names) == 1 else None
+    if isinstance(iterated, cst.IfExp):
+        ways = {_counting(module, target, each) for each in (iterated.body, iterated.orelse)}
+        return ways.pop() if len(ways) == 1 else None
     if not isinstance(iterated, cst.Call) or not iterated.args:
         return None
     # Behind a star import a builtin's name is not known for sure.
@@ -66,6 +72,82 @@ def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | No
             named = ((each.item, each.asname) for each in items)
             return next((e for e, name in named if name and read.deep_equals(name.name)), None)
     return None
+
+
+@question(yes="its first number and its last step are known", no="nothing tells the last step")
+def first_and_last(
+    module: Module, loop: cst.For, counter: str | None = None
+) -> tuple[str, str] | None:
+    """Return the first number with which a loop counts its steps itself, or in the `counter` that
+    ``enumerate`` is to give it, and the test that holds in the last step, ``i == len(loader) - 1``;
+    None where what it goes over may have no length."""
+    own = step_counter(module, loop)
+    if own is None and counter is not None:
+        length = _length(module, loop.iter)
+        return ("0", f"{counter} == {length} - 1") if length is not None else None
+    first, last = _numbers(module, loop.iter) if own is not None else ("", None)
+    return (first, f"{own} == {last}") if last is not None else None
+
+
+def _numbers(module: Module, iterated: cst.BaseExpression) -> tuple[str, str | None]:
+    """Return the code of the first number that a counting iterator gives, and of the last."""
+    match iterated:
+        case cst.Name():
+            made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
+            ways = {_numbers(module, each) if each else ("", None) for each in made}
+            return ways.pop() if len(ways) == 1 else ("", None)
+        case cst.IfExp(body=body, orelse=orelse):
+            ways = {_numbers(module, each) for each in (body, orelse)}
+            return ways.pop() if len(ways) == 1 else ("", None)
+        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value), *start]):
+            first = module.source_of(start[0].value) if start else "0"
+            length = _length(module, value)
+            known = {"0": f"{length} - 1", "1": length}
+            return first, known.get(first) if length is not None else None
+        case cst.Call(func=cst.Name("range" | "trange"), args=args):
+            ends = [each.value for each in args if each.keyword is None]
+            first = module.source_of(ends[0]) if len(ends) > 1 else "0"
+            return first, _number_before(module, ends[-1]) if len(ends) in (1, 2) else None
+        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
+            bar = (module.name(func) or "").startswith("tqdm")
+            return _numbers(module, value) if bar else ("", None)
+    return "", None
+
+
+def _number_before(module: Module, end: cst.BaseExpression) -> str | None:
+    match end:
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Integer("1")):
+            return dotted_text(left)
+        case cst.Integer():
+            return str(end.evaluated_value - 1)
+        case cst.Call(args=[cst.Arg(value=value)]) if module.name(end.func) == "builtins.len":
+            named = dotted_text(value) is not None
+        case _:
+            named = dotted_text(end) is not None
+    return f"{module.source_of(end)} - 1" if named else None
+
+
+def _length(module: Module, iterated: cst.BaseExpression) -> str | None:
+    """Return the code of the length of a loader, seen through a progress bar or a count around it;
+    None where it may have none."""
+    match iterated:
+        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
+            name = module.name(func) or ""
+            same = name.startswith("tqdm") or name == "builtins.enumerate"
+            return _length(module, value) if same else None
+        case cst.Name():
+            made = definitions_of(module, iterated)
+            behind = _made_by(made[0], iterated) if len(made) == 1 else None
+            if isinstance(behind, cst.Call) and (module.name(behind.func) or "").startswith("tqdm"):
+                return _length(module, behind)
+    code = f"len({dotted_text(iterated)})"
+    sized = inferred(module, iterated).kind in ("loader", "list", "tuple", "tensor")
+    sized = sized and not said_somewhere(module, _has_no_length)
+    return code if dotted_text(iterated) and (sized or code in module.text) else None
+
+
+def _has_no_length(text: str) -> bool:
+    return "IterableDataset" in text or "webdataset" in text
 
 
 @question(yes="the steps are counted in `{answer}`", no="nothing counts the steps", remember=False)

@@ -104,16 +104,19 @@ class ObjectUse:
 
 
 @question(remember=False)
-def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[ObjectUse]:
+def object_uses(
+    module: Module, node: cst.CSTNode, lives: str = "", copy: cst.Call | None = None
+) -> list[ObjectUse]:
     """Return all uses of the object that an expression evaluates to, or that ``x += …`` leaves in
     `x`.
 
     Where the tensor `lives` on the ``host`` a move to CUDA makes another object, and on the
     ``device`` one to the host does; otherwise ``.to()`` may give the tensor itself. In a ``graph``
     the search ends where the graph is dropped, and what raises for a tensor with a graph
-    (``numpy()``, ``requires_grad_()``) is an escape.
+    (``numpy()``, ``requires_grad_()``) is an escape. Behind `copy` it ends, too: that gives another
+    object, or has copied nothing.
     """
-    search = _Search(module, lives)
+    search = _Search(module, lives, copy)
     if isinstance(node, cst.AugAssign):
         search.bound(node.target, node)
     else:
@@ -123,14 +126,19 @@ def object_uses(module: Module, node: cst.CSTNode, lives: str = "") -> list[Obje
 
 @question(remember=False)
 def binding_uses(
-    module: Module, definition: cst.CSTNode, name: str, lives: str = "", part: Key | None = None
+    module: Module,
+    definition: cst.CSTNode,
+    name: str,
+    lives: str = "",
+    part: Key | None = None,
+    copy: cst.Call | None = None,
 ) -> list[ObjectUse]:
     """Return all uses of the object that a definition, as `Module.definitions` tells it, binds to a
     name.
 
     With `part`, the uses of that part of a container alone: its other parts are other objects.
     """
-    search = _Search(module, lives)
+    search = _Search(module, lives, copy)
     search.name(name, definition, part)
     if isinstance(definition, cst.Assign) and len(definition.targets) > 1:
         for target in definition.targets:
@@ -201,9 +209,10 @@ def _unstarred(elements: Sequence[cst.BaseElement]) -> bool:
 class _Search:
     """One search through the uses of an object."""
 
-    def __init__(self, module: Module, lives: str) -> None:
+    def __init__(self, module: Module, lives: str, copy: cst.Call | None) -> None:
         self.module = module
         self._lives = lives
+        self._copy = copy
         self.found: list[ObjectUse] = []
         self._seen: set[tuple[cst.CSTNode, str, cst.CSTNode | None, bool]] = set()
         self._fuel = _FUEL
@@ -458,7 +467,7 @@ class _Search:
     def _method(self, call: cst.Call, name: str, reached: cst.CSTNode | None) -> None:
         if self._lives == "graph" and name in _OF_THE_GRAPH:
             self._end(Way.LOOKED if name == "detach" else Way.ESCAPES, call, name, reached)
-        elif self._moved(call):
+        elif call is self._copy or self._moved(call):
             self._end(Way.COMPUTED, call, name, reached)
         elif name in ops.ALIASING_METHODS or name in _HANDS_OUT:
             self.climb(call, reached)
