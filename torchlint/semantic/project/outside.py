@@ -162,6 +162,10 @@ class Outside:
         one, or may use it; None where that is not known."""
         return self.project.uses(self.path, name) if self.project is not None else None
 
+    def self_tested(self, name: str) -> bool:
+        """Say whether what the program does not use is used by the self-test of a file."""
+        return self.project is not None and self.project.self_tested(self.path, name)
+
     def broken(self, dotted: str, names: Iterable[str]) -> str | None:
         """Return what shows that this file cannot import names from a module of its program: what
         stands nowhere, or a file that is no Python; None where nothing does."""

@@ -133,18 +133,20 @@ def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
     """Return, as evidence, that nothing in the program uses what a node stands in; nothing where
     it may be used."""
     name = unused(module, node)
-    return () if name is None else (_no_use(module.tree, name, node),)
+    return () if name is None else (_no_use(module, name, node),)
 
 
-def _no_use(tree: Tree, name: str, node: cst.CSTNode) -> Why:
+def _no_use(module: Module, name: str, node: cst.CSTNode) -> Why:
     """Return that nothing uses what has a name, at its definition around a node."""
     last = name.rpartition(".")[2]
     homes = (
         each
-        for each in (node, *tree.ancestors(node))
+        for each in (node, *module.ancestors(node))
         if isinstance(each, (cst.FunctionDef, cst.ClassDef)) and each.name.value == last
     )
-    return Why(f"nothing in this program uses `{name}`", next(homes, node))
+    tested = module.outside.self_tested(name)
+    who = "only the self-test of its file" if tested else "nothing in this program"
+    return Why(f"{who} uses `{name}`", next(homes, node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ class HeatMap:
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
         option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
-        unused: Callable[[cst.CSTNode], str | None],
+        not_used: Callable[[cst.CSTNode], tuple[Why, ...]],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -257,7 +259,7 @@ class HeatMap:
         self.guards = guards
         self.called_elsewhere = called_elsewhere
         self.option_left_off = option_left_off
-        self.unused = unused
+        self.not_used = not_used
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
@@ -310,8 +312,8 @@ class HeatMap:
             if option is not None:
                 why = Why("only where an option is on that nothing turns on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
-        if found.hot and not found.optional and (name := self.unused(node)) is not None:
-            found = replace(found, why=(_no_use(self.tree, name, node), *found.why), optional=True)
+        if found.hot and not found.optional and (evidence := self.not_used(node)):
+            found = replace(found, why=(*evidence, *found.why), optional=True)
         return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:
@@ -861,7 +863,7 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: once_elsewhere(module, function),
         ),
         lambda node, until: option_left_off(module, node, until),
-        lambda node: unused(module, node),
+        lambda node: not_used(module, node),
     )
 
 
