@@ -303,12 +303,18 @@ def test_what_calls_a_method(nets: str, files: dict[str, str], used: bool, tmp_p
         ({"run.py": "from lib.a.nets import start\nstart()\n"}, "lib/a/nets.py", True),
         ({"run.py": "from lib.tools.kit import x\nprint(x)\n"}, "lib/nets.py", False),
         ({"run.py": "from other import x\nprint(x)\n"}, "lib/nets.py", True),
+        # A folder with a package in it, that is none itself.
+        ({"run.py": "from models.nets import x\nprint(x)\n"}, "models/kit/nets.py", False),
+        ({"run.py": "from models.kit.nets import start\nstart()\n"}, "models/kit/nets.py", True),
+        ({"run.py": "from other.nets import x\nprint(x)\n"}, "models/kit/nets.py", True),
     ],
 )
 def test_functions_of_other_files(
     files: dict[str, str], path: str, used: bool, tmp_path: Path
 ) -> None:
-    kit = {"lib/tools/__init__.py": "", "lib/tools/kit.py": ""} if path != "nets.py" else {}
+    kit = {"lib/tools/__init__.py": "", "lib/tools/kit.py": ""} if "lib" in path else {}
+    if "kit" in path:
+        kit = {"models/kit/__init__.py": "", "models/nets.py": ""}
     files = {path: "def start():\n    pass\n", **kit, **files}
     assert uses(tmp_path, files, path, "start") is used
 

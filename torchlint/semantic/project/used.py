@@ -635,8 +635,8 @@ class Used:
         return top if top.startswith(self._search.root) else self._search.root
 
     def _programs_for(self, top: str) -> Iterator[str]:
-        """Yield the programs that the project holds for the packages in a folder, or, where there
-        are none, all."""
+        """Yield the programs that the project holds for the packages in a folder, whose own name
+        leads to them too (``from models.kit import x``), or, where there are none, all."""
         packages = {
             _below(top, path).partition(os.sep)[0]
             for path in self._every
@@ -644,6 +644,8 @@ class Used:
             and os.sep in _below(top, path)
             and self._top(path) == top
         }
+        if packages and top != self._search.root:
+            packages.add(os.path.basename(top))
         for path in self._every:
             beside = packages - {self._package(path)} if packages else None
             if self._does_something(path) and self._imports(path, beside):
