@@ -290,10 +290,11 @@ class Outside:
             return ()
         return self.project.calls(Definition(self.path, name, MEMBER))
 
-    def passed(self, name: str | None) -> Told[Given] | tuple[()]:
+    def passed(self, name: str | None, *, trains: bool) -> Told[Given] | tuple[()]:
         """Return what the calls of a function of this file in others pass, each as its arguments'
-        stars or keywords and values; nothing where the function cannot run often."""
-        if name is None or self.project is None or not self.may_run_often(name):
+        stars or keywords and values; nothing where the function cannot run often and does not
+        train in a loop of its own."""
+        if name is None or self.project is None or not (trains or self.may_run_often(name)):
             return ()
         return self.project.passed(Definition(self.path, name, MEMBER))
 
