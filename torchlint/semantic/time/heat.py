@@ -18,7 +18,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.options import option_left_off
+from torchlint.semantic.code.options import only_with_option, option_left_off
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
@@ -862,7 +862,7 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: called_elsewhere(module, function),
             lambda function: once_elsewhere(module, function),
         ),
-        lambda node, until: option_left_off(module, node, until),
+        lambda node, until: option_left_off(module, node, until) or only_with_option(module, node),
         lambda node: not_used(module, node),
     )
 
