@@ -194,3 +194,78 @@ def test_an_option_that_a_constructor_hands_on(
     forget()
     found = analyse_job(job(text, name="trainer.py", root=str(tmp_path))).findings
     assert [each.severity.value for each in found if each.code == "TL105"] == [severity]
+
+
+SETTINGS = "class Settings:\n    EXTRA: object = None\n"
+NETWORK = """\
+import torch
+from settings import Settings
+
+
+def train(model, loader, optimizer):
+    for x in loader:
+        loss = model(x.cuda(non_blocking=True)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+
+
+class Network:
+    def __init__(self, settings: Settings, model):
+        self.settings = settings
+        self.model = model.cuda()
+
+    def fit(self, loader, optimizer):
+        for epoch in range(9):
+            if self.settings.EXTRA is not None:
+                train(self.model, loader, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "more", "severity"),
+    [
+        ("network.Network(Settings(), net).fit(batches, steps)\n", "", "info"),
+        ("network.Network(Settings(EXTRA=batches), net)\n", "", "warning"),
+        ("s = Settings()\ns.EXTRA = batches\n", "", "warning"),
+        ("network.train(net, batches, steps)\n", "", "warning"),
+        ("", "        train(self.model, loader, optimizer)\n", "warning"),
+        ("", "        return map(train, loader)\n", "warning"),
+    ],
+)
+def test_a_function_that_is_called_only_with_an_option(
+    tmp_path: Path, run: str, more: str, severity: str
+) -> None:
+    head = "import network\nfrom settings import Settings\n"
+    text = NETWORK + more
+    files = {"run.py": f"{head}{run}", "settings.py": SETTINGS, "network.py": text}
+    for each, content in files.items():
+        (tmp_path / each).write_text(content, encoding="utf-8")
+    forget()
+    found = analyse_job(job(text, name="network.py", root=str(tmp_path))).findings
+    assert [each.severity.value for each in found if each.code == "TL105"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("kept", "parser", "severity"),
+    [
+        ("getattr(args, 'loud', False)", "", "info"),
+        ("getattr(args, 'loud', False)", "p.add_argument('--loud', default=False)\n", "info"),
+        ("getattr(args, 'loud', None)", "", "info"),
+        ("getattr(args, 'loud', True)", "", "warning"),
+        ("getattr(args, 'loud', False)", "p.add_argument('--loud', default=True)\n", "warning"),
+        ("getattr(args, 'loud', False)", "args.loud = batches\n", "warning"),
+        ("getattr(args, name, False)", "", "warning"),
+    ],
+)
+def test_an_option_that_is_asked_for_by_its_name(
+    tmp_path: Path, kept: str, parser: str, severity: str
+) -> None:
+    text = TRAINER.replace("model, loud=False", "model, args, name").replace("= loud", f"= {kept}")
+    run = f"from trainer import Trainer\n{parser}Trainer(net, args, 'x').fit(batches, steps)\n"
+    (tmp_path / "run.py").write_text(run, encoding="utf-8")
+    (tmp_path / "trainer.py").write_text(text, encoding="utf-8")
+    forget()
+    found = analyse_job(job(text, name="trainer.py", root=str(tmp_path))).findings
+    assert [each.severity.value for each in found if each.code == "TL105"] == [severity]

@@ -303,12 +303,18 @@ def test_what_calls_a_method(nets: str, files: dict[str, str], used: bool, tmp_p
         ({"run.py": "from lib.a.nets import start\nstart()\n"}, "lib/a/nets.py", True),
         ({"run.py": "from lib.tools.kit import x\nprint(x)\n"}, "lib/nets.py", False),
         ({"run.py": "from other import x\nprint(x)\n"}, "lib/nets.py", True),
+        # A folder with a package in it, that is none itself.
+        ({"run.py": "from models.nets import x\nprint(x)\n"}, "models/kit/nets.py", False),
+        ({"run.py": "from models.kit.nets import start\nstart()\n"}, "models/kit/nets.py", True),
+        ({"run.py": "from other.nets import x\nprint(x)\n"}, "models/kit/nets.py", True),
     ],
 )
 def test_functions_of_other_files(
     files: dict[str, str], path: str, used: bool, tmp_path: Path
 ) -> None:
-    kit = {"lib/tools/__init__.py": "", "lib/tools/kit.py": ""} if path != "nets.py" else {}
+    kit = {"lib/tools/__init__.py": "", "lib/tools/kit.py": ""} if "lib" in path else {}
+    if "kit" in path:
+        kit = {"models/kit/__init__.py": "", "models/nets.py": ""}
     files = {path: "def start():\n    pass\n", **kit, **files}
     assert uses(tmp_path, files, path, "start") is used
 
@@ -371,6 +377,126 @@ def test_a_finding_in_what_nothing_uses_says_so(run: str, dead: set[str], tmp_pa
     assert all(("uses)" in one.said) is (one.frequency is Frequency.UNUSED) for one in found)
     others = {each.code for each in found if each.frequency is not Frequency.UNUSED}
     assert ("TL405" in others, "TL105" in others) == ("attend" not in dead, "train" not in dead)
+
+
+TRY = "import torch\nfrom torch import nn\nclass Net(nn.Module):\n    pass\n"
+GUARD = "if __name__ == '__main__':\n    "
+SELF_TEST = f"{TRY}{GUARD}print(Net()(torch.randn(2, 3)))\n"
+
+
+@pytest.mark.parametrize(
+    ("nets", "used"),
+    [
+        (SELF_TEST, False),
+        (f"{TRY}{GUARD}print(Net())\n", False),
+        (
+            f"{TRY}{GUARD}x = torch.ones(2)\n    for at in range(3):\n        print(Net()(x))\n",
+            False,
+        ),
+        (f"{TRY}def main():\n    print(Net()(torch.rand(2)))\n{GUARD}main()\n", False),
+        (
+            f"{TRY}def f():\n    g(torch.zeros(2))\ndef g(x):\n    Net()(x)\n{GUARD}f()",
+            False,
+        ),
+        (
+            f"{TRY}    def f(self, x):\n        x.cuda()\n{GUARD}Net()(torch.ones(2))",
+            False,
+        ),
+        (f"{TRY}def f(x):\n    return x.cuda() if x.is_cuda else x\n{GUARD}print(f(Net()))", False),
+        # A guard that does more, and what it calls.
+        (f"{TRY}{GUARD}print(Net().cuda()(torch.ones(2).cuda()))\n", True),
+        (f"{TRY}{GUARD}print(Net()(torch.ones(2, device='cuda')))\n", True),
+        (f"{TRY}{GUARD}print(Net().to(0)(torch.ones(2)))\n", True),
+        (f"{TRY}def main():\n    print(Net().cuda()(torch.rand(2)))\n{GUARD}main()\n", True),
+        (
+            f"{TRY}class Run:\n    def go(self):\n        Net().cuda()\n{GUARD}Run(torch.ones(2))",
+            True,
+        ),
+        (f"{TRY}{GUARD}Net()(torch.ones(2)).sum().backward()\n", True),
+        (f"{TRY}def f(opt):\n    opt.step()\n{GUARD}print(Net()(torch.ones(2)))\n", True),
+        (f"{TRY}{GUARD}Net().load_state_dict(torch.load('a.pt'))\n", True),
+        (f"import sys\n{TRY}{GUARD}print(Net()(torch.ones(int(sys.argv[1]))))\n", True),
+        (f"import argparse\n{TRY}{GUARD}print(Net()(torch.ones(2)), argparse)\n", True),
+        (f"{TRY}{GUARD}while True:\n        print(Net()(torch.ones(2)))\n", True),
+        (f"{TRY}{GUARD}torch.onnx.export(Net(), torch.ones(2), 'a.onnx')\n", True),
+        (f"from work import train\n{TRY}{GUARD}train(Net(), torch.ones(2))\n", True),
+        (f"import work\n{TRY}{GUARD}work.train(Net(), torch.ones(2))\n", True),
+        (f"from work import *\n{TRY}{GUARD}train(Net(), torch.ones(2))\n", True),
+        (f"from work import gone\n{TRY}{GUARD}gone(Net(), torch.ones(2))\n", True),
+        # No guard, the other branch of one, and nothing of a test in it.
+        (f"{TRY}print(Net()(torch.ones(2)))\n", True),
+        (f"{TRY}if __name__ != '__main__':\n    print(Net()(torch.ones(2)))\n", True),
+        (f"{TRY}{GUARD}print(torch.ones(2))\nelse:\n    print(Net())\n", True),
+        (
+            "import torch\nclass Net:\n    pass\nif __name__ == '__main__':\n    print(Net())\n",
+            True,
+        ),
+    ],
+)
+def test_a_self_test_is_no_use(nets: str, used: bool, tmp_path: Path) -> None:
+    work = "def train(net, x):\n    net(x).sum().backward()\n"
+    files = {"nets.py": nets, "work.py": work, "run.py": RUN}
+    project = project_of(tmp_path, files)
+    path = str(tmp_path.resolve() / "nets.py")
+    assert project.uses(path, "Net") is used
+    assert project.self_tested(path, "Net") is not used
+
+
+@pytest.mark.parametrize(
+    ("files", "used", "tested"),
+    [
+        ({"nets.py": SELF_TEST}, True, False),
+        ({"nets.py": SELF_TEST, "run.py": "from nets import Net\nprint(Net())\n"}, True, False),
+        ({"nets.py": TRY, "run.py": f"from nets import *\n{GUARD}print(Net())\n"}, True, False),
+        ({"nets.py": TRY, "run.py": RUN}, False, False),
+        ({"nets.py": SELF_TEST, "run.py": "from nets import Net\nprint()\n"}, False, True),
+        ({"nets.py": SELF_TEST, "other.py": ""}, False, True),
+        ({"nets.py": SELF_TEST, "lib/__init__.py": ""}, True, False),
+    ],
+)
+def test_whose_self_test_it_is(
+    files: dict[str, str], used: bool, tested: bool, tmp_path: Path
+) -> None:
+    project = project_of(tmp_path, files)
+    path = str(tmp_path.resolve() / "nets.py")
+    assert (project.uses(path, "Net"), project.self_tested(path, "Net")) == (used, tested)
+
+
+@pytest.mark.parametrize(
+    ("guarded", "used"),
+    [
+        ("print(Net().encode(torch.ones(2)))", False),
+        ("print(Net().encode(torch.ones(2).cuda()))", True),
+        ("print(Net()(torch.ones(2)))\nprint(Net().encode)", True),
+    ],
+)
+def test_a_method_that_the_self_test_calls(guarded: str, used: bool, tmp_path: Path) -> None:
+    nets = f"{TRY}    def encode(self, x):\n        return x\n{GUARD}{guarded}\n"
+    run = "from nets import Net\nprint(Net())\n"
+    project = project_of(tmp_path, {"nets.py": nets, "run.py": run})
+    path = str(tmp_path.resolve() / "nets.py")
+    assert project.uses(path, "Net.encode") is used
+    assert project.self_tested(path, "Net.encode") is not used
+
+
+def test_a_finding_in_what_a_self_test_uses_says_so(tmp_path: Path) -> None:
+    guarded = f"{STEPS}\nif __name__ == '__main__':\n    print(attend(*torch.rand(3, 4, 4)))\n"
+    text = guarded.replace("        loss.backward()\n        opt.step()\n", "")
+    said = {}
+    for run in ("import steps\nprint(steps)\n", "import steps\nprint(steps.attend)\n"):
+        for each, content in {"run.py": run, "steps.py": text}.items():
+            (tmp_path / each).write_text(content, encoding="utf-8")
+        forget()
+        found = analyse_job(job(text, name="steps.py", root=str(tmp_path))).findings
+        said[run] = {
+            (each.severity, each.why_hot[0].text)
+            for each in found
+            if each.code == "TL405" and each.frequency is Frequency.UNUSED
+        }
+    assert list(said.values()) == [
+        {(Severity.INFO, "only the self-test of its file uses `attend`")},
+        set(),
+    ]
 
 
 def test_what_uses_a_definition_is_looked_for_once(

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.constructions import Handed, Parameter, Value
+from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.names import dotted_text
@@ -51,6 +52,29 @@ def option_left_off(
     return guards(module).condition(node, until, functools.partial(_left_off, module))
 
 
+@question(
+    yes="its function is called only where `{answer}` asks for an option that nothing turns on",
+    no="not every call of its function waits for an option that nothing turns on",
+    ground=True,
+)
+def only_with_option(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition around a call of the function that a node stands in, where each call
+    stands behind one that holds only where an option is on that nothing turns on; None where one
+    does not, or others may call it: a method, and what another file speaks of."""
+    function = module.function(node)
+    if function is None or function.decorators or module.class_of(function) is not None:
+        return None
+    name = re.compile(rf"\b{function.name.value}\b")
+    sites = call_sites(module, function)
+    if not sites or escapes(module, function):
+        return None
+    found = [option_left_off(module, site) for site in sites]
+    says = lambda text: name.search(text) is not None  # noqa: E731
+    if None in found or module.outside.others_say(says, near=False) is not False:
+        return None
+    return found[0]
+
+
 def _left_off(module: Module, test: cst.BaseExpression, needed: bool) -> bool:
     place, wanted = _asked(test, needed)
     if not isinstance(place, cst.Attribute) or _WHOLE.search(place.attr.value):
@@ -88,6 +112,11 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
     if cls is None or dotted_text(place.value) != "self":
         return _stays_off(module, name, wanted, declared=False)
     values = list(guards(module).given_to(cls, name))
+    if len(values) == 1 and (asked := _asked_by_name(values[0])) is not None:
+        option, default = asked
+        return _is_off(default, wanted) and all(
+            _stays_off(module, each, wanted, declared=True) for each in {name, option}
+        )
     options = {each.attr.value for each in values if isinstance(each, cst.Attribute)}
     own = [each for each in values if not isinstance(each, cst.Attribute)]
     handed = {each.value for each in own if isinstance(each, cst.Name)} - {"None", "False"}
@@ -100,6 +129,18 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
         and all(_stays_off(module, each, wanted, declared=True) for each in {name, *handed})
         and all(_stays_off(module, each, wanted, declared=False) for each in options)
     )
+
+
+def _asked_by_name(value: cst.BaseExpression) -> tuple[str, str] | None:
+    """Return the option that ``getattr(args, "loud", False)`` asks for, and what it is by
+    default."""
+    match value:
+        case cst.Call(
+            func=cst.Name("getattr"),
+            args=[_, cst.Arg(value=cst.SimpleString() as name), cst.Arg(value=cst.Name(default))],
+        ):
+            return str(name.raw_value), default
+    return None
 
 
 def _kept_off(
@@ -279,7 +320,8 @@ def _given(name: str, text: str) -> Iterator[str]:
 
 
 def _same(name: str, value: str) -> bool:
-    return re.search(rf"{re.escape(name)}[\"'\])\s]*$", value) is not None
+    asked = rf"getattr\([^()]*[\"']{re.escape(name)}[\"'],\s*(False|None)\s*\)"
+    return re.search(rf"{re.escape(name)}[\"'\])\s]*$|^{asked}", value) is not None
 
 
 def _declared_off(name: str, wanted: str, text: str) -> bool:

@@ -162,6 +162,10 @@ class Outside:
         one, or may use it; None where that is not known."""
         return self.project.uses(self.path, name) if self.project is not None else None
 
+    def self_tested(self, name: str) -> bool:
+        """Say whether what the program does not use is used by the self-test of a file."""
+        return self.project is not None and self.project.self_tested(self.path, name)
+
     def broken(self, dotted: str, names: Iterable[str]) -> str | None:
         """Return what shows that this file cannot import names from a module of its project: what
         stands nowhere, or a file that is no Python; None where nothing does."""
@@ -296,10 +300,11 @@ class Outside:
             return ()
         return self.project.calls(Definition(self.path, name, MEMBER))
 
-    def passed(self, name: str | None) -> Told[Given] | tuple[()]:
+    def passed(self, name: str | None, *, trains: bool) -> Told[Given] | tuple[()]:
         """Return what the calls of a function of this file in others pass, each as its arguments'
-        stars or keywords and values; nothing where the function cannot run often."""
-        if name is None or self.project is None or not self.may_run_often(name):
+        stars or keywords and values; nothing where the function cannot run often and does not
+        train in a loop of its own."""
+        if name is None or self.project is None or not (trains or self.may_run_often(name)):
             return ()
         return self.project.passed(Definition(self.path, name, MEMBER))
 

@@ -494,6 +494,11 @@ class Project:
         found: bool | None = self.ask(("used", path, name))
         return found
 
+    def self_tested(self, path: str, name: str) -> bool:
+        """Say whether what the program does not use is used by the self-test of a file."""
+        found: bool = self.ask(("tested", path, name))
+        return found
+
     def _is_installed(self, path: str) -> bool:
         """Say whether something says how to install a file's package or the project: others may
         call what it defines."""
@@ -510,6 +515,10 @@ class Project:
     def _is_used(self, path: str, name: str) -> bool | None:
         use = self._use()
         return use.used(path, name) if use is not None else None
+
+    def _is_tested(self, path: str, name: str) -> bool:
+        use = self._use()
+        return use is not None and use.self_tested(path, name)
 
     def of_library(self, path: str) -> bool:
         """Say whether a file lies in a package that was installed, or whose project holds no
@@ -1197,6 +1206,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "often": Project._may_run_often,
     "reached": Project._any_reaches,
     "says": Project._says,
+    "tested": Project._is_tested,
     "used": Project._is_used,
     "library": Project._is_library,
     "started": Project._started,

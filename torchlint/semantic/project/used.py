@@ -8,16 +8,17 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.text import defines, spoken
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound, speaks_for
-from torchlint.semantic.project.index import CLASS
+from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
+from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import CALLED_BY_TORCH
 from torchlint.source.python import DEFS, children, parsed
 
@@ -100,6 +101,22 @@ _KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", 
 """Functions that something else than Python code calls."""
 _OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
 """Files whose definitions tools look for."""
+_GUARDED = "if __name__"
+"""The place of what a guard holds at a module's own level."""
+_TOP = ("", _GUARDED)
+"""The places outside of definitions."""
+_WORKS = regex(
+    r"\.(backward|step|fit|run|launch|serve|export|save)\(|\b(load\w*|open|imread|input|spawn)\("
+    r"|\w*from_pretrained|DataLoader|Trainer\b|ArgumentParser|argv\b|\bwhile (True|1)\b"
+    r"|\b(argparse|fire|click|typer|absl|hydra|environ|set_default_(device|tensor_type))\b"
+)
+"""What a file says that trains, loads, parses, keeps or serves something: it is no mere test of
+itself."""
+_PLACED = regex(r"to\Z|(?i:.*(cuda|gpu|device|mps|xpu))")
+"""Names and texts of code that may put something on a GPU."""
+_FILLED = ops.dotted("torch", "factory")
+"""Functions of torch that make the input of a test."""
+_NETWORK = "torch.nn.Module"
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
 _WORDS = regex(r"\w")
@@ -122,7 +139,7 @@ _SAYING = _LEAVES | {
 
 class Said:
     """What the code of one file says. What is around a node is the outermost definition around it,
-    empty for the module's own level.
+    empty for the module's own level, and `_GUARDED` for what stands there behind a guard.
 
     Args:
         tree: the file.
@@ -153,6 +170,8 @@ class Said:
         binds to them."""
         self.taken: set[str] = set()
         """Dotted names of what may be a module of which any name is taken; a dot for the file."""
+        self.handed: defaultdict[str, set[str]] = defaultdict(set)
+        """By outermost definition its decorators and its metaclass, dotted."""
         self.methods: dict[str, set[str]] = {}
         """By outermost class the methods that it defines."""
         self.open: set[str] = set()
@@ -171,7 +190,6 @@ class Said:
         self._by_key: set[ast.AST] = set()
         self._assigned: set[ast.AST] = set()
         self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
-        self._handed: defaultdict[str, set[str]] = defaultdict(set)
         self._made: defaultdict[str, set[str]] = defaultdict(set)
         self._calls: list[tuple[ast.Call, str]] = []
         self._modules: list[tuple[ast.expr | None, str]] = []
@@ -199,8 +217,9 @@ class Said:
             if kind in _SAYING:
                 place = self._say(node, place)
             docstring = kind is ast.Expr and type(node.value) is ast.Constant  # type: ignore[attr-defined]
+            guarded = node.body if not place and _is_guard(node) else ()
             if kind not in _LEAVES and not docstring:
-                todo += [(each, place) for each in children(node)]
+                todo += [(each, _GUARDED if each in guarded else place) for each in children(node)]
 
     def _say(self, node: ast.AST, place: str) -> str:
         """Note what a node says, and return the place that what lies in it is at."""
@@ -210,8 +229,8 @@ class Said:
         elif type(node) is ast.Call:
             self._calls.append((node, place))
         elif isinstance(node, (*DEFS, ast.ClassDef)):
-            if not around:
-                self._handed[node.name] |= _makers(node)
+            if around in _TOP:
+                self.handed[node.name] |= _makers(node)
             place = self._define(node, place)
             self.free = self.free or node.name in _FREE | _FREE_IMPORTED
             self.finding = self.finding or node.name in _KEEPING
@@ -226,10 +245,10 @@ class Said:
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, at: str) -> str:
         """Note a class or method, and return the place that the code in a definition is at."""
-        place = at or node.name
+        place = node.name if at in _TOP else at
         if isinstance(node, ast.ClassDef):
             self.bases.setdefault(node.name, set()).update(map(_dotted, node.bases))
-            if not at:
+            if at in _TOP:
                 here = {each.name for each in node.body if isinstance(each, DEFS)}
                 self.methods.setdefault(node.name, set()).update(here)
         elif node.name in self.methods.get(at, ()):
@@ -257,9 +276,20 @@ class Said:
         word = re.compile(rf"\A\S*\b{name}\b\S*\Z|\.{name}\b|\b{name}\(")
         return self.called[name] | {at for text, at in self.quoted if word.search(text)}
 
+    def words(self, around: str) -> tuple[set[str], set[str]]:
+        """Return the dotted names that a place says, and its texts."""
+        names = {name for name, places in self.names.items() if around in places}
+        names |= {
+            f"{receiver}.{name}"
+            for name, users in self.attributes.items()
+            for receiver, at in users
+            if at == around
+        }
+        return names, {text for text, at in self.quoted if at.partition(".")[0] == around}
+
     def _keep(self) -> None:
-        here = {name for around, name in self._given if not around} | {*self._handed}
-        for name, makers in self._handed.items():
+        here = {name for around, name in self._given if not around} | {*self.handed}
+        for name, makers in self.handed.items():
             if name in _KEPT or any(self._keeps(maker, here) for maker in makers):
                 self.kept.add(name)
             elif makers := {each for maker in makers for each in self._stands_for(maker)}:
@@ -327,7 +357,8 @@ class Said:
                 self._give(node, around)
 
     def _give(self, node: ast.AST, around: str) -> None:
-        """Note what a name is given, None for unknown."""
+        """Note what a name is given, None for unknown; a guard gives it at the module's level."""
+        around = "" if around in _TOP else around
         match node:
             case ast.Assign(targets=[ast.Name(name) as target], value=value):
                 self._given[around, name].append(value)
@@ -359,12 +390,10 @@ class Said:
                     for each in values
                 ]
                 return {"".join(parts).removeprefix(re.escape("."))}
-            case ast.Name(name) if depth and len(self._given[around, name]) in range(
-                1, _MOST_NAMES
-            ):
-                return set[str]().union(
-                    *(self._patterns(each, around, depth - 1) for each in self._given[around, name])
-                )
+            case ast.Name(name) if depth:
+                given = self._given["" if around in _TOP else around, name]
+                if len(given) in range(1, _MOST_NAMES):
+                    return set().union(*(self._patterns(each, around, depth - 1) for each in given))
         return {_ANYTHING}
 
     def _called(self, node: ast.Call) -> str:
@@ -387,13 +416,21 @@ class Said:
         plain = isinstance(node.func, ast.Name)
         if name in _OWN and (plain or name == "Fire"):
             own = not (node.args and (name == "vars" or isinstance(node.args[0], ast.Constant)))
-            self.taken |= {"."} if own and (name != "locals" or not around) else set()
+            self.taken |= {"."} if own and (name != "locals" or around in _TOP) else set()
         last = node.args[-1 if name == "__getattribute__" else 1 :][:1]
         if name in _BY_NAME and last and isinstance(last[0], ast.Constant):
             receiver = node.args[0] if plain else None
             self.attributes[str(last[0].value)].add((_dotted(receiver), around))
         elif name in _ALL_OF and node.args:
             self.taken.add(_dotted(node.args[0]))
+
+
+def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
+    """Say whether a statement runs what it holds only where the file itself is run."""
+    match node:
+        case ast.If(test=ast.Compare(ast.Name("__name__"), [ast.Eq()])):
+            return True
+    return False
 
 
 def _short(pattern: str) -> str:
@@ -494,6 +531,9 @@ class Used:
         self._programs: dict[str, bool] = {}
         self._by_object: list[list[tuple[str, Said | None]]] = []
         self._known: dict[tuple[str, str, frozenset[str]], tuple[tuple[str, str], ...] | None] = {}
+        self._tests: dict[str, bool] = {}
+        self._tested: set[tuple[str, str]] = set()
+        self._by_test: set[tuple[str, str]] = set()
 
     def used(self, path: str, name: str) -> bool:
         """Say whether a definition of a file, or ``Net.method`` of one, is used, or may be; False
@@ -513,20 +553,28 @@ class Used:
                 return True
             todo += [user for user in users if user not in seen]
             seen.update(users)
+        if not self._tested.isdisjoint(seen):
+            self._by_test.add((path, name))
         return False
+
+    def self_tested(self, path: str, name: str) -> bool:
+        """Say whether a definition, or a method, is not used but by the self-test of a file."""
+        return not self.used(path, name) and (path, name) in self._by_test
 
     def _users_known(
         self, path: str, name: str, taken: frozenset[str]
     ) -> tuple[tuple[str, str], ...] | None:
         """Return what uses a definition, which is looked for once; None where code at the level of
-        a file does, which is run or loaded."""
+        a file does, which is run or loaded, and no self-test of the definition's own file."""
         key = (path, name, taken)
         if key not in self._known:
             self._known[key] = None
             users: list[tuple[str, str]] = []
             for user in self._users(*key):
-                if user[1]:
+                if user[1] not in _TOP:
                     users.append(user)
+                elif user == (path, _GUARDED) and self._tests_itself(path):
+                    self._tested.add((path, name))
                 elif self._is_loaded(user[0]):
                     return None
             self._known[key] = tuple(dict.fromkeys(users))
@@ -549,7 +597,8 @@ class Used:
     def _is_handed_on(self, path: str, said: Said, name: str) -> bool:
         """Say whether something may call a definition that it is handed where that stands, or that
         no Python code calls: one of the project's own decorators may do anything."""
-        return name in said.kept or any(
+        tested = name == "main" and not said.handed[name] and _GUARDED in said.names[name]
+        return (name in said.kept and not (tested and self._tests_itself(path))) or any(
             not isinstance(self._find.find(path, maker), str) for maker in said.makers.get(name, ())
         )
 
@@ -571,7 +620,7 @@ class Used:
         top = self._top(path)
         if top not in self._programs:
             package = top != self._search.root and self._search.in_package(top)
-            self._programs[top] = not package and self._holds_program(top)
+            self._programs[top] = not package and any(True for _ in self._programs_for(top))
         return self._programs[top] and stem_of(path) not in _OF_TOOLS
 
     def _top(self, path: str) -> str:
@@ -585,9 +634,9 @@ class Used:
             top = above
         return top if top.startswith(self._search.root) else self._search.root
 
-    def _holds_program(self, top: str) -> bool:
-        """Say whether the project holds a program for the packages in a folder, or, where there are
-        none, any program."""
+    def _programs_for(self, top: str) -> Iterator[str]:
+        """Yield the programs that the project holds for the packages in a folder, whose own name
+        leads to them too (``from models.kit import x``), or, where there are none, all."""
         packages = {
             _below(top, path).partition(os.sep)[0]
             for path in self._every
@@ -595,11 +644,50 @@ class Used:
             and os.sep in _below(top, path)
             and self._top(path) == top
         }
-        return any(
-            self._imports(path, packages - {self._package(path)} if packages else None)
-            for path in self._every
-            if self._does_something(path)
-        )
+        if packages and top != self._search.root:
+            packages.add(os.path.basename(top))
+        for path in self._every:
+            beside = packages - {self._package(path)} if packages else None
+            if self._does_something(path) and self._imports(path, beside):
+                yield path
+
+    def _tests_itself(self, path: str) -> bool:
+        """Say whether what a file does when it is run is a test of itself: its guard makes tensors
+        or networks of the file's own, and neither it nor what it calls does work or puts something
+        on a GPU. A file that stands alone is looked at for what it holds."""
+        if path not in self._tests:
+            self._tests[path] = len(self._every) > 1 and self._tries_itself(path)
+        return self._tests[path]
+
+    def _tries_itself(self, path: str) -> bool:
+        todo, makes = [(path, _GUARDED)], False
+        for at, place in todo:
+            said = self._says(at)
+            if said is None or len(todo) > _MOST or _WORKS.search(self._read(at) or ""):
+                return False
+            names, texts = said.words(place)
+            if _places(names, texts):
+                return False
+            for found in (found for name in names for found in self._meant(at, said, name)):
+                if found is None:
+                    return False
+                if isinstance(found, str):
+                    makes = makes or found in _FILLED
+                elif _NETWORK in self._find.lineage(found).outside:
+                    makes = makes or found.path == path
+                elif found.kind != "module" and found[:2] not in todo:
+                    todo.append(found[:2])
+        return makes
+
+    def _meant(self, path: str, said: Said, name: str) -> Iterator[Definition | str | None]:
+        """Yield what a dotted name of a file, which is no variable, may stand for."""
+        first, dot, rest = name.partition(".")
+        for whole in said.imports.get(first, ()):
+            yield self._find.find(path, f"{whole}{dot}{rest}")
+        if name in said.handed:
+            yield Definition(path, name, CLASS if name in said.methods else FUNCTION)
+        elif said.stars and first not in said.imports:
+            yield self._find.starred(path, said.stars, name.split(".")) or ""
 
     def no_program(self) -> bool:
         """Say whether the project holds nothing to be run: no notebook, no file outside of packages
@@ -722,7 +810,9 @@ class Used:
             for user in self._callers(*at) - seen:
                 seen.add(user)
                 home = user[1].partition(".")[0]
-                if not home or self.used(user[0], home):
+                if user == (at[0], _GUARDED) and self._tests_itself(at[0]):
+                    self._by_test.add((path, name))
+                elif home in _TOP or self.used(user[0], home):
                     if "." not in user[1]:
                         return True
                     todo.append(user)
@@ -878,6 +968,16 @@ class Used:
         if isinstance(found, Definition):
             return _is(found, target)
         return found is None or before.rpartition(".")[2] == stem_of(target.path)
+
+
+def _places(names: set[str], texts: set[str]) -> bool:
+    """Say whether code that says some dotted names and texts may put something on a GPU; a tensor
+    that joins one that `is_cuda` does not count."""
+    parts = {part for each in names for part in each.split(".")}
+    joins = "is_cuda" in parts and not any(
+        each.startswith("torch.") for each in names if "cuda" in each
+    )
+    return any(map(_PLACED.match, (parts - {"is_cuda", "cuda"} if joins else parts) | texts))
 
 
 def _is(found: Definition | str | None, target: Definition) -> bool:

@@ -18,7 +18,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.options import option_left_off
+from torchlint.semantic.code.options import only_with_option, option_left_off
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
@@ -138,19 +138,21 @@ def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
     name = unused(module, node)
     if name is None:
         return ()
-    why, failing = _no_use(module.tree, name, node), module.outside.failing_user(name)
+    why, failing = _no_use(module, name, node), module.outside.failing_user(name)
     return (Why(f"{why.text}, as {failing}", why.node) if failing is not None else why,)
 
 
-def _no_use(tree: Tree, name: str, node: cst.CSTNode) -> Why:
+def _no_use(module: Module, name: str, node: cst.CSTNode) -> Why:
     """Return that nothing uses what has a name, at its definition around a node."""
     last = name.rpartition(".")[2]
     homes = (
         each
-        for each in (node, *tree.ancestors(node))
+        for each in (node, *module.ancestors(node))
         if isinstance(each, (cst.FunctionDef, cst.ClassDef)) and each.name.value == last
     )
-    return Why(f"nothing in this program uses `{name}`", next(homes, node))
+    tested = module.outside.self_tested(name)
+    who = "only the self-test of its file" if tested else "nothing in this program"
+    return Why(f"{who} uses `{name}`", next(homes, node))
 
 
 @frozen
@@ -255,7 +257,7 @@ class HeatMap:
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
         option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
-        unused: Callable[[cst.CSTNode], str | None],
+        not_used: Callable[[cst.CSTNode], tuple[Why, ...]],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -263,7 +265,7 @@ class HeatMap:
         self.guards = guards
         self.called_elsewhere = called_elsewhere
         self.option_left_off = option_left_off
-        self.unused = unused
+        self.not_used = not_used
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
@@ -316,8 +318,8 @@ class HeatMap:
             if option is not None:
                 why = Why("only where an option is on that nothing turns on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
-        if found.hot and not found.optional and (name := self.unused(node)) is not None:
-            found = replace(found, why=(_no_use(self.tree, name, node), *found.why), optional=True)
+        if found.hot and not found.optional and (evidence := self.not_used(node)):
+            found = replace(found, why=(*evidence, *found.why), optional=True)
         return found
 
     def _in_any_mode(self, node: cst.CSTNode, depth: int, handed: Demands) -> Heat:
@@ -866,8 +868,8 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: called_elsewhere(module, function),
             lambda function: once_elsewhere(module, function),
         ),
-        lambda node, until: option_left_off(module, node, until),
-        lambda node: unused(module, node),
+        lambda node, until: option_left_off(module, node, until) or only_with_option(module, node),
+        lambda node: not_used(module, node),
     )
 
 

@@ -14,6 +14,7 @@ from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import library, plain
 from torchlint.semantic.values.narrowing import narrowed, told
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
+from torchlint.semantic.values.refilled import on_host
 from torchlint.semantic.values.tensor_types import chosen, tensor_type
 from torchlint.semantic.values.value import (
     BOOL,
@@ -134,7 +135,9 @@ class Expressions(Parts):
             found = self._plain_attribute(node, dotted, holder)
         if found is None:
             found = self.values.attribute(node, holder, attr, self.budget)
-        return found if found.kind != "?" else self.values.named(attr, text)
+        if found.kind != "?" or found.device == CPU:
+            return found
+        return self.values.named(attr, text)
 
     def _plain_attribute(
         self, node: cst.Attribute, dotted: str | None, holder: Value
@@ -185,7 +188,9 @@ class Expressions(Parts):
             return left.but(items=None, node=None)  # ``[0.0] * n``: the same again
         if kinds == {"list"} or kinds == {"tuple"}:
             return join(left.but(items=None), right.but(items=None))
-        return UNKNOWN
+        met = [each for each in (left, right) if each.kind not in ("number", "bool")]
+        host = bool(met) and all(each.device == CPU for each in met)
+        return Value("?", device=CPU) if host else UNKNOWN
 
     def _arithmetic(self, node: cst.BinaryOperation, result: Value) -> Value:
         if isinstance(node.operator, cst.MatrixMultiply):
@@ -314,6 +319,12 @@ class Expressions(Parts):
         if isinstance(node, cst.DictComp):
             self.eval(node.key)
             item = self.eval(node.value)
+            lies = lambda each: self.recorded.get(each, UNKNOWN).device == CPU  # noqa: E731
+            if isinstance(node.key, cst.Name) and item.kind == "?":
+                host = on_host(node.key.value, node.value, lies)
+                if host is not None:
+                    self.env = outer
+                    return host
         else:
             item = self.eval(node.elt)
         self.env = outer

@@ -256,6 +256,11 @@ class Functions:
             # Gradients live where the network's outputs do.
             where = mix([a for a in args if a.tensor]).device or ACCEL
             return Value("tuple", item=Value("tensor", device=where, origin="model"))
+        if name == "torch.load":
+            to = _keyword(node, args, "map_location") or (args[1] if len(args) > 1 else UNKNOWN)
+            # What a file holds as a mapping; a network that is one is moved as such.
+            host = self.device_of(to) == CPU
+            return Value("?", item=Value("?", device=CPU)) if host else UNKNOWN
         area = name.partition(".")[2].partition(".")[0]
         if name in ops.NO_TENSOR or area in _NO_TENSORS:
             return UNKNOWN
@@ -265,7 +270,7 @@ class Functions:
             a if a.kind not in lists else joined(a.items) if a.items else self.element(a)
             for a in args
         ]
-        result = mix(operands)
+        result = mix([_taken(each) for each in operands])
         if sharing.takes_several(last) or last in ("max", "min"):
             result = result.but(grad=graph_of(operands))
         if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
@@ -417,6 +422,11 @@ class Functions:
         if value.items:
             return join_all(list(value.items))
         return value.item if value.item is not None else UNKNOWN
+
+
+def _taken(operand: Value) -> Value:
+    """Return what a function of torch takes: what lies on the host is a tensor then."""
+    return operand.but(kind="tensor") if operand.kind == "?" and operand.device == CPU else operand
 
 
 def _passed(*values: Value) -> str | None:

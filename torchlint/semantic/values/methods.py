@@ -294,7 +294,7 @@ def by_method_name(
 ) -> Value:
     """Return what a method of an unknown receiver gives, where its name alone decides."""
     placed = receiver.device is not None or receiver.origin is not None
-    if receiver.kind == "?" and placed and (name in _OF_MOVED or name in _NEW):
+    if receiver.kind == "?" and placed and (name.removesuffix("_") in _OF_MOVED or name in _NEW):
         moved = Value("tensor", device=receiver.device, origin=receiver.origin)
         return tensor_method(calls, moved, name, node, args)
     text = plain.by_text(name, args)
@@ -322,7 +322,8 @@ def by_method_name(
         "get_eval_dataloader",
     ):
         return Value("loader", origin="name")
-    return Value("?", device=_sent_to(calls, name, node, args))
+    here = receiver.device == CPU and name in ops.METHODS and name not in _MOVES
+    return Value("?", device=CPU if here else _sent_to(calls, name, node, args))
 
 
 def _sent_to(calls: Calls, name: str, node: cst.Call, args: list[Value]) -> str | None:

@@ -148,6 +148,17 @@ class Parameters:
             if site.kind != "?" and declared.kind in ("?", site.kind):
                 return site
             home = site.device
+        elif site.device == CPU and self._with_far(param, site).device == CPU:
+            home = CPU
+        if site.holds_host and declared.kind in ("?", "dict"):
+            item = declared.item
+            return site if item is None else declared.but(item=item.but(device=CPU))
+        return self._by_role(param, declared, home, budget)
+
+    def _by_role(self, param: cst.Param, declared: Value, home: str | None, budget: int) -> Value:
+        """Return what its annotation, its default, its uses and its name say of a parameter that,
+        where it is a tensor, lies on a device."""
+        name = param.name.value
         if (
             home
             and declared.kind in ("?", "dict")
@@ -174,7 +185,7 @@ class Parameters:
             return use.but(device=home, origin=use.origin or origin)
         if self._device and name in self._indexed:
             return Value("?", item=Value("?", device=self._device, origin=origin))
-        return PLAIN if name in self._sizes else UNKNOWN
+        return PLAIN if name in self._sizes else Value("?", device=CPU if home == CPU else None)
 
     def _home(self, name: str) -> str | None:
         """Return the device on which a tensor comes in, by the role of the function."""
@@ -322,11 +333,14 @@ class Parameters:
             given = told() if told is not None else default
             found = given if found is None else join(found, given)
             near = near and (given.kind == "none" or given.device in (ACCEL, CUDA))
-            if found.kind == "?" and not near:  # no further call makes it known
+            host = found.device == CPU or found.holds_host
+            if found.kind == "?" and not near and not host:  # no further call makes it known
                 return UNKNOWN
         if found is None:
             return UNKNOWN
-        if found.kind in _PLAIN or (found.kind in ("module", "object") and found.name):
+        named = found.kind in ("module", "object") and found.name
+        host = found.holds_host or (found.kind == "?" and found.device == CPU)
+        if found.kind in _PLAIN or named or host:
             return found.but(node=None)
         return Value(device=ACCEL if near and found.kind != "none" else None)
 
@@ -338,7 +352,10 @@ class Parameters:
 
     @cached_property
     def _passed_elsewhere(self) -> Iterable[tuple[tuple[str, Callable[[], Value]], ...]]:
-        return self._values.names.outside.passed(self._values.scopes.name_outside(self._function))
+        scopes, tree = self._values.scopes, self._values.tree
+        loops = tree.within(self._function, cst.For, cst.While)
+        trains = any(True for loop in loops for _ in tree.named("backward", loop))
+        return self._values.names.outside.passed(scopes.name_outside(self._function), trains=trains)
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -81,6 +81,8 @@ class Parts(Calls):
         ):
             # ``x.max(dim=1).values``
             return holder.items[1] if holder.items and attr == "indices" else holder.item
+        if holder.holds_host:
+            return holder.under(attr) or holder.item
         if holder.kind == "?" and attr in ("shape", "ndim"):
             # Arrays of all libraries keep them on the host.
             return SHAPE if attr == "shape" else INT
@@ -120,7 +122,8 @@ class Parts(Calls):
         found = self._item(node)
         if found.tensor and _is_text(node):  # ``batch["file_name"]``
             computed = found.grad and self.eval(node.value).kind == "dict"
-            return found if computed else UNKNOWN  # No text has a graph: ``losses["path"]``.
+            # No text has a graph: ``losses["path"]``.
+            return found if computed else Value("?", device=CPU if found.device == CPU else None)
         return found
 
     def _item(self, node: cst.Subscript) -> Value:
@@ -157,8 +160,8 @@ class Parts(Calls):
             return holder.items[position] if position < len(holder.items) else UNKNOWN
         if holder.kind == "dict" and (kept := holder.under(key)) is not None:
             return kept
-        if holder.kind == "?" and holder.item is not None and isinstance(index, cst.Integer):
-            return holder.item
+        if holder.kind == "?" and holder.item is not None:
+            return holder.item if isinstance(index, cst.Integer) or holder.holds_host else UNKNOWN
         if holder.kind in ("list", "tuple", "dict", "iterator"):
             if index is None and len(node.slice) == 1:
                 return holder.but(items=None)

@@ -68,6 +68,11 @@ class Value(NamedTuple):
         """Is certainly a plain host value: reading it waits for nothing."""
         return self.kind in _HOST or (self.kind in ("tensor", "batch") and self.device == CPU)
 
+    @property
+    def holds_host(self) -> bool:
+        """Holds nothing but what lies on the host, whatever it is."""
+        return self.kind == "?" and self.item is not None and self.item.device == CPU
+
     def under(self, key: str | None) -> Value | None:
         """Return what a dict holds under a literal key (as it is written), where that is known."""
         return dict(self.keyed or ()).get(key) if key is not None else None
@@ -130,6 +135,8 @@ def join(a: Value, b: Value) -> Value:
             return NUMBER
         if {a.kind, b.kind} in _NUMBER_OR_TENSOR:
             return _accumulated(a, b)
+        if a.device == b.device == CPU:
+            return Value("?", device=CPU)
         return PLAIN if "plain" in (a.kind, b.kind) and {a.kind, b.kind} <= _PLAIN else UNKNOWN
     return Value(
         a.kind,
