@@ -147,6 +147,20 @@ def test_a_step_that_takes_longer_than_the_limit_fails(
     assert capsys.readouterr().err == ""
 
 
+def test_what_a_trace_says_of_waiting_for_a_core_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = {**{str(number): 2_000_000 for number in range(7)}, "x": 1, "8": None}
+    old = written(tmp_path / "old.json", steps(8, work=300_000).events)
+    events = steps(8, work=900_000).events
+    new = written(tmp_path / "new.json", events, torchlint_queued=waits)
+    assert run(["profile", "-q", "--trace", new, "--against", old, "--fail-above", "5%"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"now, .*\): inconclusive; .* no core for – of the steps before, \d\d\.\d % now", out
+    )
+
+
 def test_too_few_steps_give_no_verdict_and_no_success(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -266,6 +266,7 @@ def test_an_evaluation_between_two_steps_is_told_beside_the_others(lab: Profiled
     assert not lines.keys() & set(range(7, 14))
     trace = json.loads(kept.read_text())
     assert trace["torchlint_steps"] == {"5": [], "6": ["data", "evaluation"], "7": []}
+    assert trace["torchlint_queued"].keys() <= {"5", "6", "7"}  # empty where it is not known
 
 
 # Steps with the profiler and without
