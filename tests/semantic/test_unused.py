@@ -422,7 +422,6 @@ SELF_TEST = f"{TRY}{GUARD}print(Net()(torch.randn(2, 3)))\n"
         (f"from work import train\n{TRY}{GUARD}train(Net(), torch.ones(2))\n", True),
         (f"import work\n{TRY}{GUARD}work.train(Net(), torch.ones(2))\n", True),
         (f"from work import *\n{TRY}{GUARD}train(Net(), torch.ones(2))\n", True),
-        (f"from work import gone\n{TRY}{GUARD}gone(Net(), torch.ones(2))\n", True),
         # No guard, the other branch of one, and nothing of a test in it.
         (f"{TRY}print(Net()(torch.ones(2)))\n", True),
         (f"{TRY}if __name__ != '__main__':\n    print(Net()(torch.ones(2)))\n", True),
