@@ -249,6 +249,27 @@ def test_many_bad_files(pool: bool) -> None:
     assert said == [(0, [ends[text]]) if text else (1, []) for text in texts]
 
 
+def test_what_was_being_sent_as_the_pool_stopped_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sending into a closed pipe raises a TypeError, which pebble takes for one of pickling."""
+    from pebble.pool.process import WorkerManager
+
+    dispatch, failed = WorkerManager.dispatch, list[str]()
+
+    def late(self: WorkerManager, task: object) -> None:
+        name = task.payload.args[0].name  # type: ignore[attr-defined]
+        if name == "1.py" and not failed:
+            failed.append(name)
+            os.write(None, b"")  # type: ignore[arg-type]
+        dispatch(self, task)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(WorkerManager, "dispatch", late)
+    found = reports("exit 0", "", options=PATIENT, pool=True)
+    assert failed
+    assert [(each.applied, messages(each)) for each in found] == [(0, ["crashed"]), (1, [])]
+
+
 def test_a_death_is_blamed_on_what_the_worker_was_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is seen long before the worker's last messages are read, as on a busy machine."""
     from pebble.pool.process import WorkerManager

@@ -278,10 +278,14 @@ def _settled(future: ProcessFuture[Any]) -> bool:
 
 
 def _nothing_came(future: ProcessFuture[FileReport] | None) -> bool:
-    """Say whether nothing can be learnt from `future` as its pool broke."""
+    """Say whether nothing can be learnt from `future` as its pool broke.
+
+    A task that was being sent as its pool was stopped fails with what a closed pipe raises, a
+    TypeError; of a report that cannot be pickled the next worker says the same once more.
+    """
     if future is None or not future.done() or future.cancelled():
         return True
-    return isinstance(future.exception(), RuntimeError)
+    return not isinstance(future.exception(), ProcessExpired | None)
 
 
 @contextmanager

@@ -353,8 +353,11 @@ def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     return plain[place] if place is not None and len(plain) > place else None
 
 
-_MAKERS = ("zeros", "ones", "full")
-_OPTIONS = frozenset(("dtype", "shape", "fill_value"))
+_ROWS = ("eye", "identity")
+_MAKERS = ("zeros", "ones", "full", "eye", "identity", "linspace", "random.rand", "random.randn")
+_OPTIONS = frozenset(
+    ("dtype", "shape", "fill_value", "num", "N", "n", "start", "stop", "endpoint", "k", "M")
+)
 
 
 @question(remember=False)
@@ -400,20 +403,52 @@ def _shape(module: Module, node: cst.BaseExpression) -> str | None:
     named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
     if name not in _MAKERS or named - _OPTIONS or not module.called(node).startswith("numpy."):
         return None
-    plain = positional(node)
-    size: cst.CSTNode | None = plain[0] if plain else keyword_argument(module, node, "shape")
-    if len(plain) > (3 if name == "full" else 2):
+    return _made_shape(module, node, name)
+
+
+def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
+    plain = positional(call)
+    if name.startswith("random."):
+        return _sizes(module, plain) if len(plain) == len(call.args) else None
+    if name == "linspace":
+        number = keyword_argument(module, call, "num") or (plain[2] if len(plain) > 2 else None)
+        whole = len(plain) <= 4 or is_name(plain[4], "False")
+        return _sizes(module, [number]) if number is not None and whole else None
+    size = plain[0] if plain else keyword_argument(module, call, "shape")
+    if size is None or len(plain) > (4 if name == "eye" else 3 if name == "full" else 2):
         return None
-    if isinstance(size, cst.Name):
-        size = sole_definition(module, size) if not rebound_elsewhere(module, size.value) else None
-    match size:
-        case cst.Integer(value=number) if size.evaluated_value:
-            return number
-        case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
-            numbers = [e.value for e in elements if isinstance(e.value, cst.Integer)]
-            if len(numbers) == len(elements) and all(each.evaluated_value for each in numbers):
-                return ",".join(each.value for each in numbers)
-    return None
+    if name in _ROWS:
+        square = len(plain) < 2 or name == "identity" or is_name(plain[1], "None")
+        return (
+            _sizes(module, [size, size])
+            if square and not keyword_argument(module, call, "M")
+            else None
+        )
+    return _sizes(module, [size])
+
+
+def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
+    """Return the text of sizes, at least one, each a number or a tuple of numbers by what the code
+    says."""
+    parts: list[str] = []
+    for size in sizes:
+        known: cst.CSTNode | None = size
+        if isinstance(size, cst.Name):
+            known = (
+                sole_definition(module, size) if not rebound_elsewhere(module, size.value) else None
+            )
+        match known:
+            case cst.Integer(value=number) if known.evaluated_value:
+                parts.append(number)
+            case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
+                if not all(
+                    isinstance(e.value, cst.Integer) and e.value.evaluated_value for e in elements
+                ):
+                    return None
+                parts += [e.value.value for e in elements if isinstance(e.value, cst.Integer)]
+            case _:
+                return None
+    return ",".join(parts) or None
 
 
 @question(yes="the array was just joined from others", no="something else may hold the array")

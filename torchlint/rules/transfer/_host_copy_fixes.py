@@ -123,7 +123,7 @@ def _on_the_copy(module: Module, loop: cst.For, read: cst.Name, name: str) -> Re
     call = next((a for a in module.ancestors(part) if _plain_copy(module, a)), None)
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return None
-    if part not in _below(call.func.value) or module.loops(call)[0] is not loop:
+    if part not in _below(call.func.value) or module.loop(call) is not loop:
         return None
     tensor = call.func.value
     return Replace(call, tensor.deep_replace(read, cst.Name(name)))

@@ -398,7 +398,7 @@ def writes_elements(module: Module, loop: cst.For) -> bool:
     stores = [
         target
         for target in _targets(module, loop.body)
-        if isinstance(target, cst.Subscript) and module.loops(target)[0] is loop
+        if isinstance(target, cst.Subscript) and module.loop(target) is loop
     ]
     return any(_is_element(module, target) and _computed(module, loop, target) for target in stores)
 

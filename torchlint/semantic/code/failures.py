@@ -19,7 +19,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, has_star
 from torchlint.semantic.code.unpacking import misfit
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import DEFS, parsed
+from torchlint.source.python import DEFS, parsed, walk
 
 _INJECTED = frozenset(
     "profile display tags snakemake spark sc sqlContext dbutils reveal_type reveal_locals c In Out "
@@ -314,7 +314,7 @@ def _method(module: Module, call: cst.Call) -> ast.FunctionDef | ast.AsyncFuncti
             made = _defined(module.text, cls.name.value)
             if made is None or made.decorator_list:
                 return None
-            named = [each for each in ast.walk(made) if getattr(each, "name", "") == method]
+            named = [each for each in walk(made) if getattr(each, "name", "") == method]
             methods = [each for each in made.body if isinstance(each, DEFS) and each in named]
             return methods[0] if len(named) == 1 and methods else None
     return None

@@ -49,7 +49,7 @@ def waits_beside(module: Module, node: cst.CSTNode) -> tuple[cst.Call, ...]:
         call
         for call in calls
         if not module.is_within(node, call)
-        and module.loops(call)[0] is loops[0]
+        and module.loop(call) is loops[0]
         and _makes_a_number(module, call)
         and _in_each_turn(module, call, loops[0])
     )
@@ -85,7 +85,7 @@ def _in_every_turn(module: Module, loop: cst.For | cst.While) -> list[cst.BaseEx
     places = (
         _asked_first(each.test) if isinstance(each, cst.If) else each
         for each in module.within(loop.body, cst.Call, cst.If)
-        if module.loops(each)[0] is loop and isinstance(each, (cst.Call, cst.If))
+        if module.loop(each) is loop and isinstance(each, (cst.Call, cst.If))
     )
     return [each for each in dict.fromkeys(places) if _in_each_turn(module, each, loop)]
 
@@ -272,7 +272,7 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
     copies = [
         call
         for call in calls
-        if module.loops(call)[0] is loop
+        if module.loop(call) is loop
         and _in_each_turn(module, call, loop)
         and goes_on_elsewhere(module, call)
     ]
@@ -367,7 +367,7 @@ def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | Non
         return None
     made, own = definitions_of(module, name), module.small_statement(tensor)
     for call in module.within(loop.body, cst.Call):
-        if module.loops(call)[0] is not loop or module.small_statement(call) is own:
+        if module.loop(call) is not loop or module.small_statement(call) is own:
             continue
         others = (_name_behind(each) for each in _copied_by(module, call))
         same = any(
