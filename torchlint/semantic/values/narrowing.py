@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 import libcst as cst
@@ -23,6 +23,7 @@ _HOLDERS = regex(
 
 _COMPILED = ("torch.jit.is_scripting", "torch.jit.is_tracing")
 """What holds in no program that runs as Python."""
+_NUMBERS = ("int", "float", "bool", "complex")
 
 
 class Told(Enum):
@@ -30,6 +31,7 @@ class Told(Enum):
 
     NO_TENSOR = "no tensor; it may hold some"
     OTHER = "an object of another class, which is not moved as a tensor is"
+    NUMBER = "a number of Python's"
     ON_HOST = "a tensor on the CPU"
 
 
@@ -50,18 +52,24 @@ def told(
             if names.name(func) == "torch.is_tensor":
                 yield asked, Told.NO_TENSOR
         case cst.Call(func=func, args=[cst.Arg(value=asked), cst.Arg(value=kinds)]):
-            if not _of_python(names, func, "isinstance"):
-                return
-            if outcome and all(_is_other(names, each) for each in _classes(kinds)):
-                yield asked, Told.OTHER
-            elif (
-                all(_is_plain(names, each) for each in _classes(kinds))
-                if outcome
-                else any(names.name(each) == _TENSOR for each in _classes(kinds))
-            ):
-                yield asked, Told.NO_TENSOR
+            if _of_python(names, func, "isinstance"):
+                yield from _of_class(names, asked, list(_classes(kinds)), outcome)
         case cst.Attribute() | cst.Comparison():
             yield from _of_device(test, outcome)
+
+
+def _of_class(
+    names: Names, asked: cst.BaseExpression, kinds: Iterable[cst.BaseExpression], outcome: bool
+) -> Iterator[tuple[cst.BaseExpression, Told]]:
+    if not outcome:
+        if any(names.name(each) == _TENSOR for each in kinds):
+            yield asked, Told.NO_TENSOR
+    elif all(_is_builtin(names, each, _NUMBERS) for each in kinds):
+        yield asked, Told.NUMBER
+    elif all(_is_other(names, each) for each in kinds):
+        yield asked, Told.OTHER
+    elif all(_is_plain(names, each) for each in kinds):
+        yield asked, Told.NO_TENSOR
 
 
 def _of_device(
@@ -104,14 +112,19 @@ def _is_other(names: Names, kind: cst.BaseExpression) -> bool:
     """Say whether a class comes from another library; what the project defines may hold tensors, or
     be one."""
     name = names.name(kind)
-    return name is not None and _HOLDERS.search(name) is None and not names.outside.is_ours(name)
+    other = name is not None and _HOLDERS.search(name) is None and not names.outside.is_ours(name)
+    return other or _is_builtin(names, kind, (*_NUMBERS, "str", "bytes"))
 
 
 def _is_plain(names: Names, kind: cst.BaseExpression) -> bool:
     """Say whether a class is one of Python's containers."""
-    return (names.name(kind) or "").startswith(("collections.", "typing.")) or any(
-        _of_python(names, kind, name) for name in ("tuple", "list", "dict", "set")
+    return (names.name(kind) or "").startswith(("collections.", "typing.")) or _is_builtin(
+        names, kind, ("tuple", "list", "dict", "set")
     )
+
+
+def _is_builtin(names: Names, kind: cst.BaseExpression, classes: Iterable[str]) -> bool:
+    return any(_of_python(names, kind, name) for name in classes)
 
 
 def _of_python(names: Names, node: cst.BaseExpression, name: str) -> bool:
@@ -126,7 +139,7 @@ def narrowed(value: Value, element: Value, what: Told) -> Value:
     it."""
     if what is Told.ON_HOST:
         return value.but(device=CPU) if value.tensor else value
-    if value.kind == "accumulated":
+    if value.kind == "accumulated" or (what is Told.NUMBER and value.kind in ("tensor", "batch")):
         return NUMBER
     if what is Told.OTHER and (value.tensor or value.kind in ("batch", "?")):
         return Value("object")
