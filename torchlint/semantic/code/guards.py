@@ -319,7 +319,13 @@ class Guards:
         """Say whether a statement always leaves its block."""
         if isinstance(line, cst.If):
             return self.leaves(line.body) and self._decided.truth(line.test) is True
-        return isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[-1], _LEAVING)
+        if not isinstance(line, cst.SimpleStatementLine):
+            return False
+        return isinstance(line.body[-1], _LEAVING) or self._fails(line.body[-1])
+
+    def _fails(self, node: cst.CSTNode) -> bool:
+        """Say whether a statement is ``assert False``, or of another test that never holds."""
+        return isinstance(node, cst.Assert) and self._decided.truth(node.test) is False
 
     def _raises(self, suite: cst.BaseSuite) -> bool:
         last: cst.CSTNode | None = suite.body[-1] if suite.body else None
@@ -327,7 +333,7 @@ class Guards:
             return self._raises(last.body) and self._raises(last.orelse.body)
         if isinstance(last, cst.SimpleStatementLine):
             last = last.body[-1]
-        return isinstance(last, cst.Raise)
+        return last is not None and (isinstance(last, cst.Raise) or self._fails(last))
 
     def throttled(self, node: cst.CSTNode, until: cst.CSTNode | None) -> bool:
         """Say whether a condition between `node` and `until` makes it run only now and then.
