@@ -570,6 +570,7 @@ def test_a_mean_that_is_only_shown_is_worked_out_every_50th_step(name: str) -> N
 
 AT_THE_TOP = """\
 def rate():
+    {own}
     return 0.1 / (1 + {read})
 
 
@@ -584,9 +585,14 @@ print(mean, model.weight.sum().item())
 """
 
 
-@pytest.mark.parametrize(("read", "stays"), [("mean", True), ("last", False)])
-def test_a_mean_that_a_function_reads_is_worked_out_in_each_step(read: str, stays: bool) -> None:
-    source = HEAD + AT_THE_TOP.format(read=read)
+@pytest.mark.parametrize(
+    ("own", "read", "stays"),
+    [("pass", "mean", True), ("pass", "last", False), ("mean = 3", "mean", False)],
+)
+def test_a_mean_that_a_function_reads_is_worked_out_in_each_step(
+    own: str, read: str, stays: bool
+) -> None:
+    source = HEAD + AT_THE_TOP.format(own=own, read=read)
     after = changed(source)
     assert ("% 50" not in after) is stays
     assert output(after).splitlines()[-1] == output(source).splitlines()[-1]

@@ -393,7 +393,10 @@ def _reads_bound(module: Module, line: cst.CSTNode, loop: cst.CSTNode) -> list[c
             return None
     owner = module.tree.owners[target]
     reads = reads_of(module, owner, name)
-    shared = any(module.tree.owners[each] is not owner for each in reads)
+    homes = {module.tree.owners[write] for write in writes_of(module, module.root, name)}
+    shared = any(
+        module.tree.owners[each] not in {owner, *(homes - {module.root})} for each in reads
+    )
     if (
         any(not isinstance(each, cst.Call) or not _passes(module, each) for each in acts)
         or shared
