@@ -537,6 +537,7 @@ MEANS = {
     "a mean": "mean = total / (i + 1)\nprint(mean)\n",
     "a mean in a text": "mean = total / (i + 1)\ntext = f'{i}: {mean:.9f}'\nprint(text)\n",
     "a mean under an if": "if device:\n    mean = total / (i + 1)\n    print(mean)\n",
+    "a mean and its double": "mean = total / (i + 1)\nboth = mean * 2\nprint(mean, both, total)\n",
 }
 NO_MEANS = {
     "it decides": "mean = total / (i + 1)\nif mean > 9:\n    break\nprint(mean)\n",
@@ -547,6 +548,11 @@ NO_MEANS = {
     "a step that may not come to it": "if len(x) < 2:\n    continue\nmean = total / (i + 1)\n"
     "print(mean)\n",
     "under what each step decides": "if len(x) > 2:\n    mean = total / (i + 1)\n    print(mean)\n",
+    "a mean that runs on": "mean = total if not i else 0.9 * mean + total\nprint(mean)\n",
+    "the best so far": "mean = total / (i + 1)\ntotal = max(total, mean)\nprint(mean)\n",
+    "logged below other work": "mean = total / (i + 1)\nsgd.zero_grad()\nprint(mean)\n",
+    "a log under an if": "mean = total / (i + 1)\nif len(x) > 2:\n    print(mean)\n",
+    "a closure": "mean = total / (i + 1)\nprint(mean)\n(lambda: mean)()\n",
     "a loop that is left": "mean = total / (i + 1)\nprint(mean)\nif i == 5:\n    break\n",
 }
 
@@ -558,8 +564,91 @@ def test_a_mean_that_is_only_shown_is_worked_out_every_50th_step(name: str) -> N
     assert "mean = float(total) / (i + 1)\n" in after
     assert "if i % 50 == 0 or i == len(loader) - 1:\n" in after
     shown, before = output(after).splitlines(), output(source).splitlines()
-    assert [shown[0], *shown[-2:]] == [before[0], *before[-2:]]
+    assert shown == [before[0], *before[-2:]]
     assert changed(after) == after, "the second run changes something"
+
+
+AT_THE_TOP = """\
+def rate():
+    {own}
+    return 0.1 / (1 + {read})
+
+
+total, mean, last = 0.0, 0.0, 0.0
+for i, (x, y) in enumerate(loader):
+    loss = step(x.to(device), y.to(device))
+    total += loss.item()
+    mean = total / (i + 1)
+    print(mean)
+    sgd.param_groups[0]["lr"] = rate()
+print(mean, model.weight.sum().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "read", "stays"),
+    [("pass", "mean", True), ("pass", "last", False), ("mean = 3", "mean", False)],
+)
+def test_a_mean_that_a_function_reads_is_worked_out_in_each_step(
+    own: str, read: str, stays: bool
+) -> None:
+    source = HEAD + AT_THE_TOP.format(own=own, read=read)
+    after = changed(source)
+    assert ("% 50" not in after) is stays
+    assert output(after).splitlines()[-1] == output(source).splitlines()[-1]
+
+
+ENDS = {
+    "a number that changes": ("range(n)", "n = n - 1", False),
+    "a number that is read": ("range(n)", "sgd.total = n", True),
+    "an attribute that changes": ("range(model.n)", "model.n, _ = model.n - 1, 0", False),
+    "a list that grows": ("range(len(items))", "items.append(0)", False),
+    "a list that a function is handed": ("range(len(items))", "grow(items)", False),
+    "a list that is read": ("range(len(items))", "sum(items)", True),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_last_step_is_known_where_the_loop_leaves_its_number_alone(name: str) -> None:
+    over, line, known = ENDS[name]
+    turn = f"for i in {over}:\n    x, y = loader[i % 7]\n    loss = step(x, y)\n"
+    start = "n, items, total = 60, [0] * 60, 0.0\nmodel.n, grow = 60, lambda to: to.append(0)\n"
+    source = HEAD + function(start, f"print(loss.item())\n{line}\n", "return total\n", turn)
+    after = changed(source)
+    assert "if i % 50 == 0" in after
+    assert ("if i % 50 == 0 or i == " in after) is known
+    mean = HEAD + function(
+        start, f"{ADD}mean = total / (i + 1)\nprint(mean)\n{line}\n", "return mean\n", turn
+    )
+    assert ("% 50 == 0" in changed(mean)) is known
+    assert output(changed(mean)).splitlines()[-1] == output(mean).splitlines()[-1]
+
+
+LENGTHS = {
+    "nothing asks": ("pass", "pass", False),
+    "another function asks": ("pass", "len(batches)", False),
+    "the same function asks": ("len(batches)", "pass", True),
+    "of what the name held before": (
+        "len(batches); batches = (each for each in batches)",
+        "pass",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_a_length_is_asked_for_where_the_same_function_does(name: str) -> None:
+    own, other, known = LENGTHS[name]
+    source = (
+        f"{HEAD}def run(batches):\n    {own}\n    for x, y in batches:\n"
+        "        loss = step(x.to(device), y.to(device))\n        print(loss.item())\n\n\n"
+        f"def count(batches):\n    {other}\n\n\ncount(loader)\nrun(MORE)\n"
+    )
+    source = source.replace("MORE", "loader" if "len" in own else "iter(loader)")
+    after = changed(source)
+    assert "% 50 == 0" in after
+    assert ("len(batches) - 1" in after) is known
+    assert output(after).splitlines()[0] == output(source).splitlines()[0]
 
 
 @pytest.mark.parametrize("name", NO_MEANS)

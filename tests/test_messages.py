@@ -441,6 +441,9 @@ def test_an_interval_of_one_is_to_blame_where_it_lets_each_step_log(line: str, e
         ("one = 1", "one = min(args.every, 1)"),
         ("adam.step()", "adam.step(); print(one)"),
         ("    one = 1\n", "    global one\n    one = 1\n"),
+        ("(loss.item())", "(loss.item()); torch.save(net, 'net.pt')"),
+        ("(loss.item())", "(loss.item()); adam.param_groups[0]['lr'] *= 0.9"),
+        ("(loss.item())", "(loss.item())\n        else: adam.zero_grad()"),
     ],
 )
 def test_an_interval_that_more_depends_on_stays(old: str, new: str) -> None:

@@ -562,14 +562,19 @@ def log_every_n(
     stands in no such line."""
     found: dict[cst.CSTNode, tuple[LogLines, dict[cst.CSTNode, cst.CSTNode]]] = {}
     for node, kind in shown.items():
-        lines = None
-        match module.small_statement(node):
-            case cst.Expr(value=cst.Call() as call):
-                lines = log_lines(module, call)
-            case cst.Assign() as line:
-                lines = made_for_logs(module, line)
+        lines = next(
+            (each for each, _ in found.values() if module.statement(node) in each.lines), None
+        )
         if lines is None:
-            return None
+            match module.small_statement(node):
+                case cst.Expr(value=cst.Call() as call):
+                    lines = log_lines(module, call)
+                case cst.Assign() as line:
+                    lines = made_for_logs(module, line)
+            if lines is None or any(
+                set(lines.lines) & set(each.lines) for each, _ in found.values()
+            ):
+                return None
         _, reads = found.setdefault(lines.lines[0], (lines, {}))
         reads[node] = number_of(module, node, kind) if kind else node
     edits = [edit for each in found.values() for edit in logged_every(count, *each)]

@@ -125,6 +125,7 @@ from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
     Sink,
+    decides_logs_alone,
     log_lines,
     logged_in,
     logging_call,
@@ -287,8 +288,10 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
     function = module.function(made) if isinstance(made, cst.Integer) else None
     if function is not None and interval is not None and made is not None:
         name = module.source_of(interval)
-        alone = reads_of(module, function, name) == [interval] and not any(
-            name in outer for outer in names_of_outer_scopes(module)
+        alone = (
+            reads_of(module, function, name) == [interval]
+            and not any(name in outer for outer in names_of_outer_scopes(module))
+            and decides_logs_alone(module, interval, call)
         )
         edit = Replace(made, cst.Integer(str(LOG_EVERY)))
         return (

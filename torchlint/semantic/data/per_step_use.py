@@ -17,6 +17,7 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
@@ -342,32 +343,70 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
     no="more than a log reads what the line makes, or nothing can count the steps",
 )
 def made_for_logs(module: Module, line: cst.Assign) -> LogLines | None:
-    """Return the line ``mean = total / (step + 1)``, where all that reads the name in the loop
-    makes a text or a log of it; None where the first or the last step would not be among those that
-    run it."""
-    whole, target = module.statement(line), line.targets[0].target
-    if not isinstance(whole, cst.SimpleStatementLine) or len(whole.body) + len(line.targets) > 2:
-        return None
-    if any(True for _ in module.within(line.value, cst.Call, cst.Await, cst.Yield)):
-        return None
-    found = _seldom(module, line.value, [whole])
-    if found is None or found.ends is None or not isinstance(target, cst.Name):
+    """Return the line ``mean = total / (step + 1)``, with those below it that log what it makes;
+    None where more looks at it, or where the first or the last step would not be among those that
+    run them."""
+    found = _seldom(module, line.value, _down_to_logs(module, line))
+    if found is None or found.ends is None or found.loop is not module.loops(line)[0]:
         return None
     own = not found.counted or found.counter == step_counter(module, found.loop)
     first = own and found.ends[0] == "0"
-    reads = [
-        each
-        for each in reads_of(module, module.tree.owners[line], target.value)
-        if module.is_within(each, found.loop)
-    ]
-    alone = writes_of(module, found.loop, target.value) == [target]
-    shown = all(
-        module.before(target, each) and _only_shown(module, each, found.loop) for each in reads
-    )
-    block = module.parent(whole)
-    shown = shown and block is not None and all(module.is_within(each, block) for each in reads)
     left = any(True for _ in module.within(found.loop.body, cst.Break, cst.Continue, cst.Return))
-    return found if first and alone and shown and not left and _each(module, whole, found) else None
+    return found if first and not left and _each(module, found.lines[0], found) else None
+
+
+def _down_to_logs(module: Module, line: cst.Assign) -> list[cst.SimpleStatementLine]:
+    """Return the line of an assignment with its neighbours down to the last read in the loop of
+    what they bind; nothing where one of them does more than bind or log."""
+    whole, loops = module.statement(line), module.loops(line)
+    block = module.parent(whole)
+    if not isinstance(block, cst.IndentedBlock) or not loops:
+        return []
+    found: list[cst.SimpleStatementLine] = []
+    open_reads: list[cst.Name] = []
+    for each in block.body[block.body.index(whole) :]:
+        reads = _reads_bound(module, each, loops[0])
+        if reads is None or not isinstance(each, cst.SimpleStatementLine):
+            return []
+        if found and _commented(module, found[-1], each):
+            return []
+        found.append(each)
+        open_reads = [read for read in (*open_reads, *reads) if not module.is_within(read, each)]
+        if not open_reads:
+            return found
+    return []
+
+
+def _reads_bound(module: Module, line: cst.CSTNode, loop: cst.CSTNode) -> list[cst.Name] | None:
+    """Return the reads in a loop of the name that a line binds, none for a log; None where the line
+    does more, or where another function may look at the name."""
+    if _only_logs(module, line):
+        return []
+    match line:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name) as target)], value=value)
+            ]
+        ):
+            acts = module.within(value, cst.Call, cst.Await, cst.Yield, cst.NamedExpr)
+        case _:
+            return None
+    owner = module.tree.owners[target]
+    reads = reads_of(module, owner, name)
+    homes = {module.tree.owners[write] for write in writes_of(module, module.root, name)}
+    shared = any(
+        module.tree.owners[each] not in {owner, *(homes - {module.root})} for each in reads
+    )
+    if (
+        any(not isinstance(each, cst.Call) or not _passes(module, each) for each in acts)
+        or shared
+        or any(name in outer for outer in names_of_outer_scopes(module))
+        or writes_of(module, loop, name) != [target]
+    ):
+        return None
+    inside = [each for each in reads if module.is_within(each, loop)]
+    later = all(module.before(line, each) and not module.is_within(each, line) for each in inside)
+    return inside if later else None
 
 
 def _each(module: Module, line: cst.SimpleStatementLine, found: LogLines) -> bool:
@@ -383,21 +422,6 @@ def _each(module: Module, line: cst.SimpleStatementLine, found: LogLines) -> boo
                 return False
             at = above
     return in_each_step(module, at, found.loop)
-
-
-def _only_shown(module: Module, read: cst.Name, loop: cst.For) -> bool:
-    """Say whether a read only makes a log, or a text that is bound to a name of which all reads in
-    the loop do."""
-    if _sinks(module, read, follow=False):
-        return True
-    match module.small_statement(read):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value) if (
-            inferred(module, value).kind == "str"
-        ):
-            others = reads_of(module, module.tree.owners[target], target.value)
-            inside = (each for each in others if module.is_within(each, loop))
-            return all(_sinks(module, each, follow=False) for each in inside)
-    return False
 
 
 def _seldom(
@@ -467,11 +491,29 @@ def _commented(
 
 def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
     match line:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)]):
+        case (
+            cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)])
+            | cst.Expr(value=cst.Call() as call)
+        ):
             sink = logging_call(module, call)
             changing = any(True for _ in module.within(call, cst.NamedExpr, cst.Await, cst.Yield))
             return sink is not None and sink.kind != "meter" and not changing
     return False
+
+
+@question(yes="what `{0}` decides does nothing but log", no="what `{0}` decides does more than log")
+def decides_logs_alone(module: Module, interval: cst.BaseExpression, call: cst.Call) -> bool:
+    """Say whether the branch around a logging call whose test reads an interval only logs."""
+    tests = (each for each in module.ancestors(call) if isinstance(each, cst.If))
+    branch = next((each for each in tests if module.is_within(interval, each.test)), None)
+    return branch is not None and _branch_logs(module, branch)
+
+
+def _branch_logs(module: Module, branch: cst.If) -> bool:
+    return branch.orelse is None and all(
+        _branch_logs(module, each) if isinstance(each, cst.If) else _only_logs(module, each)
+        for each in branch.body.body
+    )
 
 
 @question(yes="the value is only logged", no="the value is not only logged")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -20,6 +21,10 @@ _COUNTED = regex(
     r"(^|_)(steps?|iters?|iterations?|itr|batch(es)?(_done|_count|_id(x)?)?|updates?|n_iter|counter?)$"
 )
 """What steps are counted by where a function is handed the count."""
+_PATH = regex(r"[A-Za-z_][\w.]*")
+_RESIZES = frozenset(
+    ("append", "extend", "insert", "pop", "remove", "clear", "appendleft", "popleft", "discard")
+)
 
 
 @question(yes="the loop counts its steps in `{answer}`", no="the loop does not count its steps")
@@ -80,13 +85,54 @@ def first_and_last(
 ) -> tuple[str, str] | None:
     """Return the first number with which a loop counts its steps itself, or in the `counter` that
     ``enumerate`` is to give it, and the test that holds in the last step, ``i == len(loader) - 1``;
-    None where what it goes over may have no length."""
+    None where what it goes over may have no length, or the loop changes what the test reads."""
     own = step_counter(module, loop)
-    if own is None and counter is not None:
-        length = _length(module, loop.iter)
-        return ("0", f"{counter} == {length} - 1") if length is not None else None
     first, last = _numbers(module, loop.iter) if own is not None else ("", None)
-    return (first, f"{own} == {last}") if last is not None else None
+    if own is None and counter is not None:
+        own, length = counter, _length(module, loop.iter)
+        first, last = "0", f"{length} - 1" if length is not None else None
+    if last is None or _changed_inside(module, loop, last):
+        return None
+    return first, f"{own} == {last}"
+
+
+def _changed_inside(module: Module, loop: cst.For, code: str) -> bool:
+    """Say whether a loop may change what the code of a last step reads: a name, an attribute, or
+    how long a list is."""
+    texts = [each for each in _PATH.findall(code) if each != "len"]
+    for text in texts:
+        name = text.partition(".")[0]
+        shared = any(name in outer for outer in names_of_outer_scopes(module))
+        if shared or writes_of(module, loop, name):
+            return True
+    uses = (
+        each
+        for each in module.within(loop.body, cst.Name, cst.Attribute)
+        if dotted_text(each) in texts
+    )
+    return any(_changes(module, each, sized="len(" in code) for each in uses)
+
+
+def _changes(module: Module, use: cst.CSTNode, *, sized: bool) -> bool:
+    """Say whether a use of a name or attribute may bind it anew or, where its length is asked for,
+    make it longer or shorter."""
+    match module.small_statement(use):
+        case cst.Assign(targets=targets) if any(module.is_within(use, each) for each in targets):
+            return True
+        case cst.AugAssign(target=target) | cst.AnnAssign(target=target) if module.is_within(
+            use, target
+        ):
+            return True
+        case cst.Del():
+            return True
+    match module.parent(use):
+        case cst.Attribute(value=value, attr=cst.Name(method)) if value is use:
+            return method in _RESIZES
+        case cst.Arg() as arg:
+            call = module.parent(arg)
+            name = module.name(call.func) if isinstance(call, cst.Call) else None
+            return sized and not (name or "").startswith("builtins.")
+    return False
 
 
 def _numbers(module: Module, iterated: cst.BaseExpression) -> tuple[str, str | None]:
@@ -140,10 +186,33 @@ def _length(module: Module, iterated: cst.BaseExpression) -> str | None:
             behind = _made_by(made[0], iterated) if len(made) == 1 else None
             if isinstance(behind, cst.Call) and (module.name(behind.func) or "").startswith("tqdm"):
                 return _length(module, behind)
-    code = f"len({dotted_text(iterated)})"
     sized = inferred(module, iterated).kind in ("loader", "list", "tuple", "tensor")
     sized = sized and not said_somewhere(module, _has_no_length)
-    return code if dotted_text(iterated) and (sized or code in module.text) else None
+    text = dotted_text(iterated)
+    return f"len({text})" if text and (sized or _asked(module, iterated, text)) else None
+
+
+def _asked(module: Module, iterated: cst.BaseExpression, text: str) -> bool:
+    """Say whether the same function asks for the length of what a loop goes over, be it a name or
+    an attribute."""
+    function = module.function(iterated)
+    home = function or module.root
+    if "." in text and _bindings(module, home, text):
+        return False
+    made = _origin(module, iterated)
+    for call in module.within(home, cst.Call):
+        if is_name(call.func, "len") and call.args and dotted_text(call.args[0].value) == text:
+            other = call.args[0].value
+            if module.function(other) is function and _origin(module, other) == made:
+                return True
+    return False
+
+
+def _origin(module: Module, path: cst.BaseExpression) -> list[cst.CSTNode]:
+    """Return what may have bound the name that a dotted path starts with."""
+    while isinstance(path, cst.Attribute):
+        path = path.value
+    return definitions_of(module, path) if isinstance(path, cst.Name) else []
 
 
 def _has_no_length(text: str) -> bool:
