@@ -12,6 +12,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.text import remarked
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.module import Module
@@ -140,11 +141,16 @@ def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bo
     whole number of what may be nan, or asks an object for a place that it may not have."""
     made = sole_definition(module, root)
     kind = module.name(made.func) if isinstance(made, cst.Call) else ""
-    stored = isinstance(line.body[0], cst.Assign) and (
-        isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict"
+    set_there = isinstance(line.body[0], cst.Assign)
+    stored = int(
+        set_there and (isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict")
     )
     asked = [each for each in module.within(line, cst.Subscript) if _root(each) is root]
-    places = kind != "collections.defaultdict" and len(asked) > stored
+    # What a defaultdict makes for a new key need not have the next place.
+    if isinstance(made, cst.Call) and kind == "collections.defaultdict":
+        of_dict = bool(made.args) and is_name(made.args[0].value, "dict")
+        stored = 1 + (set_there and of_dict)
+    places = len(asked) > stored
     # With a number of digits, round() leaves nan as it is.
     calls = (each for each in module.within(line, cst.Call) if len(each.args) == 1)
     casts = (module.name(each.func) for each in calls)
