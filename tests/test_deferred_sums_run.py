@@ -1200,6 +1200,25 @@ def test_a_meter_that_looks_into_what_it_was_given_is_updated_at_once() -> None:
     assert "pending" in changed(given)
 
 
+@pytest.mark.parametrize(
+    ("now", "count", "safe"),
+    [
+        ("self.sum / self.count", "len(x)", True),
+        ("self.sum / self.count", "int(len(x) > 99)", False),
+        ("math.exp(self.sum)", "1", False),
+        ("int(val)", "1", False),
+    ],
+)
+def test_a_meter_that_may_raise_is_put_off_with_a_note(now: str, count: str, safe: bool) -> None:
+    meter = "import math\n\n\nclass Mean:\n    def __init__(self):\n"
+    meter += "        self.sum = self.count = self.now = 0\n\n    def update(self, val, n):\n"
+    meter += f"        self.sum += val * n\n        self.count += n\n        self.now = {now}\n\n\n"
+    line = f"n = {count}\nseen.update(loss.item(), n)\n"
+    source = HEAD + meter + function("seen = Mean()\n", line, "return seen.now\n")
+    assert ("pending" in fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after) is safe
+    assert "pending_seen" in changed(source)
+
+
 def test_a_list_of_a_loop_without_steps_stays_empty() -> None:
     end = "return sum(found) / len(found) if found else 'none'\n"
     source = HEAD + function("found = []\n", "found.append(loss.item())\n", end)
