@@ -1233,6 +1233,7 @@ RAISING = {
 SILENT = {
     "a key": ("{}", "seen[i] = loss.item()\n"),
     "the list of a key that is made": ("defaultdict(list)", "seen[i].append(loss.item())\n"),
+    "a key of a key that is made": ("defaultdict(dict)", "seen[0][i] = loss.item()\n"),
     "a product": ("[]", "seen.append(2 * loss.item())\n"),
 }
 
@@ -1251,6 +1252,60 @@ def test_a_line_that_may_raise_is_put_off_with_a_note(name: str) -> None:
     assert output(after) == output(source)
     (found,) = (each for each in check(source, codes=codes).findings if each.fix)
     assert ("raises after the loop" in found.fix.note) == (name in RAISING)
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [("dict", "seen[0]['a'] += loss.item()\n"), ("list", "seen[0][i] = loss.item()\n")],
+)
+def test_what_is_made_for_a_new_key_may_lack_a_place(made: str, line: str) -> None:
+    source = "from collections import defaultdict\n" + HEAD
+    source += function(f"seen = defaultdict({made})\n", line, "return seen\n")
+    assert fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after in ("", source)
+
+
+def again(body: str, end: str, start: str = "seen = []\n") -> str:
+    """Return a program whose function changes one tensor, and gives it back, in each step."""
+    same = "state = torch.zeros((), device=device)\n\n\ndef smooth(new):\n"
+    same += "    state.mul_(0.9).add_(new.detach())\n    return state\n\n\n"
+    return HEAD + same + function(start, "now = smooth(loss)\n" + body, end)
+
+
+def test_what_a_function_may_give_again_is_kept_as_a_copy() -> None:
+    source = again("seen.append(now.item())\n", "return seen\n")
+    after = changed(source)
+    assert "now.detach().clone()" in after
+    assert output(after) == output(source)
+
+
+def test_a_meter_that_looks_into_what_it_was_given_is_updated_at_once() -> None:
+    held = "class Scaled:\n    def __init__(self, sgd):\n        self.sgd = sgd\n"
+    held += "        self.total = 0.0\n\n    def update(self, val):\n"
+    held += "        self.total += val * self.sgd.param_groups[0]['lr']\n\n\n"
+    start, line = "seen = Scaled(sgd)\n", "seen.update(loss.item())\n"
+    source = HEAD + held + function(start, line, "return seen.total\n")
+    assert "pending" not in changed(source)
+    given = source.replace("self.sgd.param_groups[0]['lr']", "self.sgd").replace("(sgd)", "(0.5)")
+    assert "pending" in changed(given)
+
+
+@pytest.mark.parametrize(
+    ("now", "count", "safe"),
+    [
+        ("self.sum / self.count", "len(x)", True),
+        ("self.sum / self.count", "int(len(x) > 99)", False),
+        ("math.exp(self.sum)", "1", False),
+        ("int(val)", "1", False),
+    ],
+)
+def test_a_meter_that_may_raise_is_put_off_with_a_note(now: str, count: str, safe: bool) -> None:
+    meter = "import math\n\n\nclass Mean:\n    def __init__(self):\n"
+    meter += "        self.sum = self.count = self.now = 0\n\n    def update(self, val, n):\n"
+    meter += f"        self.sum += val * n\n        self.count += n\n        self.now = {now}\n\n\n"
+    line = f"n = {count}\nseen.update(loss.item(), n)\n"
+    source = HEAD + meter + function("seen = Mean()\n", line, "return seen.now\n")
+    assert ("pending" in fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after) is safe
+    assert "pending_seen" in changed(source)
 
 
 def test_a_list_of_a_loop_without_steps_stays_empty() -> None:

@@ -61,6 +61,7 @@ from torchlint.semantic.time.heat import (
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
     NumberUses,
+    bound_per_iteration,
     first_read_behind,
     fresh_per_iteration,
     keeps_its_values,
@@ -669,7 +670,9 @@ def kept_for_later(
 ) -> cst.BaseExpression:
     """Return what holds the values that a read finds now, for a list that `keeper` fills."""
     kept: cst.BaseExpression = detached(module, read.tensor)
-    lasts = fresh_per_iteration(module, read.tensor) or keeps_its_values(module, kept, keeper)
+    # What may be no tensor has no clone(): the note `_SAME` says what it has to be.
+    anew = fresh_per_iteration if detachable(module, read.tensor) else bound_per_iteration
+    lasts = anew(module, read.tensor) or keeps_its_values(module, kept, keeper)
     held = lasts and not _may_be_view(module, read.tensor)
     return kept if held else method_call(kept, "clone")
 

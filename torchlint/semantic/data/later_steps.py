@@ -12,6 +12,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.text import remarked
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.module import Module
@@ -22,6 +23,7 @@ from torchlint.semantic.uses.accumulators import shared
 from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.meters import number_store
 from torchlint.semantic.uses.plain_numbers import is_python_number
+from torchlint.semantic.values.classes import class_named
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 
@@ -140,22 +142,72 @@ def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bo
     whole number of what may be nan, or asks an object for a place that it may not have."""
     made = sole_definition(module, root)
     kind = module.name(made.func) if isinstance(made, cst.Call) else ""
-    stored = isinstance(line.body[0], cst.Assign) and (
-        isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict"
+    set_there = isinstance(line.body[0], cst.Assign)
+    stored = int(
+        set_there and (isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict")
     )
     asked = [each for each in module.within(line, cst.Subscript) if _root(each) is root]
-    places = kind != "collections.defaultdict" and len(asked) > stored
+    # What a defaultdict makes for a new key need not have the next place.
+    if isinstance(made, cst.Call) and kind == "collections.defaultdict":
+        of_dict = bool(made.args) and is_name(made.args[0].value, "dict")
+        stored = 1 + (set_there and of_dict)
+    places = len(asked) > stored
+    return places or _may_raise(module, line) or _raises_within(module, line)
+
+
+def _may_raise(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether code divides, or makes a whole number of what may be nan."""
     # With a number of digits, round() leaves nan as it is.
-    calls = (each for each in module.within(line, cst.Call) if len(each.args) == 1)
+    calls = (each for each in module.within(node, cst.Call) if len(each.args) == 1)
     casts = (module.name(each.func) for each in calls)
-    return (
-        places
-        or any(each in ("builtins.int", "builtins.round") for each in casts)
-        or any(
-            isinstance(each.operator, _MAY_RAISE)
-            for each in module.within(line, cst.BinaryOperation)
-        )
+    return any(each in ("builtins.int", "builtins.round") for each in casts) or any(
+        isinstance(each.operator, _MAY_RAISE) for each in module.within(node, cst.BinaryOperation)
     )
+
+
+def _raises_within(module: Module, line: cst.SimpleStatementLine) -> bool:
+    """Say whether the class of a meter may raise for the numbers of a step: by ``math``, as
+    `_may_raise` says, but for a mean over counts of which none is handed over as 0."""
+    match line.body[0]:
+        case cst.Expr(value=cst.Call(func=cst.Attribute(value=meter)) as call):
+            made = sole_definition(module, meter)
+        case _:
+            return False
+    found = class_named(module, made.func) if isinstance(made, cst.Call) else None
+    if found is None:
+        return False
+    where, cls = found
+    for each in where.within(cls.body, cst.Call, nested=True):
+        name = where.called(each)
+        whole = name in ("builtins.int", "builtins.round") and len(each.args) == 1
+        if whole or name.startswith("math."):
+            return True
+    divides = any(
+        isinstance(each.operator, _MAY_RAISE)
+        for each in where.within(cls.body, cst.BinaryOperation, nested=True)
+    )
+    return divides and not all(_counts(module, arg.value) for arg in call.args[1:])
+
+
+def _counts(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a number is a count that no batch has as 0: its length, or a literal."""
+    match node:
+        case cst.Integer(value=value):
+            return value != "0"
+        case cst.Name():
+            made = sole_definition(module, node)
+            return (
+                isinstance(made, cst.BaseExpression)
+                and not isinstance(made, cst.Name)
+                and (_counts(module, made))
+            )
+        case cst.Call(func=cst.Attribute(attr=cst.Name("size")), args=[_]):
+            return True
+        case cst.Call(func=func):
+            return module.name(func) == "builtins.len"
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return True
+    return False
 
 
 def _root(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -171,6 +171,17 @@ def _seen_behind(
 
 @question()
 def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor is made anew in each turn of the loop, as `bound_per_iteration` says,
+    by torch's own functions or losses: what else gives one may give the same again, a buffer."""
+    if not bound_per_iteration(module, tensor):
+        return False
+    if not isinstance(tensor, cst.Name) or not module.loops(tensor):
+        return True
+    return all(_is_fresh(module, each) for each in definitions_of(module, tensor))
+
+
+@question()
+def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor is made anew in each turn of the loop: by a name that nothing changes in
     place there, or by a reduction; without a loop, in each call: by torch."""
     turns = module.loops(tensor)

@@ -153,7 +153,7 @@ def number_store(module: Module, update: cst.Call) -> dict[str, cst.BaseExpressi
     method, start = methods.get(func.attr.value), methods.get("__init__")
     if method is None or (start is not None and not _only_computes(where, methods, start)):
         return None
-    if start is not None and _grows_what_it_was_given(where, cls, start):
+    if start is not None and _leads_to_what_it_was_given(where, cls, start):
         return None
     if has_star(update) or not _only_computes(where, methods, method):
         return None
@@ -166,8 +166,9 @@ _PURE = frozenset(
 )
 
 
-def _grows_what_it_was_given(module: Module, cls: cst.ClassDef, start: cst.FunctionDef) -> bool:
-    """Say whether ``+=`` changes an attribute that the constructor binds to an argument."""
+def _leads_to_what_it_was_given(module: Module, cls: cst.ClassDef, start: cst.FunctionDef) -> bool:
+    """Say whether ``+=`` changes an attribute that the constructor binds to an argument, or a
+    method reads what such an object holds: ``self.cfg.momentum``."""
     params = {each.name.value for each in start.params.params}
     given = {
         target.target.attr.value
@@ -178,7 +179,9 @@ def _grows_what_it_was_given(module: Module, cls: cst.ClassDef, start: cst.Funct
         and assign.value.value in params
     }
     grown = (each.target for each in module.within(cls.body, cst.AugAssign, nested=True))
-    return any(attr_of(each) in given for each in grown)
+    inner = module.within(cls.body, cst.Attribute, cst.Subscript, nested=True)
+    reached = (each.value for each in inner if isinstance(each, (cst.Attribute, cst.Subscript)))
+    return any(attr_of(each) in given for each in (*grown, *reached))
 
 
 def _only_computes(
