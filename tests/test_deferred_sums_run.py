@@ -1296,6 +1296,9 @@ def test_a_meter_that_looks_into_what_it_was_given_is_updated_at_once() -> None:
         ("self.sum / self.count", "int(len(x) > 99)", False),
         ("math.exp(self.sum)", "1", False),
         ("int(val)", "1", False),
+        ("1 / val", "1", False),
+        ("self.sum / n", "len(x)", True),
+        ("self.sum / max(self.count, 1)", "len(x)", True),
     ],
 )
 def test_a_meter_that_may_raise_is_put_off_with_a_note(now: str, count: str, safe: bool) -> None:

@@ -182,11 +182,31 @@ def _raises_within(module: Module, line: cst.SimpleStatementLine) -> bool:
         whole = name in ("builtins.int", "builtins.round") and len(each.args) == 1
         if whole or name.startswith("math."):
             return True
-    divides = any(
-        isinstance(each.operator, _MAY_RAISE)
+    divided = [
+        each.right
         for each in where.within(cls.body, cst.BinaryOperation, nested=True)
-    )
-    return divides and not all(_counts(module, arg.value) for arg in call.args[1:])
+        if isinstance(each.operator, _MAY_RAISE)
+    ]
+    counted = all(_counts(module, arg.value) for arg in call.args[1:])
+    return bool(divided) and not (counted and all(_is_own_count(where, each) for each in divided))
+
+
+def _is_own_count(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a meter divides by what it has counted, or was handed as a count: by an attribute
+    of its own, a number, or a parameter behind its method's first."""
+    match node:
+        case cst.Integer(value=value):
+            return value != "0"
+        case cst.Attribute(value=cst.Name("self")):
+            return True
+        case cst.Call(func=cst.Name("max" | "len" | "float")):
+            return True
+        case cst.Name(value=name):
+            function = module.function(node)
+            return isinstance(function, cst.FunctionDef) and name in {
+                each.name.value for each in function.params.params[2:]
+            }
+    return False
 
 
 def _counts(module: Module, node: cst.BaseExpression) -> bool:
