@@ -1297,6 +1297,8 @@ def test_a_meter_that_looks_into_what_it_was_given_is_updated_at_once() -> None:
         ("math.exp(self.sum)", "1", False),
         ("int(val)", "1", False),
         ("1 / val", "1", False),
+        ("1 / float(val)", "1", False),
+        ("1 / max(val, 0)", "1", False),
         ("self.sum / n", "len(x)", True),
         ("self.sum / max(self.count, 1)", "len(x)", True),
     ],

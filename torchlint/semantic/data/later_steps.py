@@ -199,8 +199,8 @@ def _is_own_count(module: Module, node: cst.BaseExpression) -> bool:
             return value != "0"
         case cst.Attribute(value=cst.Name("self")):
             return True
-        case cst.Call(func=cst.Name("max" | "len" | "float")):
-            return True
+        case cst.Call(func=cst.Name("max"), args=args):
+            return any(_counts(module, arg.value) for arg in args)
         case cst.Name(value=name):
             function = module.function(node)
             return isinstance(function, cst.FunctionDef) and name in {
