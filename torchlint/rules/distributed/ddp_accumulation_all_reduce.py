@@ -100,6 +100,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.data.replicas import accumulation_in, is_replica, runs_replica
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import framework_moves_batches
@@ -136,7 +137,7 @@ def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
     if found is None or _one(module, found.period) or not runs_replica(module, node):
         return
     if not any(
-        _method(call) == "accumulate"
+        method_called(call) == "accumulate"
         for backward in found.backwards
         for call in contexts_around(module, backward)
     ):
@@ -150,9 +151,9 @@ def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
         return
     item, model = found
     calls = list(module.within(node.body, cst.Call))
-    if not any(_method(c) == "backward" for c in calls):
+    if not any(method_called(c) == "backward" for c in calls):
         return
-    if any(_method(c) not in _BACKWARD for c in calls):
+    if any(method_called(c) not in _BACKWARD for c in calls):
         return
     scope = module.loop(node) or module.function(node) or module.root
     if any(
@@ -183,10 +184,6 @@ def _one(module: Module, period: cst.BaseExpression | None) -> bool:
     """Say whether the optimizer steps for every batch after all: ``i % 1``."""
     number = sole_definition(module, period) or period
     return isinstance(number, cst.Integer) and number.value == "1"
-
-
-def _method(call: cst.Call) -> str | None:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else None
 
 
 def _no_sync(module: Module, context: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -15,6 +15,7 @@ from torchlint.semantic.code.constructions import Handed, Parameter, Value
 from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.left_out import TESTED
+from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.module import Module
@@ -57,19 +58,17 @@ def option_left_off(
     no="not every call of its function waits for an option that nothing turns on",
     ground=True,
 )
-def only_with_option(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the condition around a call of the function that a node stands in, where each call
-    stands behind one that holds only where an option is on that nothing turns on; None where one
-    does not, or others may call it: a method, and what another file speaks of."""
-    function = module.function(node)
+def only_with_option(module: Module, function: cst.FunctionDef | None) -> cst.BaseExpression | None:
+    """Return the condition around a call of a function, where each call stands behind one that
+    holds only where an option is on that nothing turns on; None where one does not, or others may
+    call it: a method, and what another file speaks of."""
     if function is None or function.decorators or module.class_of(function) is not None:
         return None
-    name = re.compile(rf"\b{function.name.value}\b")
     sites = call_sites(module, function)
     if not sites or escapes(module, function):
         return None
     found = [option_left_off(module, site) for site in sites]
-    says = lambda text: name.search(text) is not None  # noqa: E731
+    says = functools.partial(names, function.name.value)
     if None in found or module.outside.others_say(says, near=False) is not False:
         return None
     return found[0]

@@ -12,7 +12,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.parsed_arguments import given_by_calls
 from torchlint.semantic.module import Module
-from torchlint.source.python import DEFS
+from torchlint.source.python import DEFS, walk
 
 _LOADER = "torch.utils.data.DataLoader"
 _PLAIN = frozenset(
@@ -91,7 +91,7 @@ def _width(cls: ast.ClassDef) -> int | None:
     others = any(each.name in ("__getitems__", "__iter__") for each in methods)
     if len(gets) != 1 or gets[0].decorator_list or not plain or others:
         return None
-    inner = list(ast.walk(gets[0]))
+    inner = walk(gets[0])
     if any(isinstance(each, (*DEFS, ast.Lambda, ast.Yield)) for each in inner[1:]):
         return None
     widths = {_parts(each.value) for each in inner if isinstance(each, ast.Return)}
@@ -99,5 +99,6 @@ def _width(cls: ast.ClassDef) -> int | None:
 
 
 def _parts(node: ast.expr | None) -> int | None:
-    plain = isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts)
-    return len(node.elts) if isinstance(node, ast.Tuple) and plain else None
+    if not isinstance(node, ast.Tuple) or any(isinstance(e, ast.Starred) for e in node.elts):
+        return None
+    return len(node.elts)

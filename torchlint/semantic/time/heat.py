@@ -868,7 +868,9 @@ def heat_map(module: Module) -> HeatMap:
             lambda function: called_elsewhere(module, function),
             lambda function: once_elsewhere(module, function),
         ),
-        lambda node, until: option_left_off(module, node, until) or only_with_option(module, node),
+        lambda node, until: (
+            option_left_off(module, node, until) or only_with_option(module, module.function(node))
+        ),
         lambda node: not_used(module, node),
     )
 

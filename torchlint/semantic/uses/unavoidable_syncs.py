@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, attr_of
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
@@ -125,15 +125,10 @@ def _starts_work(module: Module, call: cst.Call) -> bool:
         each for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
     )
     return (
-        _method(call) in _STARTS_WORK
+        method_called(call) in _STARTS_WORK
         or has_model_call(module, call)
-        or any(_method(each) in _STARTS_WORK for each in inside)
+        or any(method_called(each) in _STARTS_WORK for each in inside)
     )
-
-
-def _method(call: cst.CSTNode) -> str:
-    func = call.func if isinstance(call, cst.Call) else None
-    return attr_of(func)
 
 
 def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -384,7 +379,7 @@ def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | Non
 def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield the tensors that a call copies to the host for other code than torch's."""
     copy, line = host_copy(module, call), module.small_statement(call)
-    collected = isinstance(line, cst.Expr) and _method(line.value) in ("append", "extend")
+    collected = isinstance(line, cst.Expr) and method_called(line.value) in ("append", "extend")
     if copy is not None and not collected and goes_on_elsewhere(module, call):
         yield copy.tensor
     for each in argument_reads(module, module.called(call)):
@@ -439,7 +434,7 @@ def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
 
 
 def _gives_work(module: Module, call: cst.Call) -> bool:
-    method = _method(call)
+    method = method_called(call)
     if method in _STARTS_WORK:
         return True
     return (

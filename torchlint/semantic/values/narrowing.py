@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 import libcst as cst
@@ -59,7 +59,7 @@ def told(
 
 
 def _of_class(
-    names: Names, asked: cst.BaseExpression, kinds: Iterable[cst.BaseExpression], outcome: bool
+    names: Names, asked: cst.BaseExpression, kinds: Sequence[cst.BaseExpression], outcome: bool
 ) -> Iterator[tuple[cst.BaseExpression, Told]]:
     if not outcome:
         if any(names.name(each) == _TENSOR for each in kinds):
