@@ -177,7 +177,17 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
         return False
     if not isinstance(tensor, cst.Name) or not module.loops(tensor):
         return True
-    return all(_is_fresh(module, each) for each in definitions_of(module, tensor))
+    made, seen = list(definitions_of(module, tensor)), set[cst.CSTNode]()
+    while made:
+        each = made.pop()
+        if isinstance(each, cst.AugAssign) and isinstance(each.target, cst.Name):
+            # Made anew before it is changed: ``loss *= 2``.
+            if each not in seen:
+                seen.add(each)
+                made += definitions_of(module, each.target)
+        elif not _is_fresh(module, each):
+            return False
+    return True
 
 
 @question()
