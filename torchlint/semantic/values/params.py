@@ -852,15 +852,36 @@ itself."""
 
 
 def self_assignments(tree: Tree, cls: cst.ClassDef) -> Assignments:
-    """Return what a class's code assigns to attributes of ``self``."""
+    """Return what a class's code assigns to attributes of ``self``; what a method changes at once,
+    ``self.x = self.x.cuda()``, nobody else sees as it was before."""
     out: Assignments = {}
     for node in tree.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
         if isinstance(node, cst.Assign):
             for each in node.targets:
+                name = _changed_at_once(tree, each.target, node.value)
+                if name is not None:
+                    home = tree.owners[node]
+                    out[name] = [e for e in out.get(name, []) if tree.owners[e] is not home]
                 _add(out, each.target, node.value)
         elif isinstance(node, cst.AnnAssign) and node.value is not None:
             _add(out, node.target, node.value)
     return out
+
+
+def _changed_at_once(tree: Tree, target: cst.CSTNode, value: cst.CSTNode) -> str | None:
+    """Return the attribute of ``self`` that each call of a method gives a value made of itself by
+    a method of its own."""
+    name = attr_of(target)
+    match value:
+        case cst.Call(func=cst.Attribute(value=cst.Attribute() as given)) if (
+            name is not None and given.deep_equals(target) and is_name(given.value, "self")
+        ):
+            pass
+        case _:
+            return None
+    straight = (cst.With, cst.IndentedBlock, cst.SimpleStatementLine, cst.Assign)
+    above = next(each for each in tree.ancestors(value) if not isinstance(each, straight))
+    return name if isinstance(above, cst.FunctionDef) else None
 
 
 def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
