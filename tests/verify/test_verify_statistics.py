@@ -457,6 +457,25 @@ def test_a_noisy_machine_decides_nothing(ratio: Ratio) -> None:
     assert statistics.verdict(ratio, null=NOISY) == (Verdict.INCONCLUSIVE, why)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "control", "found"),
+    [
+        (made(1.04, (1.01, 1.06), (1.003, 1.08)), (1.02, (1.0, 1.04)), Verdict.INCONCLUSIVE),
+        (made(1.04, (1.02, 1.05), (1.01, 1.06)), (0.99, (0.97, 1.0)), Verdict.FASTER),
+        (made(0.96, (0.94, 0.99), (0.93, 0.995)), (0.98, (0.96, 1.0)), Verdict.INCONCLUSIVE),
+        (made(0.96, (0.95, 0.98), (0.94, 0.99)), (1.01, (0.99, 1.03)), Verdict.SLOWER),
+        (made(1.001, (0.99, 1.01), (0.98, 1.02)), (1.01, (0.99, 1.03)), Verdict.NO_CHANGE),
+    ],
+)
+def test_a_change_is_more_than_what_the_null_control_reads(
+    ratio: Ratio, control: tuple[float, tuple[float, float]], found: Verdict
+) -> None:
+    null = NullControl(made(*control, (0.95, 1.05)), ok=True)
+    got, why = statistics.verdict(ratio, null=null)
+    assert got is found
+    assert ("the same code twice: " in why) == (found is Verdict.INCONCLUSIVE)
+
+
 def test_a_null_control_off_by_little_is_not_shown_as_one() -> None:
     null = NullControl(made(1.004, (1.003, 1.005), (1.002, 1.006)), ok=False)
     assert statistics.verdict(FASTER, null=null)[1] == "machine too noisy: null control read 1.004x"

@@ -268,7 +268,8 @@ def verdict(
     on the 99 % one::
 
         not exercised   no line that the fix changes ran
-        inconclusive    fewer than 8 pairs, or the null control's 99 % interval excludes 1
+        inconclusive    fewer than 8 pairs, or the null control's 99 % interval excludes 1, or its
+                        95 % interval reaches into that of what would be faster or slower
         faster          ci99 above 1 and ratio >= 1 + min_effect   (and adjusted_p < 0.01 where given)
         slower          ci99 below 1 and ratio <= 1 / (1 + min_effect)   (the same)
         no change       ci95 inside [1 / (1 + min_effect), 1 + min_effect]
@@ -315,6 +316,11 @@ def verdict(
         found, why = (
             Verdict.INCONCLUSIVE,
             f"p = {adjusted_p:.2g} once adjusted for the number of fixes (Holm)",
+        )
+    elif decided and null is not None and _overlap([ratio.ci95, null.ratio.ci95]):
+        found, why = (
+            Verdict.INCONCLUSIVE,
+            f"no more than the null control, the same code twice: {_shown(null.ratio)}",
         )
     doubt = ""
     if samples is not None and found is not Verdict.INCONCLUSIVE:

@@ -290,7 +290,8 @@ def method(report: Report) -> str:
         return ""
     return (
         f"Speed is time before over time after, from {plan_line(report)} "
-        "The interval shown is at 95 %; faster and slower need 99 % and the minimum effect."
+        "The interval shown is at 95 %; faster and slower need 99 %, the minimum effect, and an "
+        "interval outside of the null control's."
     )
 
 
