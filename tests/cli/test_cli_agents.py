@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 import torchlint
-from tests.verify.reports import DIFFERENT, SCRIPT, SLOWER, changed, only
+from tests.verify.reports import CAT, CUDA, DIFFERENT, SCRIPT, SLOWER, changed, only
 from torchlint.cli.agents import SKILL
 from torchlint.cli.commands import COMMANDS
 from torchlint.cli.main import run
-from torchlint.verify.model import Judged, Proof
+from torchlint.program.traffic import UNUSED
+from torchlint.verify.model import Counts, Judged, Proof
 from torchlint.verify.output.agent import render
 
 PAGE = (SKILL / "SKILL.md").read_text(encoding="utf-8")
@@ -168,6 +169,23 @@ def test_the_program_that_runs_a_file_is_named(ours) -> None:
     assert re.search(r"lib/model\.py --select TL102 .*-- train\.py\n", text)
 
 
+def test_a_proof_of_launches_says_that_it_needs_a_gpu(ours) -> None:
+    ours.write(
+        "train.py",
+        "import torch\n\n\ndef train(loader, fast, slow, optimizer):\n"
+        "    for x in loader:\n"
+        "        noise = torch.zeros(3).to(x.device)\n"
+        "        loss = fast(x + noise).mean()\n"
+        "        loss.backward()\n"
+        "        optimizer.step()\n"
+        "        for a, b in zip(slow.parameters(), fast.parameters()):\n"
+        "            a.data.mul_(0.9).add_(b.data, alpha=0.1)\n",
+    )
+    text = ours("check", *AGENT, "--select", "TL102,TL510", ".", code=1).stdout
+    proofs = re.findall(r"^  prove: .*--select (TL\d+) .*?( # needs a GPU.*)?$", text, re.MULTILINE)
+    assert [(code, bool(gpu)) for code, gpu in proofs] == [("TL102", False), ("TL510", True)]
+
+
 def test_the_next_portion_is_one_command(cli, source) -> None:
     cli.write("a.py", source("slow", "odd", "hint"))
     first = cli("check", *AGENT, "--max-tokens", "1", "a.py", code=1).stdout
@@ -185,7 +203,7 @@ def test_the_next_portion_is_one_command(cli, source) -> None:
 
 
 TYPED = ("verify", "--device", "virtual-cuda", ".", "--", "train.py", "--epochs", "1")
-APPLY = "next: torchlint verify --apply . -- train.py --epochs 1"
+APPLY = "next: torchlint verify --apply . -- train.py --epochs 1  # the program must run without"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +223,15 @@ APPLY = "next: torchlint verify --apply . -- train.py --epochs 1"
         (changed(proof=Proof((Judged("TL603@a.py:1", False, (), "slow"),))), "next: nothing was"),
         (
             changed(proof=Proof((), written=("TL603@a.py:1",))),
+            "next: run the project's tests, then torchlint check again",
+        ),
+        (
+            changed(CUDA, proof=Proof((), written=("TL603@a.py:1",))),
             "next: torchlint profile --output-format agent . -- train.py --epochs 1",
+        ),
+        (
+            only(CAT, counts=Counts("virtual-cuda", unavailable=UNUSED)),
+            "next: run this again with a program that uses a GPU if torch.cuda.is_available()",
         ),
     ],
 )
@@ -221,7 +247,7 @@ def test_a_verification_has_its_figures_and_a_budget() -> None:
     short = render(SCRIPT, TYPED, 150)
     assert short.splitlines()[:3] == text.splitlines()[:3]
     assert re.search(r"\nleft out: \d+ of \d+ lines; --max-tokens N allows more\n", short)
-    assert short.endswith(f"{APPLY}\n")
+    assert short.splitlines()[-1].startswith(APPLY)
     assert len(short) < 900
 
 

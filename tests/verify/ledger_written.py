@@ -26,6 +26,7 @@ scaler.scale((w * 2).sum()).backward()
 scaler.step(optimizer)
 scaler.update()
 """
+_CHECK = "argument check of torch.distributions; validate_args=False leaves it out"
 _PACKED = """\
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 x = torch.ones(2, 3, 4, device="cuda")
@@ -295,12 +296,22 @@ schedule.step()
     program(
         "drawn from a normal distribution",
         X + "y = torch.distributions.Normal(x, 1.0, validate_args=True).sample()",
-        ("d2h", 3, 2, 2, "item()"),
+        ("d2h", 3, 2, 2, _CHECK),
         ("d2h", 3, 2, 2, "normal"),
         ("h2d", 3, 1, 4, "copy to device"),
+        ("sync", 3, 2, 0, _CHECK),
         ("sync", 3, 1, 0, "copy to device"),
-        ("sync", 3, 2, 0, "item()"),
         ("sync", 3, 2, 0, "normal"),
+    ),
+    program(
+        "a probability under a normal distribution",
+        X + "y = torch.distributions.Normal(x, x.exp(), validate_args=True).log_prob(x)",
+        ("d2h", 3, 3, 3, _CHECK),
+        ("sync", 3, 3, 0, _CHECK),
+    ),
+    program(
+        "a probability that nobody checks",
+        X + "y = torch.distributions.Normal(x, x.exp(), validate_args=False).log_prob(x)",
     ),
     program(
         "packed by lengths",

@@ -455,7 +455,8 @@ def test_text_of_a_problem_ends_with_it() -> None:
 def test_load_over_half_the_cores_is_a_warning(load: float | None, cores: int, busy: bool) -> None:
     machine = dataclasses.replace(QUIET, loadavg=load, cores=cores)
     expected = (
-        f"load average {load} on {cores} cores: times will be noisy; stop other work"
+        f"load average {load} on {cores} cores in the last minute: times will be noisy; stop "
+        "other work (or wait, where a run of torchlint has just ended)"
         if busy
         else ""
     )

@@ -106,7 +106,7 @@ FEW = Speed(
         ({"speed": WIDE}, "may be slower: 1.00x [0.90, 1.10] reaches below 0.97x"),
         ({"speed": FEW}, "may be slower: only 5 rounds"),
         ({"speed": Speed(Verdict.NOT_MEASURED, why="no time was taken")},
-         "may be slower: no time was taken"),
+         "not timed: no time was taken"),
         ({"counts": ALIKE}, "no gain seen: 1.00x [0.98, 1.01]"),
         ({"counts": None}, "no gain seen: 1.00x [0.98, 1.01]; waits and transfers could not be"),
         ({"counts": Counts("virtual-cuda", unavailable="streams")}, "no gain seen"),

@@ -28,6 +28,7 @@ from torchlint.program.traffic import UNUSED, CountLine
 from torchlint.source.document import Document, decode
 from torchlint.verify import statistics
 from torchlint.verify.fixes import (
+    OVERLAPS,
     FixUnit,
     Offered,
     Replacement,
@@ -146,7 +147,7 @@ def test_unsafe_fix_promises_what_its_rule_declares() -> None:
 def test_overlapping_fix_is_left_out_and_named() -> None:
     found = offer(TEXT, finding(TEXT, "a = 1\nb", "x"), finding(TEXT, "b = 2", "y", code="TL103"))
     assert [unit.id for unit in found.units] == ["TL102@a.py:1"]
-    assert found.skipped == ("TL103@a.py:2: overlaps with another fix",)
+    assert found.skipped == (f"TL103@a.py:2: {OVERLAPS}",)
 
 
 def test_a_fix_that_two_findings_share_is_one_and_left_out_nowhere() -> None:
@@ -222,8 +223,8 @@ def test_fixes_that_meet_in_another_file_are_not_tried_together() -> None:
     found = offer_two([joint("4", "40"), joint("4", "41", here="2")], [own])
     assert [unit.id for unit in found.units] == ["TL102@a.py:1"]
     assert found.skipped == (
-        "TL102@a.py:2: overlaps with another fix",
-        "TL102@b.py:1: overlaps with another fix",
+        f"TL102@a.py:2: {OVERLAPS}",
+        f"TL102@b.py:1: {OVERLAPS}",
     )
     same = offer_two([joint("4", "40"), joint("4", "40", here="2")])
     assert len(same.units) == 2
@@ -629,8 +630,12 @@ def test_what_a_function_never_repeats_is_not_compared(places: set[str], level: 
 
 
 def test_noise_is_told() -> None:
-    found = judged(OFF, compared(Level.DIFFERENT, 4e-4), Expected.CLOSE)
+    off = replace(OFF, notes=("weights[0]: 3 of 8 numbers differ",), facts=("x: is_leaf",))
+    found = judged(off, compared(Level.DIFFERENT, 4e-4), Expected.CLOSE)
     assert found.self_noise == 4e-4
+    assert found.notes[0] == "x: is_leaf"
+    assert "weights[0]: 3 of 8 numbers differ" not in found.notes, "noise hides the verdict"
+    assert off.notes[0] in judged(off, compared(Level.DIFFERENT, 1e-9), Expected.CLOSE).notes
     assert "the original does not reproduce itself" in found.notes
     assert found.excused
     same = judged(SAME, SAME, Expected.CLOSE)
@@ -936,6 +941,22 @@ def test_a_version_that_was_left_out_of_the_timing_says_why() -> None:
     found = timed({ALL: 1.0})
     found.left_out[FIX.name] = "not timed, as its results are not those promised"
     assert speed_of(found) == (Verdict.NOT_MEASURED, found.left_out[FIX.name])
+
+
+@pytest.mark.parametrize(
+    ("failure", "hinted"),
+    [
+        ("failed with exit code 1: AssertionError: Torch not compiled with CUDA enabled", True),
+        ("failed with exit code 1: AssertionError: no more data", False),
+    ],
+)
+def test_a_program_that_needs_a_gpu_is_not_timed_on_a_cpu(failure: str, hinted: bool) -> None:
+    found = Times()
+    found.failures[ORIGINAL] = ProgramError(failure, "ended")
+    verdict, why = speed_of(found)
+    assert verdict is Verdict.NOT_MEASURED
+    assert why.startswith(f"not timed: the original {failure}")
+    assert ("torch.cuda.is_available()" in why) == hinted
 
 
 def test_interactions_need_all_single_effects() -> None:

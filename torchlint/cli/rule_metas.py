@@ -42,6 +42,7 @@ def rule_metas(
             info.family,
             url=rule_page(info.code),
             default=info.default,
+            effect=info.effect,
         )
         for info in catalog.rules
         if info.code in codes

@@ -82,7 +82,9 @@ def _block(
     if fix is not None:
         yield from _fix(run, finding.filename, fix, rows)
     if finding.code not in ENGINE_CODES and finding.cell is None:  # no notebook is run
-        yield f"  prove: {visible(shlex.join(_proof(run, finding)))}"
+        meta = run.rules.get(finding.code)
+        gpu = "  # needs a GPU: it saves launches" if meta is not None and meta.launches else ""
+        yield f"  prove: {visible(shlex.join(_proof(run, finding)))}{gpu}"
 
 
 def _fix(

@@ -33,7 +33,8 @@ class RuleMeta:
     on the web or an empty string, `default` says whether it is on when nothing is selected, and
     `cost` in a few words what was measured. `waits` is the share of waits for the device that the
     fix of the rule's example saves, from 0 to 1, and `faster` how many times faster that was
-    measured to be; 0 and 1 where nothing was found or measured.
+    measured to be; 0 and 1 where nothing was found or measured. `effect` is what a fix takes out of
+    a run, a word of `torchlint.base.declaration.EFFECTS`.
     """
 
     code: str
@@ -48,6 +49,12 @@ class RuleMeta:
     cost: str = ""
     waits: float = 0.0
     faster: float = 1.0
+    effect: str = "none"
+
+    @property
+    def launches(self) -> bool:
+        """Whether a fix saves nothing but launches of kernels, which a CPU does not show."""
+        return self.effect == "launch" and not self.waits and self.faster == 1.0
 
 
 @frozen

@@ -24,7 +24,7 @@ from torchlint.verify.model import Expected
 
 BUNDLES: tuple[frozenset[str], ...] = (frozenset({"TL103", "TL202"}),)
 """Fixes that need each other: a copy is asynchronous only from pinned memory."""
-OVERLAPS = "overlaps with another fix"
+OVERLAPS = "overlaps with another fix: verify it again after that one is written"
 UNSAFE = "unsafe (--unsafe-fixes verifies it)"
 
 

@@ -117,7 +117,8 @@ def _slower(speed: Speed, grounds: Grounds) -> str:
     if speed.verdict is Verdict.SLOWER:
         return f"slower: {shown(speed.ratio)}"
     if speed.verdict is Verdict.NOT_MEASURED or speed.ratio is None:
-        return f"may be slower: {speed.why or 'no time was taken'}"
+        why = speed.why or "no time was taken"
+        return why if why.startswith("not timed") else f"not timed: {why}"
     if speed.verdict in (Verdict.FASTER, Verdict.NO_CHANGE):
         return ""
     if not grounds.steady or speed.ratio.n < MIN_PAIRS:

@@ -48,8 +48,8 @@ class Host:
         if self.loadavg is None or self.loadavg <= self.cores / 2:
             return ""
         return (
-            f"load average {self.loadavg:.1f} on {self.cores} cores: times will be noisy; "
-            "stop other work"
+            f"load average {self.loadavg:.1f} on {self.cores} cores in the last minute: times will "
+            "be noisy; stop other work (or wait, where a run of torchlint has just ended)"
         )
 
 

@@ -52,6 +52,7 @@ def words(width: float, pairs: int) -> str:
             f"after {pairs} pairs); results, waits and bytes do not depend on it and come first"
         )
     return (
-        f"times can show changes of about {max(width, 0.001) * 100:.2g} % and more here, "
-        f"after {pairs} pairs"
+        f"this machine lets times show changes of about {max(width, 0.001) * 100:.2g} % and more "
+        f"after {pairs} pairs of blocks, if the program's own steps are as even; the interval in "
+        "the report tells what they did show"
     )

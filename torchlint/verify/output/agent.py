@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from torchlint.program.traffic import UNUSED
 from torchlint.report.kit import words
 from torchlint.report.kit.tokens import within
 from torchlint.report.kit.words import visible
@@ -75,6 +76,8 @@ def _row(found: Table, row: Row) -> str:
 def _next(report: Report, typed: Sequence[str]) -> str:
     """Return the command to run next, or what to do where there is none."""
     kept = [each for each in report.variants if _worth_it(each)]
+    counts = [each.counts for each in report.variants if each.counts is not None]
+    unused = any(each.unavailable == UNUSED for each in counts)
     if report.versions is not None:
         if not kept:
             return "take the change back, or measure longer: nothing is shown to be better"
@@ -83,18 +86,23 @@ def _next(report: Report, typed: Sequence[str]) -> str:
     if report.mode == "rules":
         return "read why; such examples say nothing of a program"
     if report.proof is not None and report.proof.written:
+        if report.machine.device != "cuda":
+            return "run the project's tests, then torchlint check again"
         words = ["torchlint", "profile", "--output-format", "agent", ".", "--", *report.command]
         return shlex.join(words)
+    if unused and not kept:
+        return "run this again with a program that uses a GPU if torch.cuda.is_available()"
     if report.proof is not None:
         return "nothing was written: 'not proved' says what is missing"
     if not kept:
         return "apply none of these; read why, or take another finding of torchlint check"
     if report.mode != "script":
         return "apply by hand what is better with results as promised"
-    plain = [word for word in typed[1:] if word != "virtual-cuda"]
+    note, plain = "", [word for word in typed[1:] if word != "virtual-cuda"]
     if len(plain) + 1 < len(typed):  # it takes no times, so it can prove nothing
         plain = [word for word in plain if word not in ("--device", "--device=virtual-cuda")]
-    return shlex.join(["torchlint", "verify", "--apply", *plain])
+        note = "  # the program must run without a GPU: torch.cuda.is_available()"
+    return shlex.join(["torchlint", "verify", "--apply", *plain]) + note
 
 
 def _worth_it(variant: VariantResult) -> bool:

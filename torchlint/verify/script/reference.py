@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchlint.base.records import frozen
+from torchlint.program.inside.steps import BACKWARD_FALLBACK, BATCH_FALLBACK
 from torchlint.program.machine.beside import original_place, wider, words_of_missed
 from torchlint.report.kit.words import visible
 from torchlint.verify.errors import OriginalFailedError
@@ -260,9 +261,10 @@ def _demand(record: RunRecord, runner: Runner, home: Home) -> None:
     if not record.steps:
         trouble = "; ".join(record.record.get("trouble") or []) or (
             (
-                "it ended before any optimizer step, and without many calls of backward() or "
-                "batches "
-                "of a DataLoader"
+                "it ended before any optimizer step. Without one, calls of backward() count as "
+                f"steps from number {BACKWARD_FALLBACK + 1} on, else batches of a DataLoader from "
+                f"number {BATCH_FALLBACK + 1} on: for code of an evaluation, have the program "
+                "evaluate in a loop over more batches than that"
             )
             if record.record
             else "it never imported torch, or ignores PYTHONPATH (python -I, -E)"

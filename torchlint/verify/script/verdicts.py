@@ -29,6 +29,8 @@ from torchlint.verify.script.reference import Reference
 from torchlint.verify.session.times import NO_TIME, Times
 from torchlint.verify.variants import ALL, ORIGINAL, Variant, single
 
+_NO_GPU = "; it takes times of this CPU where it uses a GPU only if torch.cuda.is_available()"
+
 
 def speeds(
     variants: Sequence[Variant], base: Reference, checked: Checked, timed: Times, options: Options
@@ -72,9 +74,11 @@ def _speed(
     if name in timed.left_out:
         return Speed(Verdict.NOT_MEASURED, why=timed.left_out[name])
     if ORIGINAL in timed.failed() and timed.ratio(ALL) is None and timed.ratio(name) is None:
+        failed = str(timed.failures[ORIGINAL])
+        no_gpu = options.device != "cuda" and ("CUDA" in failed or "NVIDIA" in failed)
         return Speed(
             Verdict.NOT_MEASURED,
-            why=f"not timed, as the original {timed.failures[ORIGINAL]}",
+            why=f"not timed: the original {failed}{_NO_GPU if no_gpu else ''}",
         )
     if timed.ratio(name) is None and timed.cut:
         return Speed(Verdict.NOT_MEASURED, why=NO_TIME)

@@ -140,7 +140,12 @@ def judged(
         notes.append("the original does not reproduce itself")
         if level in _APART and compared.within(itself):
             level = Level.CLOSE
-            notes.append("no further from the original than the original is from itself")
+            notes = [  # by how much which tensor differs is noise
+                *compared.facts,
+                notes[-1],
+                "no further from the original than the original is from itself: seed each random "
+                "stream and each process to see more",
+            ]
         elif level in _APART and compared.steps is None and compared.different <= itself.different:
             level = Level.UNKNOWN
     excused = level is not seen or itself.level is Level.UNKNOWN

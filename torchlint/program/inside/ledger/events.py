@@ -15,6 +15,9 @@ from .tags import Use
 LIBRARY = "<library>"
 """The file of an event that no frame of the project leads to; its line is 0."""
 _Key = tuple[int, str, str, int, str]
+_CHECKING = frozenset({"__init__", "_validate_sample"})
+"""Functions of torch's class `Distribution` that check arguments, and nothing else that waits."""
+_DISTRIBUTION = os.path.join("torch", "distributions", "distribution.py")
 _HERE = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4))
 
 
@@ -41,18 +44,22 @@ class Frames:
                 return "" if "site-packages" in parts or "dist-packages" in parts else relative
         return ""
 
-    def here(self) -> tuple[str, int]:
-        """(file relative to the root with forward slashes, line) of the innermost project frame."""
+    def here(self) -> tuple[str, int, str]:
+        """(file relative to the root with forward slashes, line) of the innermost project frame,
+        and why a library waits below it, where that is known."""
         frame: FrameType | None = sys._getframe(1)
+        why = ""
         while frame is not None:
             filename = frame.f_code.co_filename
             relative = self._known.get(filename)
             if relative is None:
                 relative = self._known[filename] = self._relative(filename)
             if relative:
-                return relative, frame.f_lineno
+                return relative, frame.f_lineno, why
+            if filename.endswith(_DISTRIBUTION) and frame.f_code.co_name in _CHECKING:
+                why = "argument check of torch.distributions; validate_args=False leaves it out"
             frame = frame.f_back
-        return LIBRARY, 0
+        return LIBRARY, 0, why
 
 
 class Log(threading.local):
@@ -93,10 +100,10 @@ class Events:
         "mismatch"."""
         if not self.active or self.now.silent:
             return
-        file, line = self._frames.here()
+        file, line, why = self._frames.here()
         with self._lock:
             entry = self._counts.setdefault(
-                (self._step, kind, file, line, self.now.what or what), [0, 0]
+                (self._step, kind, file, line, why or self.now.what or what), [0, 0]
             )
             entry[0] += 1
             entry[1] += nbytes
