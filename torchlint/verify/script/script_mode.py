@@ -446,10 +446,10 @@ class _Verification:
             f"plan: runs your code in copies under {self.workspace.path}; {where}; the network "
             "is not blocked"
         )
-        busy = self.request.doctor.host.busy
-        if busy:
-            self.say(f"plan: {busy}")
         if self._timing:
+            busy = self.request.doctor.host.busy
+            if busy:
+                self.say(f"plan: {busy}")
             width = noise_probe.half_width(noise_probe.probe(), options.pairs)
             self.say(f"plan: {noise_probe.words(width, options.pairs)}")
 
