@@ -909,6 +909,16 @@ class Guards:
                 yield from self._flags(test.right, needed)
             case cst.UnaryOperation(operator=cst.Not()):
                 yield from self._flags(test.expression, not needed)
+            case cst.Comparison(
+                left=left,
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Is() | cst.Equal(),
+                        comparator=cst.Name("True" | "False" as word),
+                    )
+                ],
+            ) if needed:
+                yield from self._flags(left, word == "True")
             case cst.Name() | cst.Attribute():
                 text = dotted_text(test)
                 if text is not None:
