@@ -137,7 +137,7 @@ _BOTH = (
 _SPLIT = "split all at once before the loop, by sizes that the host knows"
 _ROWS = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
-    " loop; choose from all rows at once before the loop, and split that by their counts: one wait."
+    " loop; choose for all turns at once before the loop, and split that by the counts: one wait."
 )
 _MASKED = "keep all positions with the mask beside them, and let what follows leave out the others"
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
@@ -224,7 +224,7 @@ def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
             case cst.Call(
                 func=cst.Attribute(value=cst.Name(value=name) as held, attr=cst.Name("append")),
                 args=[cst.Arg(value=chosen)],
-            ) if inferred(module, chosen).tensor and inferred(module, chosen).rank != 0:
+            ) if _several(module, chosen):
                 made = set(definitions_of(module, held))
                 reads = [
                     read
@@ -234,6 +234,14 @@ def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
                 if any(module.called(module.taker(read)) not in _JOINS for read in reads):
                     return True
     return False
+
+
+def _several(module: Module, chosen: cst.BaseExpression) -> bool:
+    """Say whether an expression is a tensor of several elements, as torch makes it of others."""
+    value = inferred(module, chosen)
+    others = (module.name(call.func) for call in module.within(chosen, cst.Call))
+    plain = all((name or "torch.").startswith("torch.") for name in others)
+    return value.tensor and value.rank != 0 and plain
 
 
 def _of_row(module: Module, node: cst.BaseExpression) -> bool:
