@@ -192,7 +192,7 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
     )
     if any(gathers(module, other) for other in earlier):
         return
-    if _told_apart(module, node):
+    if not _read_at_once(module, node) and _told_apart(module, node):
         if _of_row(module, node):
             yield Hit(node, {"gather": module.shown(node)}, message=_ROWS)
         return
