@@ -101,6 +101,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS, attr_of, is_name, keyword_of
+from torchlint.semantic.code.versions import too_early
 from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.step_overhead import has_training_loop, on_demand, runs_training
@@ -125,6 +126,8 @@ _ERROR = (
     "torch.autograd.profiler.profile takes no {name}=, which raises a TypeError; use "
     "torch.profiler.profile."
 )
+_NAMES_DEVICE = (2, 3)
+"""The torch since which ``use_cuda`` warns, and each before it may not know ``use_device``."""
 _DEPRECATED = 'use_cuda=True is deprecated; pass use_device="cuda".'
 
 rule = Rule(
@@ -186,7 +189,7 @@ def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
 
 
 def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
-    for arg in node.args:
+    for arg in () if too_early(module, _NAMES_DEVICE, _NAMES_DEVICE) else node.args:
         if keyword_of(arg) == "use_cuda" and is_name(arg.value, "True"):
             new = arg.with_changes(keyword=cst.Name("use_device"), value=cst.SimpleString('"cuda"'))
             call = node.with_changes(args=[new if a is arg else a for a in node.args])

@@ -89,6 +89,7 @@ from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety,
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
@@ -198,7 +199,8 @@ def _plain(module: Module, node: cst.Call) -> bool:
 
 
 def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool:
-    """Say whether a module is moved only sometimes, or goes back to the CPU elsewhere."""
+    """Say whether a module is moved only sometimes, or goes back to the CPU elsewhere, or to
+    another of the devices that its object knows."""
     if any(
         _DEVICE.search(name)
         for test, _ in conditions_around(module, node)
@@ -212,9 +214,18 @@ def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool
                 args=args,
             ):
                 back = attr == "cpu" or (bool(args) and named_device(module, args[0].value) == CPU)
-                if back and other.deep_equals(place):
+                if (back or _another(module, node, call)) and other.deep_equals(place):
                     return True
     return False
+
+
+def _another(module: Module, one: cst.Call, other: cst.Call) -> bool:
+    """Say whether methods of one class move to devices that ``self`` has under two names."""
+    if module.class_of(one) is not module.class_of(other):
+        return False
+    given = (call.args[0].value if call.args else None for call in (one, other))
+    names = {text for value in given if value and (text := dotted_text(value) or "")}
+    return len(names) == 2 and all(name.startswith("self.") for name in names)
 
 
 def _switched(module: Module, node: cst.Call) -> bool:

@@ -117,6 +117,7 @@ _MEMORY = regex(r"^torch\.\w+\.(memory\.)?(\w*memory\w*|mem_get_info)$")
 _TIMING = regex(r"(^|_)(timers?|timing|times?)(_|$)", re.IGNORECASE)
 _OWN_ORDER = regex(
     r"^torch\.(cuda|xpu|accelerator)\.(stream|Stream|ExternalStream|CUDAGraph|graph|graphs\.\w+)$|"
+    r"^torch\.distributed\.(i?send|i?recv|P2POp)$|"
     r"\.(wait_stream|wait_event|record_stream|replay)$"
 )
 _OTHERS = regex(
@@ -183,7 +184,8 @@ def _spelled(module: Module, call: cst.Call) -> str:
 
 def _ordered(module: Module, node: cst.Call) -> bool:
     """Say whether the function, or one of this file that it calls, orders work itself: streams,
-    graphs, another library's kernels, collectives in flight, copies that do not wait."""
+    graphs, another library's kernels, messages and collectives in flight, copies that do not
+    wait."""
     calls = list(module.within(module.scope(node), cst.Call))
     helpers = {each for call in calls for each in callees_of(module, call)}
     for call in (*calls, *(inner for each in helpers for inner in module.within(each, cst.Call))):

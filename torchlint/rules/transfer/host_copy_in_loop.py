@@ -19,7 +19,7 @@ another place for the copy, would spare it, and so is one list of all numbers of
 or a copy that a loop takes apart: that waits once where each element could; and so is a copy of which NumPy makes what the step
 then computes with on the device (a weight of the loss). So is a copy beside another of the same
 tensor in the same step, for code outside of torch. Silent: an action on its way to an environment, an
-offload (kept for the backward pass, or fetched again later), what is saved, sent away, handed to a
+offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the file, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
 which a loop takes part after part, and an array that leaves torch once for
@@ -150,7 +150,7 @@ from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, attr_of, keyword_of
-from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
+from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -178,6 +178,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
 )
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import CPU
 
 _NUMBERS = ("builtins.float", "builtins.int", "builtins.bool")
 
@@ -280,6 +281,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if batchwise and stays_beside(module, node) is not None:
         return
+    if not number and _computes_in_double(module, node):
+        return
     iterated = _iterated(module, whole)
     worked_on = leaves and not _collected(module, whole)
     forced = forced or worked_on or apart or iterated
@@ -334,6 +337,17 @@ def _moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpressi
                 for value in assigned_to(module, target)
             )
     return False
+
+
+def _computes_in_double(module: Module, node: cst.Call) -> bool:
+    """Say whether the host goes on in float64, in which a GPU is slow, with the copy or what it
+    makes of it; not where it collects that."""
+    cast = module.parent(module.parent(node) or node)
+    wide = isinstance(cast, cst.Call) and widened_copy(module, cast) is not None
+    places = (each for each in destinations(module, node) if isinstance(each, cst.Assign))
+    found = (inferred(module, each.value) for each in places)
+    wide = wide or any(v.dtype == "double" and v.device == CPU for v in found)
+    return wide and not _collected(module, _chain(module, node))
 
 
 def _elements(module: Module, copy: HostRead) -> bool:

@@ -11,8 +11,8 @@ computed at each call.
 
 Flagged: a read of a GPU scalar in a training step that only serves a logging call (print, a logger,
 a progress bar, a tracker, a meter), directly or by a name that nothing else reads; and a GPU tensor
-handed to a logging call that is known to convert it. A debug message that formats its arguments
-only when it is shown is an `info`.
+handed to a logging call that is known to convert it. Not what a debug message is handed: it formats
+its arguments only where it is shown.
 
 ## Setup
 ```python
@@ -217,13 +217,12 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for each tensor that a logging call is handed and reads by itself; print is a
     read already."""
     sink = logging_call(module, node)
-    if sink is None or module.name(node.func) == "builtins.print":
+    if sink is None or sink.kind == "debug" or module.name(node.func) == "builtins.print":
         return
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
-            spared = sink.kind == "debug" or waited_before(module, tensor) is not None
-            severity = Severity.INFO if spared else None
+            severity = Severity.INFO if waited_before(module, tensor) is not None else None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
             yield Hit(tensor, words, fix, severity, message=_by_interval(module, node, words))

@@ -12,8 +12,9 @@ Flagged: in a step or a forward, on tensors that live on the device by evidence:
 `num_classes`, and `repeat_interleave` by a tensor without `output_size`. Reads through a boolean
 mask, `nonzero` and `masked_select` synchronise as well; they are flagged where a loop within the
 step repeats them, for each image, row or class: the host then waits once per turn. Where the
-turn waits for another value as well, that is an `info`. Outside of such a loop the values are
-mostly needed.
+turn waits for another value as well, that is an `info`, and so is one whose number of elements is
+a part of the result, where all rows could be chosen from at once. Outside of such a loop the values
+are mostly needed.
 
 ## Setup
 ```python
@@ -101,14 +102,17 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.transfer._masked_fixes import masked_fix
-from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.destinations import destinations
+from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers, unsized
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of, inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.unavoidable_syncs import turn_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
@@ -131,8 +135,13 @@ _BOTH = (
     " device as well: only without both the step runs on."
 )
 _SPLIT = "split all at once before the loop, by sizes that the host knows"
+_ROWS = (
+    "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
+    " loop; choose for all turns at once before the loop, and split that by the counts: one wait."
+)
 _MASKED = "keep all positions with the mask beside them, and let what follows leave out the others"
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+_JOINS = ops.dotted("join")
 _POSITIONS = regex(r"(^|_)(index|indices|idxs?|ids|edges|faces|pairs)$")
 
 rule = Rule(
@@ -183,6 +192,10 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
     )
     if any(gathers(module, other) for other in earlier):
         return
+    if not _read_at_once(module, node) and _told_apart(module, node):
+        if _of_row(module, node):
+            yield Hit(node, {"gather": module.shown(node)}, message=_ROWS)
+        return
     words = {"gather": module.shown(node), "alternative": _instead(module, node)}
     fix = masked_fix(module, node) or _host_fix(module, node)
     others = turn_waits(module, node)
@@ -198,6 +211,62 @@ def _host_fix(module: Module, node: cst.CSTNode) -> Fix | None:
     loop = module.loop(node)
     found = host_loop(module, loop) if isinstance(loop, cst.For) else None
     return brought_to_host(module, found) if found is not None and node in found.passed else None
+
+
+def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the number of elements is a part of what comes out: what is chosen is put into a
+    list that is not joined, or Python asks whether there is any."""
+    for place in destinations(module, node):
+        match place:
+            case cst.If(test=cst.Comparison(left=number)):
+                if isinstance(number, cst.Call) and method_called(number) == "numel":
+                    return True
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name(value=name) as held, attr=cst.Name("append")),
+                args=[cst.Arg(value=chosen)],
+            ) if _several(module, chosen):
+                made = set(definitions_of(module, held))
+                reads = [
+                    read
+                    for read in reads_of(module, module.scope(node), name)
+                    if read is not held and not made.isdisjoint(definitions_of(module, read))
+                ]
+                if any(module.called(module.taker(read)) not in _JOINS for read in reads):
+                    return True
+    return False
+
+
+def _several(module: Module, chosen: cst.BaseExpression) -> bool:
+    """Say whether an expression is a tensor of several elements, as torch makes it of others."""
+    value = inferred(module, chosen)
+    others = (module.name(call.func) for call in module.within(chosen, cst.Call))
+    plain = all((name or "torch.").startswith("torch.") for name in others)
+    return value.tensor and value.rank != 0 and plain
+
+
+def _of_row(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the mask is computed of what the loop goes over, and of nothing that a turn makes
+    itself."""
+    loop = module.loop(node)
+    mask: cst.BaseExpression | None = None
+    match node:
+        case cst.Subscript(slice=[*_, cst.SubscriptElement(slice=cst.Index(value=index))]):
+            mask = index
+        case cst.Call(func=func, args=[cst.Arg(value=given), *_]) if module.name(func):
+            mask = given
+        case cst.Call(func=cst.Attribute(value=receiver)):
+            mask = receiver
+    if isinstance(mask, cst.Name):
+        found = definitions_of(module, mask)
+        made = found[0] if len(found) == 1 else None
+        mask = made.value if isinstance(made, cst.Assign) else mask
+    if mask is None or not isinstance(loop, cst.For):
+        return False
+    bound = module.names_in(loop.target)
+    names = module.names_in(mask)
+    return not names.isdisjoint(bound) and not any(
+        True for name in names - bound for _ in writes_of(module, loop.body, name)
+    )
 
 
 def _positions(module: Module, node: cst.CSTNode) -> bool:

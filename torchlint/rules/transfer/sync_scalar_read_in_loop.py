@@ -238,6 +238,10 @@ DECIDED = (
     "`{expr}` waits for the GPU every step because a Python branch depends on it; use torch.where "
     "or a mask, or check only every N steps."
 )
+ASSERTED = (
+    "`{expr}` waits for the GPU every step because an assert tests it; check once, where the data "
+    "are made, or in tests."
+)
 SIZED = (
     "`{expr}` waits for the GPU every step because it sets the size of a tensor or a loop; work on "
     "all elements with a mask, or use a size that the host already knows."
@@ -391,7 +395,13 @@ def _needed(module: Module, read: HostRead) -> str | None:
         if any(only_looks(module, loop) for loop in module.loops(read.node)[:1]):
             return LOOKED
         return ELEMENT if one_of_older(module, read.tensor) else DECIDED if decided else SIZED
-    return None
+    return ASSERTED if _asserted(module, read.node) else None
+
+
+def _asserted(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a read stands in the test of an ``assert``."""
+    line = module.small_statement(node)
+    return isinstance(line, cst.Assert) and module.is_within(node, line.test)
 
 
 def _instead(module: Module, read: HostRead, fix: Fix | None) -> str | None:

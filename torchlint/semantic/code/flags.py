@@ -16,7 +16,15 @@ from torchlint.semantic.code.left_out import never_given, turned_on
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.reaching import Reaching
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, LOOPS, Tree, has_star, is_name
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    Tree,
+    has_star,
+    is_name,
+    keyword_of,
+)
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
 
@@ -468,6 +476,8 @@ class Flags:
         if flag.name == _RUNS:
             return self._runs_seldom(call)
         given, stars = _argument(call, flag), {arg.star for arg in call.args}
+        if given is not None and any(keyword_of(arg) == flag.name for arg in call.args):
+            stars = set()  # No star gives it once more.
         if not flag.by_object and ("*" in stars or ("**" in stars and given is None)):
             return "*" not in stars and self._left_to_a_mapping(flag)
         known = flag.default
@@ -632,6 +642,8 @@ def truth(node: cst.BaseExpression | None) -> bool | None:
             return word == "True"
         case cst.Integer("0" | "1" as digit):
             return digit == "1"
+        case cst.SimpleString():
+            return bool(node.raw_value)
     return None
 
 

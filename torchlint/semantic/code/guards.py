@@ -16,6 +16,7 @@ from torchlint.semantic.code.decided import Decided
 from torchlint.semantic.code.fallbacks import counts_marks, differ, is_fallback
 from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
+from torchlint.semantic.code.memos import differs_by_turn, lacking, stores
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import (
@@ -752,7 +753,7 @@ class Guards:
             turned = turned or self._undone(condition, flags)
             if turned or self._sets_back(condition, until) or self._special(condition):
                 return condition.test
-            if self._rebuilds(condition):
+            if self._rebuilds(condition) or self._fills(condition, until):
                 return condition.test
         return None
 
@@ -786,6 +787,32 @@ class Guards:
                     if any(needed and name.startswith(flag) for flag, needed in flags.items()):
                         return True
         return False
+
+    def _fills(self, condition: Condition, until: cst.CSTNode | None) -> bool:
+        """Say whether a branch puts into a table, which outlives a pass, what the test finds
+        missing there: ``if device not in table: table[device] = …``."""
+        return any(
+            any(stores(self.tree, line, table, key) for line in condition.branch)
+            and self._outlives(table, until or self.tree.function(table))
+            and not self._is_counter(key)
+            and not differs_by_turn(self.tree, self.names, key)
+            for table, key in lacking(self.names, condition.test, condition.needed)
+        )
+
+    def _outlives(self, table: cst.BaseExpression, home: cst.CSTNode | None) -> bool:
+        """Say whether a table is there for later passes of a loop, or calls of a function, as
+        nothing in it makes the table."""
+        text = dotted_text(table)
+        if home is None or text is None:
+            return False
+        if isinstance(home, cst.FunctionDef) and not text.startswith(("self.", "cls.")):
+            root = next(self.tree.within(table, cst.Name))
+            scope, _ = self.names.bindings(root.value, root)
+            if not isinstance(scope, cst.Module):
+                return False
+        return not any(
+            dotted_text(each.target) == text for each in self.tree.within(home, cst.AssignTarget)
+        )
 
     def _rebuilds(self, condition: Condition) -> bool:
         """Say whether a branch has a method of the same object build what the test finds missing or
@@ -882,6 +909,16 @@ class Guards:
                 yield from self._flags(test.right, needed)
             case cst.UnaryOperation(operator=cst.Not()):
                 yield from self._flags(test.expression, not needed)
+            case cst.Comparison(
+                left=left,
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Is() | cst.Equal(),
+                        comparator=cst.Name("True" | "False" as word),
+                    )
+                ],
+            ) if needed:
+                yield from self._flags(left, word == "True")
             case cst.Name() | cst.Attribute():
                 text = dotted_text(test)
                 if text is not None:

@@ -528,7 +528,7 @@ def logged_in(module: Module, node: cst.BaseExpression) -> list[Sink]:
 )
 def shown_tensors(module: Module, sink: Sink) -> Iterator[cst.BaseExpression]:
     """Yield the tensors on the device that a logging call is handed and reads by itself."""
-    if sink.kind in ("show", "debug"):
+    if sink.kind == "show":
         for arg in sink.call.args:
             if arg.star != "**":
                 yield from _tensors(module, arg.value)

@@ -12,6 +12,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, keyword_of, positional
+from torchlint.semantic.device.host_reads import widened_copy
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -32,6 +33,7 @@ _LIKE = ops.dotted("factory", "like")
 _RANDOM = ops.having("factory", "random")
 _SIZED = ops.having("factory", "only-sizes")
 _ANY_DTYPE = ops.having("factory", "zero-one")
+_JOINS = ops.dotted("join")
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _PRODUCTS, _NO_INTEGERS = ops.having("no-integers"), ops.dotted("no-integers")
 _ELEMENT_WRITERS = ops.having("host-memory")
@@ -127,8 +129,43 @@ def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: b
             yield from _bound(module, node)
         case cst.Attribute(value=cst.Name("self")) if filled or not _by_elements(module, node):
             operands = _assigned_above(module, node)
-    for each in operands:
+    for each in _movable(module, node, list(operands)):
         yield module, each, None
+
+
+def _movable(
+    module: Module, node: cst.BaseExpression, operands: list[cst.BaseExpression]
+) -> list[cst.BaseExpression]:
+    """Return the operands of an expression, none where only the host has one of several, so that
+    what it meets is made there: data that are joined, or a copy from the device as float64."""
+    several = len(operands) > 1
+    joins = module.called(node) in _JOINS
+    return (
+        [] if several and any(_only_there(module, each, joins) for each in operands) else operands
+    )
+
+
+def _only_there(module: Module, operand: cst.BaseExpression, joins: bool) -> bool:
+    made: list[cst.BaseExpression | None] = [operand]
+    if isinstance(operand, cst.Name):
+        found = definitions_of(module, operand)
+        made = [each.value for each in found if isinstance(each, (cst.Assign, cst.AnnAssign))]
+    return any(
+        (joins and _is_data(module, each))
+        or (inferred(module, each).device == CPU and _wide(module, each))
+        for each in made
+        if each is not None
+    )
+
+
+def _is_data(module: Module, node: cst.BaseExpression) -> bool:
+    made = module.called(node) in ops.DATA_FACTORIES
+    return made and isinstance(node, cst.Call) and not is_sized_type(module, node)
+
+
+def _wide(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression holds a copy to the host that is cast to float64 there."""
+    return any(widened_copy(module, each) for each in module.within(node, cst.Call))
 
 
 def _only_on_host(module: Module, node: cst.BaseExpression) -> bool:

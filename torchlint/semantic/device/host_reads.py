@@ -468,6 +468,24 @@ def host_copy(module: Module, call: cst.Call) -> HostRead | None:
     return HostRead(call, receiver, method) if _to_host(module, call, method) else None
 
 
+@question(
+    yes="the host computes with `{0}` in float64",
+    no="`{0}` casts no copy of a device tensor to float64",
+)
+def widened_copy(module: Module, call: cst.Call) -> HostRead | None:
+    """Return the copy to host memory that a call casts to float64, in which a GPU is slow:
+    ``x.cpu().double()``."""
+    match call.func:
+        case cst.Attribute(
+            value=cst.Call() as copy, attr=cst.Name("double" | "to" | "type" as cast)
+        ):
+            wide = cast == "double" or any(
+                module.name(arg.value) in ("torch.float64", "torch.double") for arg in call.args
+            )
+            return host_copy(module, copy) if wide else None
+    return None
+
+
 def _to_host(module: Module, call: cst.Call, method: str) -> bool:
     return method in ("cpu", "tolist") or (method == "to" and inferred(module, call).device == CPU)
 

@@ -16,6 +16,7 @@ from torchlint.semantic.code.scopes import method_of, scopes
 from torchlint.semantic.code.tree import has_star, keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import REMEMBERS
 from torchlint.semantic.time.iterations import spelled_alike
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import DEVICE, RANK, called
@@ -30,9 +31,6 @@ _OF_OTHER = ("other", "non_blocking", "copy")
 
 _CASTS = ops.having("cast") - ops.having("move")
 """Methods that change the dtype, and not the device."""
-
-
-_CACHES = ("functools.lru_cache", "functools.cache", "functools.cached_property")
 
 
 @frozen
@@ -141,7 +139,7 @@ def is_cached(module: Module, node: cst.CSTNode) -> bool:
     """
     function = module.function(node)
     if function is not None and any(
-        name in _CACHES for _, name in scopes(module).decorators(function)
+        name in REMEMBERS for _, name in scopes(module).decorators(function)
     ):
         return True
     statement = module.small_statement(node)

@@ -226,6 +226,8 @@ class CalledElsewhere:
 
 
 COLD = Heat(Grade.COLD)
+REMEMBERS = ("functools.lru_cache", "functools.cache", "functools.cached_property")
+"""Decorators of functions whose results are kept."""
 _DECIDING = (
     cst.BaseStatement,
     cst.BaseSmallStatement,
@@ -443,7 +445,10 @@ class HeatMap:
         self, function: cst.FunctionDef, depth: int = _DEPTH, demands: Demands = NO_DEMANDS
     ) -> Heat:
         """Return how often a function's body runs, by its role and by who calls it, those calls
-        apart that give its parameters what is demanded now and then only."""
+        apart that give its parameters what is demanded now and then only; where its results are
+        remembered, it runs once for each."""
+        if any(name in REMEMBERS for _, name in self.scopes.decorators(function)):
+            return COLD
         found = self._in_file(function, depth, demands)
         if depth < _DEPTH or self._pending or found.grade >= Grade.SAMPLE:
             return found

@@ -26,6 +26,7 @@ from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.value import CPU
 
 _WORKS = frozenset(
     (
@@ -285,6 +286,8 @@ def _needed_further(
     module: Module, part: cst.CSTNode, place: cst.CSTNode, needs: Need, calls: int, far: bool
 ) -> Iterator[cst.CSTNode]:
     if isinstance(place, cst.Call) and isinstance(part, cst.Arg):
+        if needs is _computes_with and inferred(module, place).device == CPU:
+            return  # What it gives is on the host, and so is what it computes that of.
         for read in reads_inside(module, part, place):
             yield from needed_by(module, read, needs, calls, far=far)
         return

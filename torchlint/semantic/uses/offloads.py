@@ -22,7 +22,11 @@ _FUNCTIONS = frozenset(("torch.autograd.Function", "torch.autograd.function.Func
 _HOOKS = "torch.autograd.graph.saved_tensors_hooks"
 _SAVES = frozenset(("save_for_backward", "save_for_forward"))
 _FREES = ops.dotted("empties") | {"gc.collect"}
-_MEMORY = regex(r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload)(_|$)", re.IGNORECASE)
+_MEMORY = regex(
+    r"(^|_)(v?ram|mem|memory|oom|empty_cache|clear_cache|offload"
+    r"|(grad(ient)?|param(eter)?|state|weight|buffer)s?_(to|on|in)_cpu)(_|$)",
+    re.IGNORECASE,
+)
 _PEAKS = frozenset(("torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"))
 _SHORT = regex(r"OutOfMemoryError$")
 _CLEARS = regex(

@@ -115,6 +115,9 @@ class Functions:
             return known
         root, _, rest = name.partition(".")
         last = name.rpartition(".")[2]
+        if name == "builtins.dict" and args and all(arg.keyword for arg in node.args):
+            named = zip(map(keyword_of, node.args), args, strict=True)
+            return Value("dict", item=join_all(args), keyed=tuple(sorted(named)))
         if root == "builtins":
             return self._builtin(rest, args)
         if name == "torch.nn.utils.rnn.pad_packed_sequence":
