@@ -214,6 +214,65 @@ def test_what_stands_in_comments(run: str, used: bool, tmp_path: Path) -> None:
     assert uses(tmp_path, files, "lib/nets.py") is used
 
 
+VENDORED = {
+    "losses/kit/__init__.py": "from .nets import Net\n",
+    "losses/kit/nets.py": NET,
+    "losses/kit/losses/__init__.py": "",
+    "losses/kit/losses/deep.py": NET,
+    "losses/mine.py": "from .kit import nets\nclass Mine(nets.Other):\n    pass\n",
+}
+"""A library that was copied into a program's folder."""
+STARTS = "import losses.mine as m\nprint(m.Mine())\n"
+EMPTY = {"losses/kit/__init__.py": ""}
+BY_NAME = f"{LOADED}def make(name):\n    m = import_module('losses.' + name)\n    return"
+MADE = "print(make('mine'))\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"run.py": STARTS}, False),
+        ({"run.py": STARTS, "losses/other.py": "from .kit.nets import Net\n"}, False),
+        ({"run.py": STARTS, "tests/test_kit.py": "from losses.kit import Net\nNet()\n"}, True),
+        ({"run.py": STARTS, "losses/other.py": "from .kit import nets\nx = nets.Net()\n"}, True),
+        ({"run.py": STARTS, "setup.py": f"{SETUP}(name='a', description='b')"}, True),
+        ({"run.py": f"{STARTS}from losses.kit import Net\nNet()\n"}, True),
+        ({"later.py": "import losses.mine\n"}, True),
+        ({**EMPTY, "run.py": f"{BY_NAME} getattr(m, name)\n{MADE}"}, False),
+        ({**EMPTY, "run.py": f"{BY_NAME} m.__getattribute__(f'{{name}}')\n{MADE}"}, False),
+        ({"run.py": f"{BY_NAME} getattr(m, name)\n{MADE}"}, True),
+        ({"run.py": f"{BY_NAME} getattr(m, 'Net')\n{MADE}"}, True),
+        ({**EMPTY, "run.py": f"{BY_NAME} m.__getattribute__(sys.argv[1])\n{MADE}"}, True),
+        ({**EMPTY, "run.py": f"{BY_NAME} getattr(m, name.upper())\n{MADE}"}, True),
+    ],
+)
+def test_a_library_that_lies_in_a_program(
+    files: dict[str, str], used: bool, tmp_path: Path
+) -> None:
+    assert uses(tmp_path, {**VENDORED, **files}, "losses/kit/nets.py") is used
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "used"),
+    [
+        ("", "losses/mine.py", True),
+        ("", "losses/kit/losses/deep.py", False),
+        ("app/", "losses/mine.py", True),
+        ("app/", "losses/kit/losses/deep.py", True),
+    ],
+)
+def test_a_module_that_is_found_by_its_name(
+    home: str, path: str, used: bool, tmp_path: Path
+) -> None:
+    run = f"{BY_NAME} getattr(m, name)\n{MADE}import losses.mine\n"
+    assert (
+        uses(
+            tmp_path, {**VENDORED, f"{home}run.py": run}, path, "Mine" if "mine" in path else "Net"
+        )
+        is used
+    )
+
+
 WORKER = """class Worker:
     def evaluate(self):
         pass

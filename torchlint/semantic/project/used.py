@@ -51,15 +51,15 @@ _OF_OTHERS = regex(r"(torch|functools|contextlib|dataclasses|typing\w*)\b").matc
 _BUILT_IN = frozenset(("staticmethod", "classmethod", "property"))
 _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 """Functions that may take any name of the file that calls them."""
-_ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
-"""Functions that may take any name of a module that they are given."""
+_ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers", "__getattribute__"))
+"""Functions that may take any name of a module that they are given, or of which they are asked."""
 _EXPOSING = frozenset(("Fire", "CLI"))
 """Functions that make commands of the methods of what they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
 _SAID = (
     *sorted(_FREE | _FREE_IMPORTED | _OF_HYDRA | _MODULES | _KEEPING),
-    *("__dict__", "sys.modules"),
+    *("__dict__", "__getattribute__", "sys.modules"),
 )
 _BY_TEXT = Wording(
     regex(
@@ -119,6 +119,8 @@ _FILLED = ops.dotted("torch", "factory")
 _NETWORK = "torch.nn.Module"
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
+_LABEL = r"\w*"
+"""What stands for a text that is an attribute's name as well: it has no dots."""
 _WORDS = regex(r"\w")
 _MOST_GAPS = 2
 """Gaps of a pattern; one with more keeps its ends, as many gaps take too long to be matched."""
@@ -168,6 +170,8 @@ class Said:
         self.loose: set[str] = set()
         """Patterns of the names of modules that names may stand for which no import statement
         binds to them."""
+        self.whole: set[str] = set()
+        """Patterns of the names of modules of which any name is taken."""
         self.taken: set[str] = set()
         """Dotted names of what may be a module of which any name is taken; a dot for the file."""
         self.handed: defaultdict[str, set[str]] = defaultdict(set)
@@ -187,12 +191,14 @@ class Said:
         """Dotted names of objects of which any method may be taken, with the places that do."""
         self.quoted: list[tuple[str, str]] = []
         """Texts with the places that hold them."""
+        self._labels: set[tuple[str, str]] = set()
         self._by_key: set[ast.AST] = set()
         self._assigned: set[ast.AST] = set()
         self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
         self._made: defaultdict[str, set[str]] = defaultdict(set)
         self._calls: list[tuple[ast.Call, str]] = []
         self._modules: list[tuple[ast.expr | None, str]] = []
+        self._taken_whole: list[tuple[ast.expr | None, str]] = []
         self._walk(tree)
         self._keep()
         for call, place in self._calls:
@@ -208,6 +214,8 @@ class Said:
         self._find_freely()
         for asked, around in self._modules:
             self.loose |= set(map(_short, self._patterns(asked, around, 2)))
+        for asked, around in self._taken_whole:
+            self.whole |= set(map(_short, self._patterns(asked, around, 2)))
 
     def _walk(self, tree: ast.Module) -> None:
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
@@ -385,16 +393,27 @@ class Said:
                 few = len(before) * len(after) <= _MOST_NAMES
                 return {first + last for first in before for last in after} if few else {_ANYTHING}
             case ast.JoinedStr(values=values):
+                labels = {each for each in values if self._is_label(each, around)}
                 parts = [
-                    re.escape(str(each.value)) if isinstance(each, ast.Constant) else _ANYTHING
+                    re.escape(str(each.value))
+                    if isinstance(each, ast.Constant)
+                    else _LABEL
+                    if each in labels
+                    else _ANYTHING
                     for each in values
                 ]
                 return {"".join(parts).removeprefix(re.escape("."))}
+            case ast.Name(name) if (around, name) in self._labels:
+                return {_LABEL}
             case ast.Name(name) if depth:
                 given = self._given["" if around in _TOP else around, name]
                 if len(given) in range(1, _MOST_NAMES):
                     return set().union(*(self._patterns(each, around, depth - 1) for each in given))
         return {_ANYTHING}
+
+    def _is_label(self, node: ast.AST, around: str) -> bool:
+        name = node.value if isinstance(node, ast.FormattedValue) else None
+        return isinstance(name, ast.Name) and (around, name.id) in self._labels
 
     def _called(self, node: ast.Call) -> str:
         """Return the last name of what a call calls, as the module that has it says it."""
@@ -422,7 +441,21 @@ class Said:
             receiver = node.args[0] if plain else None
             self.attributes[str(last[0].value)].add((_dotted(receiver), around))
         elif name in _ALL_OF and node.args:
-            self.taken.add(_dotted(node.args[0]))
+            of = node.args[0]
+            if name == "__getattribute__" and isinstance(node.func, ast.Attribute):
+                of = node.func.value
+            given = [*_module_asked(of, self._called(of))] if isinstance(of, ast.Call) else []
+            self._taken_whole += [(each, around) for each in given]
+            self.taken |= set() if given else {_dotted(of)}
+            self._labels |= {(around, each) for each in map(_alone, last)}
+
+
+def _alone(node: ast.AST) -> str:
+    """Return the name whose text an expression is; empty for anything else."""
+    match node:
+        case ast.Name(name) | ast.JoinedStr([ast.FormattedValue(ast.Name(name))]):
+            return name
+    return ""
 
 
 def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
@@ -471,6 +504,11 @@ def _makers(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[
     if isinstance(node, ast.ClassDef):
         makers += [each.value for each in node.keywords if each.arg == "metaclass"]
     return set(map(_dotted, makers))
+
+
+def _module(path: str) -> str:
+    """Return a path as the name of a module."""
+    return path.removesuffix(".py").replace(os.sep, ".")
 
 
 def _below(folder: str, path: str) -> str:
@@ -636,7 +674,9 @@ class Used:
 
     def _programs_for(self, top: str) -> Iterator[str]:
         """Yield the programs that the project holds for the packages in a folder, whose own name
-        leads to them too (``from models.kit import x``), or, where there are none, all."""
+        leads to them too (``from models.kit import x``), or, where there are none, all; for a
+        folder below the root of a program any file of that does."""
+        root = self._search.root
         packages = {
             _below(top, path).partition(os.sep)[0]
             for path in self._every
@@ -644,11 +684,16 @@ class Used:
             and os.sep in _below(top, path)
             and self._top(path) == top
         }
-        if packages and top != self._search.root:
+        below = bool(packages) and top != root and any(True for _ in self._programs_for(root))
+        if packages and top != root:
             packages.add(os.path.basename(top))
         for path in self._every:
-            beside = packages - {self._package(path)} if packages else None
-            if self._does_something(path) and self._imports(path, beside):
+            own = self._package(path)
+            beside = packages - {own} if packages else None
+            acts = self._does_something(path) or (
+                below and own not in packages and self._is_of_program(path)
+            )
+            if acts and self._imports(path, beside):
                 yield path
 
     def _tests_itself(self, path: str) -> bool:
@@ -773,27 +818,32 @@ class Used:
             return set() if path.endswith(".ipynb") else None
         if said.free:
             return None
-        found: set[str] = set()
+        found, named = set[str](), set(said.whole)
         for dotted in said.taken:
             first, _, rest = dotted.partition(".")
             whole = [f"{each}.{rest}" if rest else each for each in said.imports.get(first, ())]
             if dotted == ".":
                 found.add(path)
-            elif not whole and said.loose and not _VALUES.match(dotted):
-                if not all(map(_WORDS.search, said.loose)):
-                    return None
-                found |= set(self._named_as(said.loose))
+            elif not whole and not _VALUES.match(dotted):
+                named |= said.loose
             for each in whole:
                 module = self._find.find(path, each)
                 found |= {module.path} if isinstance(module, Definition) else set()
-        return found
+        if not all(_WORDS.search(each.replace(_LABEL, "")) for each in named):
+            return None
+        return found.union(self._named_as(path, named))
 
-    def _named_as(self, patterns: set[str]) -> Iterator[str]:
-        """Yield the files whose module has a name that fits a pattern, from any folder on."""
-        fits = re.compile(rf"(.*[./])?({'|'.join(sorted(patterns))})(\.__init__)?\.py")
-        for path in self._every:
-            if fits.fullmatch(path.removesuffix(".py").replace(os.sep, ".") + ".py"):
-                yield path
+    def _named_as(self, importer: str, patterns: set[str]) -> Iterator[str]:
+        """Yield the files whose module has a name that fits a pattern, as a file imports it: from
+        its own folder on where some stand there and no package is around it, else from any."""
+        here = "?" if self._search.in_package(importer) else os.path.dirname(importer) + os.sep
+        every = [each for each in self._every if each.endswith(".py")]
+        beside = [each for each in every if each.startswith(here)]
+        for pattern in patterns:
+            whole = re.compile(rf"({pattern})(\.__init__)?")
+            ends = re.compile(rf"(.*[./])?{whole.pattern}")
+            near = [each for each in beside if whole.fullmatch(_module(each[len(here) :]))]
+            yield from near or (each for each in every if ends.fullmatch(_module(each)))
 
     def _says_elsewhere(self, path: str, name: str) -> bool:
         """Say whether another file than one speaks of a name."""
