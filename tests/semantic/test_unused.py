@@ -204,7 +204,7 @@ TWO = "from lib.nets import Net\ndef old():\n    return Net()\ndef new():\n    p
     [
         (f"{TWO}# old()\nnew()\n", False),
         (f"{TWO}if __name__ == '__main__':\n    # x = old(2)\n    new()\n", False),
-        (f"{TWO}if __name__ == '__main__':\n    x = old(2)\n", True),
+        (f"{TWO}if __name__ == '__main__':\n    x = old()\n", True),
         (f"{TWO}# old()\nstart = new if TWO else old\nprint(start())\n", True),
         ("from lib.nets import Net\n# Net()\nprint()\n", False),
     ],
@@ -598,3 +598,37 @@ def test_many_gaps_take_no_time(asked: str, used: bool, tmp_path: Path) -> None:
     run = f"{LOADED}{names}m = import_module({asked})\nprint(vars(m))\n"
     deep = "/".join(["a_a_a_a_a_a_a_a_a_a"] * 5)
     assert uses(tmp_path, {"nets.py": NET, "run.py": run, f"{deep}/b.py": ""}) is used
+
+
+TAKES = "def f(a, b, *, c=1):\n    pass\n"
+CALLS = "from nets import f\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"run.py": f"{CALLS}f(1)\n"}, False),
+        ({"run.py": f"{CALLS}def main():\n    f(1, b=2, d=3)\nmain()\n"}, False),
+        ({"run.py": "from nets import f as g\ng(1, 2, 3)\n", "more.py": f"{CALLS}f()\n"}, False),
+        ({"run.py": f"{CALLS}f(1, 2, c=3)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "more.py": f"{CALLS}f(1, 2)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\nf(1, 2)\n"}, True),
+        ({"run.py": f"{CALLS}f(*CALLS)\n"}, True),
+        ({"run.py": f"{CALLS}f(1, **CALLS)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\nprint(f)\n"}, True),
+        ({"run.py": f"{CALLS}f = print\nf(1)\n"}, True),
+        ({"run.py": f"{CALLS}import nets\nnets.f = print\nf(1)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"{TAKES}f = lru_cache(f)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"@wrapped\n{TAKES}wrapped = print\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"{TAKES}def f(a):\n    pass\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"{TAKES}if f:\n    from x import f\n"}, True),
+    ],
+)
+def test_a_function_that_no_call_fits(files: dict[str, str], used: bool, tmp_path: Path) -> None:
+    assert uses(tmp_path, {"nets.py": TAKES, **files}, "nets.py", "f") is used
+
+
+def test_how_the_call_does_not_fit_is_said(tmp_path: Path) -> None:
+    project = project_of(tmp_path, {"nets.py": TAKES, "run.py": f"{CALLS}f(1)\n"})
+    said = project.failing_user(str(tmp_path.resolve() / "nets.py"), "f")
+    assert said == "the call in `run.py` leaves out `b`"

@@ -19,7 +19,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
 from torchlint.semantic.code.unpacking import misfit
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import DEFS, parsed, walk
+from torchlint.source.python import DEFS, parsed, problem, walk
 
 _INJECTED = frozenset(
     "profile display tags snakemake spark sc sqlContext dbutils reveal_type reveal_locals c In Out "
@@ -471,22 +471,6 @@ def _patches(name: str, text: str) -> bool:
 def _problem(takes: ast.arguments, skipped: int, call: cst.Call) -> str | None:
     """Return how the arguments of a call do not fit parameters, the first of which may be given
     by the language; None where they do, or may."""
-    first = [each.arg for each in (*takes.posonlyargs, *takes.args)]
-    named = {each.arg for each in (*takes.args, *takes.kwonlyargs)}
     keywords = [arg.keyword.value for arg in call.args if arg.keyword is not None]
     places = sum(arg.keyword is None and not arg.star for arg in call.args)
-    unknown = [each for each in keywords if each not in named]
-    if len(first) < skipped:
-        return None
-    if unknown and takes.kwarg is None:
-        return f"gives `{unknown[0]}`, which is no parameter"
-    if places + skipped > len(first) and takes.vararg is None:
-        return f"gives {places} arguments by place, where {len(first) - skipped} are taken"
-    if has_star(call):
-        return None
-    optional = len(takes.defaults)
-    needed = first[skipped + places : len(first) - optional]
-    pairs = zip(takes.kwonlyargs, takes.kw_defaults, strict=True)
-    needed += [each.arg for each, default in pairs if default is None]
-    lacking = [each for each in needed if each not in keywords]
-    return f"leaves out `{lacking[0]}`" if lacking else None
+    return problem(takes, skipped, places, keywords, open_ended=has_star(call))

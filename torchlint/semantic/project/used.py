@@ -20,7 +20,7 @@ from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import CALLED_BY_TORCH
-from torchlint.source.python import DEFS, children, parsed
+from torchlint.source.python import DEFS, children, parsed, problem
 
 _FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
 """Names of what finds functions and classes of any file by a text."""
@@ -191,6 +191,11 @@ class Said:
         """Dotted names of objects of which any method may be taken, with the places that do."""
         self.quoted: list[tuple[str, str]] = []
         """Texts with the places that hold them."""
+        self.takes: dict[str, ast.arguments | None] = {}
+        """By outermost function its parameters, None where its name may be another one's."""
+        self._callees: set[ast.AST] = set()
+        self._handed: set[tuple[str, str]] = set()
+        self._calls_of: defaultdict[tuple[str, str], list[ast.Call]] = defaultdict(list)
         self._labels: set[tuple[str, str]] = set()
         self._by_key: set[ast.AST] = set()
         self._assigned: set[ast.AST] = set()
@@ -236,8 +241,14 @@ class Said:
             self._note(node, around)
         elif type(node) is ast.Call:
             self._calls.append((node, place))
+            if isinstance(node.func, ast.Name):
+                self._callees.add(node.func)
+                self._calls_of[node.func.id, around].append(node)
         elif isinstance(node, (*DEFS, ast.ClassDef)):
             if around in _TOP:
+                sole = node.name not in self.takes and not node.decorator_list
+                takes = node.args if not isinstance(node, ast.ClassDef) else None
+                self.takes[node.name] = takes if sole else None
                 self.handed[node.name] |= _makers(node)
             place = self._define(node, place)
             self.free = self.free or node.name in _FREE | _FREE_IMPORTED
@@ -283,6 +294,16 @@ class Said:
         apart."""
         word = re.compile(rf"\A\S*\b{name}\b\S*\Z|\.{name}\b|\b{name}\(")
         return self.called[name] | {at for text, at in self.quoted if word.search(text)}
+
+    def misfit(self, name: str, around: str, takes: ast.arguments | None) -> str | None:
+        """Return how a place calls a name, and does nothing else with it, that the parameters of
+        what it stands for do not take; None where it may."""
+        calls = self._calls_of.get((name, around), ())
+        bound = any(self._given.get((at, name)) for at in (around, ""))
+        if takes is None or bound or (name, around) in self._handed:
+            return None
+        problems = [_problem(each, takes) for each in calls]
+        return problems[0] if problems and None not in problems else None
 
     def words(self, around: str) -> tuple[set[str], set[str]]:
         """Return the dotted names that a place says, and its texts."""
@@ -345,6 +366,8 @@ class Said:
         match node:
             case ast.Name(id=name, ctx=ast.Load()):
                 self.names[name].add(around)
+                if node not in self._callees:
+                    self._handed.add((name, around))
             case ast.Attribute(value=value, attr=name):
                 receiver = _dotted(value)
                 self.attributes[name].add((receiver, around))
@@ -456,6 +479,15 @@ def _alone(node: ast.AST) -> str:
         case ast.Name(name) | ast.JoinedStr([ast.FormattedValue(ast.Name(name))]):
             return name
     return ""
+
+
+def _problem(call: ast.Call, takes: ast.arguments) -> str | None:
+    """Return how a call does not fit parameters; None where it may."""
+    stars = [isinstance(each, ast.Starred) for each in call.args]
+    names = [each.arg for each in call.keywords]
+    known = [each for each in names if each is not None]
+    open_ended = any(stars) or len(known) < len(names)
+    return problem(takes, 0, stars.count(False), known, open_ended=open_ended)
 
 
 def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
@@ -572,6 +604,7 @@ class Used:
         self._tests: dict[str, bool] = {}
         self._tested: set[tuple[str, str]] = set()
         self._by_test: set[tuple[str, str]] = set()
+        self._misfits: dict[tuple[str, str], str] = {}
 
     def used(self, path: str, name: str) -> bool:
         """Say whether a definition of a file, or ``Net.method`` of one, is used, or may be; False
@@ -981,12 +1014,12 @@ class Used:
     def _users_in(self, path: str, said: Said, target: Definition, taken: bool) -> set[str]:
         name = target.name
         if path == target.path:
-            return said.names.get(name, set()) - {name}
+            return self._fitting(path, said, name, target) - {name}
         users: set[str] = set()
         for local, dotted in said.imports.items():
             if any(self._leads(path, each, target) for each in dotted):
                 other = local != name and self._says_elsewhere(path, local)
-                users |= {""} if taken or other else said.names.get(local, set())
+                users |= {""} if taken or other else self._fitting(path, said, local, target)
         for receiver, around in said.attributes.get(name, ()):
             first, _, rest = receiver.partition(".")
             whole = f"{rest}.{name}" if rest else name
@@ -1004,9 +1037,36 @@ class Used:
                 each.rpartition(".")[2] == stem_of(target.path) for each in said.stars
             )
             if near or _is(found, target):
-                users |= {""} if taken else said.names[name]
+                users |= {""} if taken else self._fitting(path, said, name, target)
         module = re.compile(rf"\b{re.escape(stem_of(target.path))}\b")
         return users | ({""} if any(map(module.search, said.texts.get(name, ()))) else set())
+
+    def _fitting(self, path: str, said: Said, local: str, target: Definition) -> set[str]:
+        """Return the places of a file that use what a name stands for, and not only call it in ways
+        in which no call of it can run."""
+        own = self._says(target.path)
+        sole = own is not None and target.name not in own.imports
+        takes = own.takes.get(target.name) if own is not None and sole else None
+        places = said.names.get(local, set())
+        problems = {at: why for at in places if (why := said.misfit(local, at, takes))}
+        if problems and not self._is_replaced(target.name):
+            shown = _below(self._search.root, path)
+            why = f"the call in `{shown}` {next(iter(problems.values()))}"
+            self._misfits.setdefault((target.path, target.name), why)
+            return places - problems.keys()
+        return places
+
+    def _is_replaced(self, name: str) -> bool:
+        """Say whether a file may put something else in the place of a function."""
+        said = re.compile(
+            rf"\.{name}\s*=(?!=)|(setattr|patch)\b[^\n]*\b{name}\b|^\s*{name}\s*=", re.MULTILINE
+        )
+        return any(said.search(self._read(each) or "") for each in self._holding(name))
+
+    def misfit(self, path: str, name: str) -> str | None:
+        """Return how something calls a function that is not used, where its parameters take no such
+        arguments; None where nothing does."""
+        return self._misfits.get((path, name)) if not self.used(path, name) else None
 
     def _leads(self, path: str, dotted: str, target: Definition) -> bool:
         """Say whether a dotted name of a file stands for a definition, or may: the name of its
