@@ -8,6 +8,7 @@ import pytest
 
 from tests.checking import job
 from tests.semantic.test_unused import project_of
+from torchlint.base.finding import Severity
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -35,6 +36,8 @@ def any_of(*args, **kwargs): 1
 def wrapped(a): 1
 """
 BOUND = "def f():\n    global epochs\n    epochs = 1"
+STARRED = {"lib/__init__.py": "from .nets import *", "lib/nets.py": f"{NETS}epochs = 1"}
+BY_TEXT = {"lib/__init__.py": "from .nets import *", "lib/nets.py": "globals().update(a=1)"}
 FROM = "from lib.nets import Net, Known, build, any_of, wrapped"
 
 
@@ -72,7 +75,9 @@ def told(root: Path, files: dict[str, str], **parts: str) -> bool:
         ({"before": "print(epochs)", "below": "def f():\n    epochs = 1"}, {}, False),
         ({"before": "print(epochs)", "below": "global epochs\nepochs = 1"}, {}, True),
         ({"before": "print(epochs)", "below": "kernel.src.replace(' epochs ', '3')"}, {}, True),
-        ({"before": "print(epochs)", "above": "from lib import *"}, {}, True),
+        ({"before": "print(epochs)", "above": "from lib import *"}, {}, False),
+        ({"before": "print(epochs)", "above": "from lib import *"}, STARRED, True),
+        ({"before": "print(epochs)", "above": "from lib import *"}, BY_TEXT, True),
         ({"before": "print(epochs)", "below": "exec(open('a').read())"}, {}, True),
         ({"before": "print(epochs)", "below": "globals().update(a=1)"}, {}, True),
         ({"before": "print(epochs)"}, {"a.py": "import run\nrun.epochs = 3"}, True),
@@ -179,6 +184,74 @@ def test_a_call_of_an_own_method_that_does_not_fit(
     forget()
     asked = job(text, name="run.py", codes=frozenset({"TL105"}), root=str(tmp_path.resolve()))
     assert bool(analyse_job(asked).findings) is expected
+
+
+FAILING = """import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, width), nn.BatchNorm1d(width))
+        {made}
+    def forward(self, x):
+        {early}
+        scale = torch.zeros(3).to(x.device)
+        {run}
+    {more}
+def train(net, loader, opt):
+    for x in loader:
+        loss = net(x.cuda()).mean() * scale_of(net)
+        loss.backward()
+        opt.step()
+        print(loss.item())
+        {step}
+    {after}
+def scale_of(net): return 1
+"""
+
+
+def severities(root: Path, **parts: str) -> dict[str, tuple[Severity, bool]]:
+    """Return the severity of each finding of a program, and whether it is said to end in an error,
+    by code."""
+    empty = dict.fromkeys(("made", "early", "run", "step", "more", "after"), "1")
+    text = FAILING.format(**{**empty, "run": "return self.body(x) * scale", **parts})
+    project_of(root, {"run.py": text})
+    forget()
+    codes = frozenset({"TL102", "TL105", "TL409"})
+    found = analyse_job(job(text, name="run.py", codes=codes, root=str(root.resolve())))
+    return {
+        each.code: (each.severity, any("ends in an error" in why.text for why in each.why_hot))
+        for each in found.findings
+    }
+
+
+@pytest.mark.parametrize(
+    ("parts", "failing"),
+    [
+        ({"made": "self.gamma = nn.Parameter(torch.zeros(x_hat.shape))"}, {"TL409"}),
+        ({"run": "return self.body(x) + self.weight * loss2"}, {"TL102"}),
+        ({"run": "if x: y = 1\n        x = costh - 1\n        return x"}, {"TL102"}),
+        ({"step": "total += loss2"}, {"TL105"}),
+        ({"step": "with torch.no_grad(): 1\n        print(loss2)"}, {"TL105"}),
+        ({"step": "if net: print(1, loss2)"}, set()),
+        ({"step": "if net: continue\n        print(loss2)"}, set()),
+        ({"step": "print([each for each in net if loss2])"}, set()),
+        ({"after": "print(loss2)"}, set()),
+        ({"early": "if x is None: return 1", "run": "return self.body(x) * loss2"}, set()),
+        ({"early": "loss2 = 1", "run": "return self.body(x) * loss2"}, set()),
+        ({"run": "try: print(loss2)\n        except Exception: 1\n        return x"}, set()),
+        ({"made": "def late(): return x_hat"}, set()),
+        ({"more": "def other(self): print(loss2)"}, set()),
+    ],
+)
+def test_what_runs_once_at_most_is_a_hint_that_says_so(
+    parts: dict[str, str], failing: set[str], tmp_path: Path
+) -> None:
+    found = severities(tmp_path, **parts)
+    if "made" not in parts or not failing:
+        assert found.keys() == {"TL102", "TL105", "TL409"}
+    assert {code for code, (_, said) in found.items() if said} == failing
+    assert all(found[code][0] is Severity.INFO for code in failing)
 
 
 UNPACKS = """import torch

@@ -204,7 +204,7 @@ TWO = "from lib.nets import Net\ndef old():\n    return Net()\ndef new():\n    p
     [
         (f"{TWO}# old()\nnew()\n", False),
         (f"{TWO}if __name__ == '__main__':\n    # x = old(2)\n    new()\n", False),
-        (f"{TWO}if __name__ == '__main__':\n    x = old(2)\n", True),
+        (f"{TWO}if __name__ == '__main__':\n    x = old()\n", True),
         (f"{TWO}# old()\nstart = new if TWO else old\nprint(start())\n", True),
         ("from lib.nets import Net\n# Net()\nprint()\n", False),
     ],
@@ -212,6 +212,65 @@ TWO = "from lib.nets import Net\ndef old():\n    return Net()\ndef new():\n    p
 def test_what_stands_in_comments(run: str, used: bool, tmp_path: Path) -> None:
     files = {"lib/__init__.py": "", "lib/nets.py": NET, "run.py": run}
     assert uses(tmp_path, files, "lib/nets.py") is used
+
+
+VENDORED = {
+    "losses/kit/__init__.py": "from .nets import Net\n",
+    "losses/kit/nets.py": NET,
+    "losses/kit/losses/__init__.py": "",
+    "losses/kit/losses/deep.py": NET,
+    "losses/mine.py": "from .kit import nets\nclass Mine(nets.Other):\n    pass\n",
+}
+"""A library that was copied into a program's folder."""
+STARTS = "import losses.mine as m\nprint(m.Mine())\n"
+EMPTY = {"losses/kit/__init__.py": ""}
+BY_NAME = f"{LOADED}def make(name):\n    m = import_module('losses.' + name)\n    return"
+MADE = "print(make('mine'))\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"run.py": STARTS}, False),
+        ({"run.py": STARTS, "losses/other.py": "from .kit.nets import Net\n"}, False),
+        ({"run.py": STARTS, "tests/test_kit.py": "from losses.kit import Net\nNet()\n"}, True),
+        ({"run.py": STARTS, "losses/other.py": "from .kit import nets\nx = nets.Net()\n"}, True),
+        ({"run.py": STARTS, "setup.py": f"{SETUP}(name='a', description='b')"}, True),
+        ({"run.py": f"{STARTS}from losses.kit import Net\nNet()\n"}, True),
+        ({"later.py": "import losses.mine\n"}, True),
+        ({**EMPTY, "run.py": f"{BY_NAME} getattr(m, name)\n{MADE}"}, False),
+        ({**EMPTY, "run.py": f"{BY_NAME} m.__getattribute__(f'{{name}}')\n{MADE}"}, False),
+        ({"run.py": f"{BY_NAME} getattr(m, name)\n{MADE}"}, True),
+        ({"run.py": f"{BY_NAME} getattr(m, 'Net')\n{MADE}"}, True),
+        ({**EMPTY, "run.py": f"{BY_NAME} m.__getattribute__(sys.argv[1])\n{MADE}"}, True),
+        ({**EMPTY, "run.py": f"{BY_NAME} getattr(m, name.upper())\n{MADE}"}, True),
+    ],
+)
+def test_a_library_that_lies_in_a_program(
+    files: dict[str, str], used: bool, tmp_path: Path
+) -> None:
+    assert uses(tmp_path, {**VENDORED, **files}, "losses/kit/nets.py") is used
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "used"),
+    [
+        ("", "losses/mine.py", True),
+        ("", "losses/kit/losses/deep.py", False),
+        ("app/", "losses/mine.py", True),
+        ("app/", "losses/kit/losses/deep.py", True),
+    ],
+)
+def test_a_module_that_is_found_by_its_name(
+    home: str, path: str, used: bool, tmp_path: Path
+) -> None:
+    run = f"{BY_NAME} getattr(m, name)\n{MADE}import losses.mine\n"
+    assert (
+        uses(
+            tmp_path, {**VENDORED, f"{home}run.py": run}, path, "Mine" if "mine" in path else "Net"
+        )
+        is used
+    )
 
 
 WORKER = """class Worker:
@@ -539,3 +598,37 @@ def test_many_gaps_take_no_time(asked: str, used: bool, tmp_path: Path) -> None:
     run = f"{LOADED}{names}m = import_module({asked})\nprint(vars(m))\n"
     deep = "/".join(["a_a_a_a_a_a_a_a_a_a"] * 5)
     assert uses(tmp_path, {"nets.py": NET, "run.py": run, f"{deep}/b.py": ""}) is used
+
+
+TAKES = "def f(a, b, *, c=1):\n    pass\n"
+CALLS = "from nets import f\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"run.py": f"{CALLS}f(1)\n"}, False),
+        ({"run.py": f"{CALLS}def main():\n    f(1, b=2, d=3)\nmain()\n"}, False),
+        ({"run.py": "from nets import f as g\ng(1, 2, 3)\n", "more.py": f"{CALLS}f()\n"}, False),
+        ({"run.py": f"{CALLS}f(1, 2, c=3)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "more.py": f"{CALLS}f(1, 2)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\nf(1, 2)\n"}, True),
+        ({"run.py": f"{CALLS}f(*CALLS)\n"}, True),
+        ({"run.py": f"{CALLS}f(1, **CALLS)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\nprint(f)\n"}, True),
+        ({"run.py": f"{CALLS}f = print\nf(1)\n"}, True),
+        ({"run.py": f"{CALLS}import nets\nnets.f = print\nf(1)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"{TAKES}f = lru_cache(f)\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"@wrapped\n{TAKES}wrapped = print\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"{TAKES}def f(a):\n    pass\n"}, True),
+        ({"run.py": f"{CALLS}f(1)\n", "nets.py": f"{TAKES}if f:\n    from x import f\n"}, True),
+    ],
+)
+def test_a_function_that_no_call_fits(files: dict[str, str], used: bool, tmp_path: Path) -> None:
+    assert uses(tmp_path, {"nets.py": TAKES, **files}, "nets.py", "f") is used
+
+
+def test_how_the_call_does_not_fit_is_said(tmp_path: Path) -> None:
+    project = project_of(tmp_path, {"nets.py": TAKES, "run.py": f"{CALLS}f(1)\n"})
+    said = project.failing_user(str(tmp_path.resolve() / "nets.py"), "f")
+    assert said == "the call in `run.py` leaves out `b`"

@@ -117,3 +117,33 @@ def walk(tree: ast.AST) -> list[ast.AST]:
     for node in found:
         found += children(node)
     return found
+
+
+def problem(
+    takes: ast.arguments, skipped: int, places: int, keywords: list[str], *, open_ended: bool
+) -> str | None:
+    """Return how arguments do not fit parameters, None where they do, or may.
+
+    Args:
+        takes: the parameters.
+        skipped: how many of the first are given by the language.
+        places: how many arguments are given by place.
+        keywords: those that are given by name.
+        open_ended: whether there may be more.
+    """
+    first = [each.arg for each in (*takes.posonlyargs, *takes.args)]
+    named = {each.arg for each in (*takes.args, *takes.kwonlyargs)}
+    unknown = [each for each in keywords if each not in named]
+    if len(first) < skipped:
+        return None
+    if unknown and takes.kwarg is None:
+        return f"gives `{unknown[0]}`, which is no parameter"
+    if places + skipped > len(first) and takes.vararg is None:
+        return f"gives {places} arguments by place, where {len(first) - skipped} are taken"
+    if open_ended:
+        return None
+    needed = first[skipped + places : len(first) - len(takes.defaults)]
+    pairs = zip(takes.kwonlyargs, takes.kw_defaults, strict=True)
+    needed += [each.arg for each, default in pairs if default is None]
+    lacking = [each for each in needed if each not in keywords]
+    return f"leaves out `{lacking[0]}`" if lacking else None

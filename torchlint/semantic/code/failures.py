@@ -15,11 +15,11 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, has_star
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
 from torchlint.semantic.code.unpacking import misfit
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import DEFS, parsed, walk
+from torchlint.source.python import DEFS, parsed, problem, walk
 
 _INJECTED = frozenset(
     "profile display tags snakemake spark sc sqlContext dbutils reveal_type reveal_locals c In Out "
@@ -34,6 +34,8 @@ _BINDS_UNSEEN = regex(
     re.MULTILINE,
 )
 """A file that may bind names without an assignment, runs in a notebook, or expects the errors."""
+_BY_TEXT = regex(r"(?<![.\w])((globals|vars|locals)\(\)|exec(file)?\()|setattr\(\s*sys\.modules")
+"""What may bind any name of a module."""
 _UNSEEN_WORDS = (
     "globals( locals() vars() exec sys.modules builtins get_ipython NameError TypeError %% In["
 ).split()
@@ -41,6 +43,13 @@ _UNSEEN_WORDS = (
 _PLAIN_BASES = frozenset(("object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module"))
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORTS = (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Del)
+_AGAIN = (*LOOPS, cst.FunctionDef)
+_LEAVES = (cst.Return, cst.Yield, cst.Continue, cst.Break)
+"""What may end a pass or a call before a statement behind it."""
+_OF_OBJECTS = frozenset(
+    "__init__ forward __call__ __getitem__ training_step validation_step test_step".split()
+)
+"""Methods without which an object does nothing, or that run for each batch or sample."""
 
 
 @question(
@@ -52,10 +61,10 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
     """Return why a statement that runs in any case before a node, or the one around it, ends in an
     error; None where none is known to.
 
-    A name is an error that nothing in the file binds, where it imports nothing with a star, and so
-    is a call of a function, a class or an own method of the project whose parameters do not take
-    the arguments, and an attribute of parsed arguments that the parser does not define, here or in
-    such a function.
+    A name is an error that nothing in the file binds, nor an import with a star, and so is a call
+    of a function, a class or an own method of the project whose parameters do not take the
+    arguments, and an attribute of parsed arguments that the parser does not define, here or in such
+    a function.
     """
     if _binds_unseen(module):
         return None
@@ -86,6 +95,43 @@ def _never_made(module: Module, node: cst.CSTNode) -> str | None:
     ended = _ended(module, made.body) if isinstance(made.body, cst.IndentedBlock) else None
     plain = isinstance(function, cst.FunctionDef) and not function.decorators
     return ended[1] if ended is not None and plain else None
+
+
+@question(ground=True)
+def fails_after(module: Module, node: cst.CSTNode) -> tuple[cst.CSTNode, str] | None:
+    """Return the statement behind a node that ends in an error, and why, where each pass of the
+    loop around the node comes to it, or each call of the constructor, step or forward pass of a
+    module or dataset: the node runs once at most. None where none is known to."""
+    child = node
+    for above in () if _binds_unseen(module) else module.ancestors(node):
+        if isinstance(above, (cst.Try, cst.TryStar, cst.ClassDef, cst.Lambda)):
+            return None
+        if isinstance(above, cst.IndentedBlock):
+            ended = _ended(module, above)
+            if ended is not None and not module.before(ended[0], child):
+                around = (each for each in module.ancestors(above) if isinstance(each, _AGAIN))
+                outer = next(around, None)
+                again = outer is not None and _comes_again(module, outer)
+                leaves = module.within(outer.body, *_LEAVES) if outer is not None and again else ()
+                left = any(module.before(each, ended[0]) for each in leaves)
+                return ended if again and not left else None
+        elif isinstance(above, _AGAIN):
+            return None
+        child = above
+    return None
+
+
+def _comes_again(module: Module, outer: cst.CSTNode) -> bool:
+    """Say whether what stands in a loop, or a function, is there to run more than once: a program's
+    own function has done its work when it fails at its end."""
+    if not isinstance(outer, cst.FunctionDef):
+        return True
+    cls = module.class_of(outer)
+    return (
+        cls is not None
+        and outer.name.value in _OF_OBJECTS
+        and (scopes(module).is_module(cls) or scopes(module).is_dataset(cls))
+    )
 
 
 @question()
@@ -175,9 +221,8 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
 
 @question()
 def _shows_all_names(module: Module) -> bool:
-    """Say whether a file shows what it binds: it imports nothing with a star, and does not stand
-    alone, as a part of a text may."""
-    return bool(module.path) and not module.names.stars and not module.nodes(cst.TypeParameters)
+    """Say whether a file shows what it binds: it does not stand alone, as a part of a text may."""
+    return bool(module.path) and not module.nodes(cst.TypeParameters)
 
 
 def _is_evaluated(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -214,9 +259,22 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
         return None
     if module.is_label(node) or any(name in each for each in module.names.outer.values()):
         return None
-    if _is_replaced(module, name) or _given_by_others(module, name):
+    if _is_replaced(module, name) or _given_by_others(module, name) or _starred(module, name):
         return None
     return f"a NameError, as nothing defines `{name}`"
+
+
+def _starred(module: Module, name: str) -> bool:
+    """Say whether an import with a star may give the file a name."""
+    stars = module.names.stars
+    return bool(stars) and (
+        module.outside.may_bind(stars, name)
+        or module.outside.others_say(_binds_by_text, near=False) is not False
+    )
+
+
+def _binds_by_text(text: str) -> bool:
+    return _BY_TEXT.search(text) is not None
 
 
 def _is_replaced(module: Module, name: str) -> bool:
@@ -413,22 +471,6 @@ def _patches(name: str, text: str) -> bool:
 def _problem(takes: ast.arguments, skipped: int, call: cst.Call) -> str | None:
     """Return how the arguments of a call do not fit parameters, the first of which may be given
     by the language; None where they do, or may."""
-    first = [each.arg for each in (*takes.posonlyargs, *takes.args)]
-    named = {each.arg for each in (*takes.args, *takes.kwonlyargs)}
     keywords = [arg.keyword.value for arg in call.args if arg.keyword is not None]
     places = sum(arg.keyword is None and not arg.star for arg in call.args)
-    unknown = [each for each in keywords if each not in named]
-    if len(first) < skipped:
-        return None
-    if unknown and takes.kwarg is None:
-        return f"gives `{unknown[0]}`, which is no parameter"
-    if places + skipped > len(first) and takes.vararg is None:
-        return f"gives {places} arguments by place, where {len(first) - skipped} are taken"
-    if has_star(call):
-        return None
-    optional = len(takes.defaults)
-    needed = first[skipped + places : len(first) - optional]
-    pairs = zip(takes.kwonlyargs, takes.kw_defaults, strict=True)
-    needed += [each.arg for each, default in pairs if default is None]
-    lacking = [each for each in needed if each not in keywords]
-    return f"leaves out `{lacking[0]}`" if lacking else None
+    return problem(takes, skipped, places, keywords, open_ended=has_star(call))

@@ -178,7 +178,7 @@ class Outside:
 
     def failing_user(self, name: str) -> str | None:
         """Return which other file speaks of a function or class of this one and cannot be imported,
-        and why; None where there is none."""
+        and why, or calls it with arguments that it does not take; None where there is none."""
         return self.project.failing_user(self.path, name) if self.project is not None else None
 
     def others_say(

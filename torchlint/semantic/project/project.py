@@ -460,8 +460,8 @@ class Project:
         return fails.around(path) if not self.search.installed() else None
 
     def failing_user(self, path: str, name: str) -> str | None:
-        """Return which file speaks of a definition of another one and cannot be imported, and why;
-        None where there is none."""
+        """Return which file speaks of a definition of another one and cannot be imported, and why,
+        or how one calls a function that does not take the arguments; None where there is none."""
         found: str | None = self.ask(("failing user", path, name))
         return found
 
@@ -471,7 +471,8 @@ class Project:
             why = fails.file(other)
             if why is not None and any(True for _ in spoken(self.text(other) or "", name)):
                 return f"`{os.path.relpath(other, self.search.root)}` fails at import: {why}"
-        return None
+        use = self._use()
+        return use.misfit(path, name) if use is not None else None
 
     def _imports_that_fail(self) -> Broken:
         if not self._broken:

@@ -20,7 +20,7 @@ from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import CALLED_BY_TORCH
-from torchlint.source.python import DEFS, children, parsed
+from torchlint.source.python import DEFS, children, parsed, problem
 
 _FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
 """Names of what finds functions and classes of any file by a text."""
@@ -51,15 +51,15 @@ _OF_OTHERS = regex(r"(torch|functools|contextlib|dataclasses|typing\w*)\b").matc
 _BUILT_IN = frozenset(("staticmethod", "classmethod", "property"))
 _OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
 """Functions that may take any name of the file that calls them."""
-_ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers"))
-"""Functions that may take any name of a module that they are given."""
+_ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers", "__getattribute__"))
+"""Functions that may take any name of a module that they are given, or of which they are asked."""
 _EXPOSING = frozenset(("Fire", "CLI"))
 """Functions that make commands of the methods of what they are given."""
 _BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
 _CALLED = sorted(_OWN | _ALL_OF)
 _SAID = (
     *sorted(_FREE | _FREE_IMPORTED | _OF_HYDRA | _MODULES | _KEEPING),
-    *("__dict__", "sys.modules"),
+    *("__dict__", "__getattribute__", "sys.modules"),
 )
 _BY_TEXT = Wording(
     regex(
@@ -119,6 +119,8 @@ _FILLED = ops.dotted("torch", "factory")
 _NETWORK = "torch.nn.Module"
 _NAME_AT_END = regex(r"[.:](\w+)\Z")
 _ANYTHING = ".*"
+_LABEL = r"\w*"
+"""What stands for a text that is an attribute's name as well: it has no dots."""
 _WORDS = regex(r"\w")
 _MOST_GAPS = 2
 """Gaps of a pattern; one with more keeps its ends, as many gaps take too long to be matched."""
@@ -168,6 +170,8 @@ class Said:
         self.loose: set[str] = set()
         """Patterns of the names of modules that names may stand for which no import statement
         binds to them."""
+        self.whole: set[str] = set()
+        """Patterns of the names of modules of which any name is taken."""
         self.taken: set[str] = set()
         """Dotted names of what may be a module of which any name is taken; a dot for the file."""
         self.handed: defaultdict[str, set[str]] = defaultdict(set)
@@ -187,12 +191,19 @@ class Said:
         """Dotted names of objects of which any method may be taken, with the places that do."""
         self.quoted: list[tuple[str, str]] = []
         """Texts with the places that hold them."""
+        self.takes: dict[str, ast.arguments | None] = {}
+        """By outermost function its parameters, None where its name may be another one's."""
+        self._callees: set[ast.AST] = set()
+        self._handed: set[tuple[str, str]] = set()
+        self._calls_of: defaultdict[tuple[str, str], list[ast.Call]] = defaultdict(list)
+        self._labels: set[tuple[str, str]] = set()
         self._by_key: set[ast.AST] = set()
         self._assigned: set[ast.AST] = set()
         self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
         self._made: defaultdict[str, set[str]] = defaultdict(set)
         self._calls: list[tuple[ast.Call, str]] = []
         self._modules: list[tuple[ast.expr | None, str]] = []
+        self._taken_whole: list[tuple[ast.expr | None, str]] = []
         self._walk(tree)
         self._keep()
         for call, place in self._calls:
@@ -208,6 +219,8 @@ class Said:
         self._find_freely()
         for asked, around in self._modules:
             self.loose |= set(map(_short, self._patterns(asked, around, 2)))
+        for asked, around in self._taken_whole:
+            self.whole |= set(map(_short, self._patterns(asked, around, 2)))
 
     def _walk(self, tree: ast.Module) -> None:
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
@@ -228,8 +241,14 @@ class Said:
             self._note(node, around)
         elif type(node) is ast.Call:
             self._calls.append((node, place))
+            if isinstance(node.func, ast.Name):
+                self._callees.add(node.func)
+                self._calls_of[node.func.id, around].append(node)
         elif isinstance(node, (*DEFS, ast.ClassDef)):
             if around in _TOP:
+                sole = node.name not in self.takes and not node.decorator_list
+                takes = node.args if not isinstance(node, ast.ClassDef) else None
+                self.takes[node.name] = takes if sole else None
                 self.handed[node.name] |= _makers(node)
             place = self._define(node, place)
             self.free = self.free or node.name in _FREE | _FREE_IMPORTED
@@ -275,6 +294,16 @@ class Said:
         apart."""
         word = re.compile(rf"\A\S*\b{name}\b\S*\Z|\.{name}\b|\b{name}\(")
         return self.called[name] | {at for text, at in self.quoted if word.search(text)}
+
+    def misfit(self, name: str, around: str, takes: ast.arguments | None) -> str | None:
+        """Return how a place calls a name, and does nothing else with it, that the parameters of
+        what it stands for do not take; None where it may."""
+        calls = self._calls_of.get((name, around), ())
+        bound = any(self._given.get((at, name)) for at in (around, ""))
+        if takes is None or bound or (name, around) in self._handed:
+            return None
+        problems = [_problem(each, takes) for each in calls]
+        return problems[0] if problems and None not in problems else None
 
     def words(self, around: str) -> tuple[set[str], set[str]]:
         """Return the dotted names that a place says, and its texts."""
@@ -337,6 +366,8 @@ class Said:
         match node:
             case ast.Name(id=name, ctx=ast.Load()):
                 self.names[name].add(around)
+                if node not in self._callees:
+                    self._handed.add((name, around))
             case ast.Attribute(value=value, attr=name):
                 receiver = _dotted(value)
                 self.attributes[name].add((receiver, around))
@@ -385,16 +416,27 @@ class Said:
                 few = len(before) * len(after) <= _MOST_NAMES
                 return {first + last for first in before for last in after} if few else {_ANYTHING}
             case ast.JoinedStr(values=values):
+                labels = {each for each in values if self._is_label(each, around)}
                 parts = [
-                    re.escape(str(each.value)) if isinstance(each, ast.Constant) else _ANYTHING
+                    re.escape(str(each.value))
+                    if isinstance(each, ast.Constant)
+                    else _LABEL
+                    if each in labels
+                    else _ANYTHING
                     for each in values
                 ]
                 return {"".join(parts).removeprefix(re.escape("."))}
+            case ast.Name(name) if (around, name) in self._labels:
+                return {_LABEL}
             case ast.Name(name) if depth:
                 given = self._given["" if around in _TOP else around, name]
                 if len(given) in range(1, _MOST_NAMES):
                     return set().union(*(self._patterns(each, around, depth - 1) for each in given))
         return {_ANYTHING}
+
+    def _is_label(self, node: ast.AST, around: str) -> bool:
+        name = node.value if isinstance(node, ast.FormattedValue) else None
+        return isinstance(name, ast.Name) and (around, name.id) in self._labels
 
     def _called(self, node: ast.Call) -> str:
         """Return the last name of what a call calls, as the module that has it says it."""
@@ -422,7 +464,30 @@ class Said:
             receiver = node.args[0] if plain else None
             self.attributes[str(last[0].value)].add((_dotted(receiver), around))
         elif name in _ALL_OF and node.args:
-            self.taken.add(_dotted(node.args[0]))
+            of = node.args[0]
+            if name == "__getattribute__" and isinstance(node.func, ast.Attribute):
+                of = node.func.value
+            given = [*_module_asked(of, self._called(of))] if isinstance(of, ast.Call) else []
+            self._taken_whole += [(each, around) for each in given]
+            self.taken |= set() if given else {_dotted(of)}
+            self._labels |= {(around, each) for each in map(_alone, last)}
+
+
+def _alone(node: ast.AST) -> str:
+    """Return the name whose text an expression is; empty for anything else."""
+    match node:
+        case ast.Name(name) | ast.JoinedStr([ast.FormattedValue(ast.Name(name))]):
+            return name
+    return ""
+
+
+def _problem(call: ast.Call, takes: ast.arguments) -> str | None:
+    """Return how a call does not fit parameters; None where it may."""
+    stars = [isinstance(each, ast.Starred) for each in call.args]
+    names = [each.arg for each in call.keywords]
+    known = [each for each in names if each is not None]
+    open_ended = any(stars) or len(known) < len(names)
+    return problem(takes, 0, stars.count(False), known, open_ended=open_ended)
 
 
 def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
@@ -471,6 +536,11 @@ def _makers(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[
     if isinstance(node, ast.ClassDef):
         makers += [each.value for each in node.keywords if each.arg == "metaclass"]
     return set(map(_dotted, makers))
+
+
+def _module(path: str) -> str:
+    """Return a path as the name of a module."""
+    return path.removesuffix(".py").replace(os.sep, ".")
 
 
 def _below(folder: str, path: str) -> str:
@@ -534,6 +604,7 @@ class Used:
         self._tests: dict[str, bool] = {}
         self._tested: set[tuple[str, str]] = set()
         self._by_test: set[tuple[str, str]] = set()
+        self._misfits: dict[tuple[str, str], str] = {}
 
     def used(self, path: str, name: str) -> bool:
         """Say whether a definition of a file, or ``Net.method`` of one, is used, or may be; False
@@ -636,7 +707,9 @@ class Used:
 
     def _programs_for(self, top: str) -> Iterator[str]:
         """Yield the programs that the project holds for the packages in a folder, whose own name
-        leads to them too (``from models.kit import x``), or, where there are none, all."""
+        leads to them too (``from models.kit import x``), or, where there are none, all; for a
+        folder below the root of a program any file of that does."""
+        root = self._search.root
         packages = {
             _below(top, path).partition(os.sep)[0]
             for path in self._every
@@ -644,11 +717,16 @@ class Used:
             and os.sep in _below(top, path)
             and self._top(path) == top
         }
-        if packages and top != self._search.root:
+        below = bool(packages) and top != root and any(True for _ in self._programs_for(root))
+        if packages and top != root:
             packages.add(os.path.basename(top))
         for path in self._every:
-            beside = packages - {self._package(path)} if packages else None
-            if self._does_something(path) and self._imports(path, beside):
+            own = self._package(path)
+            beside = packages - {own} if packages else None
+            acts = self._does_something(path) or (
+                below and own not in packages and self._is_of_program(path)
+            )
+            if acts and self._imports(path, beside):
                 yield path
 
     def _tests_itself(self, path: str) -> bool:
@@ -773,27 +851,32 @@ class Used:
             return set() if path.endswith(".ipynb") else None
         if said.free:
             return None
-        found: set[str] = set()
+        found, named = set[str](), set(said.whole)
         for dotted in said.taken:
             first, _, rest = dotted.partition(".")
             whole = [f"{each}.{rest}" if rest else each for each in said.imports.get(first, ())]
             if dotted == ".":
                 found.add(path)
-            elif not whole and said.loose and not _VALUES.match(dotted):
-                if not all(map(_WORDS.search, said.loose)):
-                    return None
-                found |= set(self._named_as(said.loose))
+            elif not whole and not _VALUES.match(dotted):
+                named |= said.loose
             for each in whole:
                 module = self._find.find(path, each)
                 found |= {module.path} if isinstance(module, Definition) else set()
-        return found
+        if not all(_WORDS.search(each.replace(_LABEL, "")) for each in named):
+            return None
+        return found.union(self._named_as(path, named))
 
-    def _named_as(self, patterns: set[str]) -> Iterator[str]:
-        """Yield the files whose module has a name that fits a pattern, from any folder on."""
-        fits = re.compile(rf"(.*[./])?({'|'.join(sorted(patterns))})(\.__init__)?\.py")
-        for path in self._every:
-            if fits.fullmatch(path.removesuffix(".py").replace(os.sep, ".") + ".py"):
-                yield path
+    def _named_as(self, importer: str, patterns: set[str]) -> Iterator[str]:
+        """Yield the files whose module has a name that fits a pattern, as a file imports it: from
+        its own folder on where some stand there and no package is around it, else from any."""
+        here = "?" if self._search.in_package(importer) else os.path.dirname(importer) + os.sep
+        every = [each for each in self._every if each.endswith(".py")]
+        beside = [each for each in every if each.startswith(here)]
+        for pattern in patterns:
+            whole = re.compile(rf"({pattern})(\.__init__)?")
+            ends = re.compile(rf"(.*[./])?{whole.pattern}")
+            near = [each for each in beside if whole.fullmatch(_module(each[len(here) :]))]
+            yield from near or (each for each in every if ends.fullmatch(_module(each)))
 
     def _says_elsewhere(self, path: str, name: str) -> bool:
         """Say whether another file than one speaks of a name."""
@@ -931,12 +1014,12 @@ class Used:
     def _users_in(self, path: str, said: Said, target: Definition, taken: bool) -> set[str]:
         name = target.name
         if path == target.path:
-            return said.names.get(name, set()) - {name}
+            return self._fitting(path, said, name, target) - {name}
         users: set[str] = set()
         for local, dotted in said.imports.items():
             if any(self._leads(path, each, target) for each in dotted):
                 other = local != name and self._says_elsewhere(path, local)
-                users |= {""} if taken or other else said.names.get(local, set())
+                users |= {""} if taken or other else self._fitting(path, said, local, target)
         for receiver, around in said.attributes.get(name, ()):
             first, _, rest = receiver.partition(".")
             whole = f"{rest}.{name}" if rest else name
@@ -954,9 +1037,36 @@ class Used:
                 each.rpartition(".")[2] == stem_of(target.path) for each in said.stars
             )
             if near or _is(found, target):
-                users |= {""} if taken else said.names[name]
+                users |= {""} if taken else self._fitting(path, said, name, target)
         module = re.compile(rf"\b{re.escape(stem_of(target.path))}\b")
         return users | ({""} if any(map(module.search, said.texts.get(name, ()))) else set())
+
+    def _fitting(self, path: str, said: Said, local: str, target: Definition) -> set[str]:
+        """Return the places of a file that use what a name stands for, and not only call it in ways
+        in which no call of it can run."""
+        own = self._says(target.path)
+        sole = own is not None and target.name not in own.imports
+        takes = own.takes.get(target.name) if own is not None and sole else None
+        places = said.names.get(local, set())
+        problems = {at: why for at in places if (why := said.misfit(local, at, takes))}
+        if problems and not self._is_replaced(target.name):
+            shown = _below(self._search.root, path)
+            why = f"the call in `{shown}` {next(iter(problems.values()))}"
+            self._misfits.setdefault((target.path, target.name), why)
+            return places - problems.keys()
+        return places
+
+    def _is_replaced(self, name: str) -> bool:
+        """Say whether a file may put something else in the place of a function."""
+        said = re.compile(
+            rf"\.{name}\s*=(?!=)|(setattr|patch)\b[^\n]*\b{name}\b|^\s*{name}\s*=", re.MULTILINE
+        )
+        return any(said.search(self._read(each) or "") for each in self._holding(name))
+
+    def misfit(self, path: str, name: str) -> str | None:
+        """Return how something calls a function that is not used, where its parameters take no such
+        arguments; None where nothing does."""
+        return self._misfits.get((path, name)) if not self.used(path, name) else None
 
     def _leads(self, path: str, dotted: str, target: Definition) -> bool:
         """Say whether a dotted name of a file stands for a definition, or may: the name of its

@@ -15,6 +15,7 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.semantic.code.failures import fails_after
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
 from torchlint.semantic.code.names import dotted_text
@@ -130,11 +131,13 @@ class Why:
 
 @question(ground=True)
 def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
-    """Return, as evidence, that the file of a node cannot be imported, or that nothing in the
-    program uses what it stands in, with a file that would and fails; nothing where it may be
-    used."""
+    """Return, as evidence, that the file of a node cannot be imported, that what follows it ends in
+    an error, or that nothing in the program uses what it stands in, with a file that would and
+    fails; nothing where it may be used."""
     if (broken := broken_import(module)) is not None:
         return (Why(f"this file fails at import: {broken[1]}", broken[0]),)
+    if (failure := fails_after(module, node)) is not None:
+        return (Why(f"each run of it ends in an error: {failure[1]}", failure[0]),)
     name = unused(module, node)
     if name is None:
         return ()
