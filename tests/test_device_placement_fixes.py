@@ -68,19 +68,10 @@ SHAPES = {
         "unsafe",
     ),
     "range written to": ("y = q * 1\ny[range(len(q)), range(len(q))] = 0", "safe"),
-    "range beside a list of the module": (
-        "y = q[range(len(self.columns_idx)), self.columns_idx]",
-        "unsafe",
-    ),
-    "list of the module beside a range": (
-        "p = q.t() * 1\ny = p[self.columns_idx, range(3)]",
-        "unsafe",
-    ),
     "range of a variable": ("n = int('2')\ny = q[range(n), 0]", "unsafe"),
     "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
     "elements far from each other": ("y = q[:, [2, 0]] * q[..., [3, 1]]", "unsafe"),
     "counted slice": ("for i in range(q.shape[1]):\n    y = q[:, [i]]", "unsafe"),
-    "list of the module": ("y = q[:, self.columns_idx]", "unsafe"),
     "not": ("y = (~torch.eye(3, dtype=torch.bool)).to(q.device)", "safe"),
     "one minus": (
         "mask = 1.0 - torch.eye(3)\nmask = mask.to(q.device)\ny = q * mask[:, :1]",
@@ -258,7 +249,6 @@ NEAR = {
     "range beside an array": ("import numpy as np\nat = np.arange(3)\ny = q[range(3), at]"),
     "factory beside a list": "at = [0, 2, 1]\ny = q[torch.arange(3), at]",
     "range beside a tensor of the host": "y = q[range(3), torch.tensor([0, 2, 1])]",
-    "list of the module beside a list": "at = [0, 2, 1]\ny = q.t()[self.columns_idx, at]",
     "a range with steps": "y = q[range(0, 3, 2)]",
 }
 
@@ -291,24 +281,6 @@ def test_no_fix_where_a_use_is_not_known_to_go_on() -> None:
 def test_a_shared_name_stays() -> None:
     before = program("global kept\nkept = torch.arange(3)\ny = q[kept]")
     assert repaired(before) == before
-
-
-def test_a_list_that_changes_is_no_buffer() -> None:
-    before = program("self.columns_idx.append(1)\ny = q[:, self.columns_idx]")
-    assert repaired(before) == before
-
-
-def test_a_name_that_is_taken_is_no_buffer() -> None:
-    before = program("y = q[:, self.columns_idx] * self._columns_idx")
-    assert repaired(before) == before
-
-
-def test_the_state_dict_keeps_its_keys() -> None:
-    before = program(SHAPES["list of the module"][0])
-    after = repaired(before)
-    assert 'register_buffer("_columns_idx"' in "".join(after.split())
-    (bad, _), (good, _) = execute(before), execute(after)
-    assert bad["net0"].state_dict().keys() == good["net0"].state_dict().keys()
 
 
 def test_a_keyword_gets_a_line_where_arguments_have_lines() -> None:

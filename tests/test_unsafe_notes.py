@@ -55,7 +55,6 @@ NOTES = [
     ("TL102", "is a view of the tensor"),
     ("TL102", "The strides of the result"),
     ("TL102", "taken several times"),
-    ("TL102", "is a buffer on the module's device"),
     ("TL103", "takes no non_blocking"),
     ("TL103", "instead of on the host"),
     ("TL103", "other than CUDA"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from collections.abc import Collection
 from pathlib import Path
 
 import libcst as cst
@@ -11,7 +12,7 @@ import pytest
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from torchlint.base.span import LineIndex, Span
-from torchlint.edits.positions import Layout, rendered, spans, ws_free
+from torchlint.edits.positions import Layout, rendered, ws_free
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _NAMES = [
@@ -28,6 +29,11 @@ _CHECKED = (
     cst.Decorator,
     cst.Else,
 )
+
+
+def spans(tree: cst.Module, text: str, nodes: Collection[cst.CSTNode]) -> dict[cst.CSTNode, Span]:
+    layout = Layout(tree, text)
+    return {node: span for node in nodes if (span := layout.span(node)) is not None}
 
 
 def _read(path: Path) -> str:

@@ -9,7 +9,6 @@ by their characters that are not white space, and hands out a span only after ch
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cached_property
 
 import libcst as cst
@@ -137,14 +136,6 @@ class Layout:
         found = ws_free(self.text[span.start : span.end])
         agrees = found == code or (isinstance(node, cst.If) and found == "el" + code)
         return span if agrees else None
-
-
-def spans(tree: cst.Module, text: str, nodes: Collection[cst.CSTNode]) -> dict[cst.CSTNode, Span]:
-    """Return the syntactic span of each of `nodes`; nodes that fail the self-check are left out."""
-    if not nodes:
-        return {}
-    layout = Layout(tree, text)
-    return {node: span for node in nodes if (span := layout.span(node)) is not None}
 
 
 def rendered(node: cst.CSTNode, tree: cst.Module, indent: str = "") -> str:

@@ -3,7 +3,7 @@ lists over a loop, and neighbours in a tuple."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
@@ -32,14 +32,6 @@ from torchlint.rule import (
     seldom_as_numbers,
     stacked_safely,
 )
-from torchlint.rules.transfer._certain_tensors import (
-    BOOL,
-    COUNT,
-    FLOAT,
-    INDEX,
-    LOSS_NAMES,
-    certain,
-)
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
@@ -60,7 +52,6 @@ from torchlint.semantic.uses.accumulators import (
     in_each_step,
     only_returned,
     reaches_line_behind,
-    running_sum,
     sum_of_loop,
     uses_of_number,
 )
@@ -74,25 +65,13 @@ from torchlint.semantic.uses.assumptions import (
     TORCH,
 )
 from torchlint.semantic.uses.observers import (
-    hooks_operations,
-    is_builtin,
     may_be_mps,
-    replaced,
-    scripted,
 )
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.value import CUDA
 
 METHOD_OF_KIND = {"float": "double", "int": "long"}
-_RELIED_ON = (
-    *("item", "detach", "sum", "forward", "__call__"),
-    *("__add__", "__radd__", "__iadd__", "__float__"),
-    *METHOD_OF_KIND.values(),
-    *LOSS_NAMES,
-)
-"""What must be torch's own for the sums to be equal."""
 _COUNTING = frozenset(("sum", "count_nonzero"))
 """Reductions that give 64 bits for whole numbers of any size."""
 _LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
@@ -154,8 +133,6 @@ def kept_on_device(module: Module, read: HostRead) -> Deferred | None:
     found = _summed(module, read.node)
     if found is None:
         return None
-    if not found.sum.each_step and _is_exact(module, read, found.sum, found.terms):
-        return Deferred(_edits(module, found, METHOD_OF_KIND[found.kind]), _TITLE)
     way = _Deferral(module)
     return way.deferred(_TITLE, _TENSOR) if way.adds(found) else None
 
@@ -348,9 +325,7 @@ def _differing(module: Module, found: _Sum) -> Iterator[str]:
         yield _MODES
     if meaning_of(module, found.kind, found.sum.loop) != f"builtins.{found.kind}":
         yield _SHADOWED
-    if found.kind == "int" and not all(
-        _is_whole(module, each.read.tensor, truth=True) for each in found.terms
-    ):
+    if found.kind == "int" and not all(_is_count(module, each.read.tensor) for each in found.terms):
         yield _WHOLE_PART
     terms = [term.read.node for term in found.terms]
     added_up = [added(module, step) for step in found.sum.steps]
@@ -364,37 +339,12 @@ def _differing(module: Module, found: _Sum) -> Iterator[str]:
         yield _OF_NUMPY
 
 
-def _is_whole(module: Module, tensor: cst.BaseExpression, *, truth: bool = False) -> bool:
-    """Say whether a tensor certainly holds a whole number that stays far below 64 bits, or, with
-    `truth`, a truth value."""
-    held = certain(module, tensor)
-    kinds = (COUNT, INDEX, BOOL) if truth else (COUNT, INDEX)
-    proven = held is not None and held.scalar and held.kind in kinds
-    return proven or _is_count(module, tensor)
-
-
 def _counts_each_step(module: Module, found: _Sum) -> bool:
     """Say whether a loop that takes a step has added something before anything looks at the sum."""
     first, loop = found.sum.steps[0], found.sum.loop
     grown = len(writes_of(module, loop, found.sum.name)) == len(found.sum.steps)
     later = all(module.before(first, read) for read in found.sum.reads)
     return grown and later and in_each_step(module, first, loop)
-
-
-def _is_exact(module: Module, read: HostRead, found: LoopSum, terms: Iterable[_Term]) -> bool:
-    """Say whether the device's sum is certainly the one that Python would have computed, of the
-    same type, and nobody can see that it was kept."""
-    step = found.steps[0]
-    alone = running_sum(module, step) if isinstance(step, cst.AugAssign) else None
-    if alone is None or not alone.unseen or [term.read.node for term in terms] != [step.value]:
-        return False
-    value, tensor = inferred(module, read.tensor), certain(module, read.tensor)
-    if value.device != CUDA or tensor is None or tensor.kind is None or not tensor.scalar:
-        return False
-    kind = "float" if read.how == "float" or tensor.kind == FLOAT else "int"
-    if read.how == "int" or kind != found.start or not is_builtin(module, found.start, step):
-        return False
-    return not (hooks_operations(module) or scripted(module) or replaced(module, *_RELIED_ON))
 
 
 def _added(module: Module, read: HostRead, method: str | None) -> cst.BaseExpression:
@@ -434,7 +384,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
         kept = method_call(kept, "clone")
     way = _Deferral(module)
     way.edits.append(Replace(read.node, kept))
-    way.notes += [_WHOLE_PART] if kind == "int" and not _is_whole(module, read.tensor) else []
+    way.notes += [_WHOLE_PART] if kind == "int" and not _is_count(module, read.tensor) else []
     match module.small_statement(read.node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value) if (
             value is read.node
@@ -488,7 +438,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     assert isinstance(append.func, cst.Attribute)
     name = module.source_of(append.func.value)
     notes = [] if reaches_line_behind(module, found.loop, name) else [_LEFT]
-    if found.again and kind == "int" and not _is_whole(module, read.tensor):
+    if found.again and kind == "int" and not _is_count(module, read.tensor):
         notes.append(_WHOLE_PART)
     assumes = {FRAMES: _KEPT, TORCH: _KEPT, LOSSES: _KEPT, MEMORY: _KEPT}
     if single:

@@ -1,15 +1,12 @@
-"""Indices on the host that could be a slice, a range of the device, a buffer, or brought to the
-device once."""
+"""Indices on the host that could be a slice, a range of the device, or brought to the device
+once."""
 
 from __future__ import annotations
-
-import re
 
 import libcst as cst
 
 from torchlint.rule import (
     Fix,
-    InsertAfter,
     Module,
     NeedImport,
     NodeEdit,
@@ -21,14 +18,12 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
-from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.counts import counts_up
-from torchlint.semantic.values.inferred import class_attribute, inferred
-from torchlint.semantic.values.kept import made_in_constructor, made_once, refilled
+from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
@@ -36,10 +31,6 @@ _EMPTY = "A range whose end is below its start is empty, and torch.arange raises
 _VIEW = (
     "A slice is a view of the tensor instead of a copy, and is empty where the index was out of "
     "range and raised."
-)
-_BUFFER = (
-    "The index is a buffer on the module's device, so that tensors elsewhere cannot be indexed "
-    "with it; DDP broadcasts it, and a module that was pickled whole before lacks it."
 )
 _STRIDES = "The strides of the result may differ where those of the tensor are not the usual ones."
 _ORDER = "Gradients of an element that is taken several times are added in another order."
@@ -51,22 +42,11 @@ _PATCHED = "The code replaces functions of torch, or looks at each of its operat
 
 def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
     """Return the fix for a tensor on the device that is indexed by a list or a range of the host;
-    where it is indexed by several things of the host, for all of them or none."""
-    first = _of_index(module, node, index)
-    more = [each for each in _beside(module, node, index) if _counted(module, each) is None]
-    if _counted(module, index) is None and len(more) < len(_beside(module, node, index)):
-        more = [index, *more]
-        first = _ranges(module, node)
-    fixes = [first, *(_of_index(module, node, each) for each in more)]
-    known = [each for each in fixes if each is not None]
-    if first is None or len(known) < len(fixes):
+    where it is indexed by several things of the host, all of them must be ranges."""
+    beside = _beside(module, node, index)
+    if beside and any(_counted(module, each) is None for each in (index, *beside)):
         return None
-    if len(known) == 1:
-        return first
-    edits = dict.fromkeys(edit for each in known for edit in each.edits)
-    note = one_sentence(each.note for each in known)
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, "Make the indices on the device", note)
+    return _of_index(module, node, index)
 
 
 @question(
@@ -104,8 +84,6 @@ def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
             return None
         case cst.List():
             return _slice(module, node, index) or _stacked(module, node, index)
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
-            return _buffer(module, index, name)
         case cst.Name():
             return _brought(module, index)
     return None
@@ -341,77 +319,3 @@ def _bound_before(module: Module, tensor: cst.Name, made: cst.Assign) -> bool:
         return False
     block = module.parent(module.statement(bound[0]))
     return block is not None and module.is_within(made, block)
-
-
-# -- buffers ---------------------------------------------------------------------------------------
-
-
-def _buffer(module: Module, index: cst.Attribute, name: str) -> Fix | None:
-    """Return the fix that keeps a list of positions, which only the constructor sets, as a buffer
-    besides."""
-    cls = module.class_of(index)
-    function = module.function(index)
-    if cls is None or function is None or not is_network(module, cls):
-        return None
-    made = made_in_constructor(module, cls, name)
-    home = module.function(made.whole) if made is not None else None
-    if made is None or home is None or refilled(module, cls, name):
-        return None
-    buffer = (
-        f"_{name}" if name.endswith(("idx", "index", "indices", "indexes")) else f"_{name}_index"
-    )
-    taken = re.search(rf"\b{buffer}\b", module.text) is not None
-    listed = all(_is_list(module, cls, each, name) for each in made.statements)
-    if not listed or taken or not _behind_super(module, made.whole, home):
-        return None
-    item = class_attribute(module, cls, name).item
-    if item is None or item.kind != "number" or item.dtype != "int":
-        return None
-    reads = [
-        each
-        for each in module.within(cls.body, cst.Attribute, nested=True)
-        if dotted_text(each) == f"self.{name}" and _indexes(module, each)
-    ]
-    if any(isinstance(each, cst.Lambda) for each in module.ancestors(index)):
-        return None
-    torch = name_for_module(module, "torch", "torch")
-    line = (
-        f'self.register_buffer("{buffer}", {torch}.tensor(self.{name}, dtype={torch}.long), '
-        "persistent=False)"
-    )
-    edits: list[NodeEdit] = [
-        InsertAfter(made.whole, line),
-        *(Replace(each, each.with_changes(attr=cst.Name(buffer))) for each in reads),
-        NeedImport("torch", torch),
-    ]
-    return Fix(tuple(edits), Safety.UNSAFE, "Keep the index as a buffer", _BUFFER)
-
-
-def _is_list(
-    module: Module, cls: cst.ClassDef, made: cst.Assign | cst.AnnAssign, name: str
-) -> bool:
-    """Say whether an attribute is bound to a list: one that is written out, or another attribute
-    that the constructor binds to one."""
-    match made.value:
-        case cst.ListComp() | cst.List():
-            return True
-        case cst.Call(func=func):
-            return module.name(func) == "builtins.list"
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=other)) if other != name:
-            known = made_once(module, cls, other)
-            return known is not None and _is_list(module, cls, known, other)
-    return False
-
-
-def _behind_super(module: Module, made: cst.CSTNode, home: cst.FunctionDef) -> bool:
-    return any(
-        method_called(call) == "__init__" and module.before(call, made)
-        for call in module.within(home.body, cst.Call)
-    )
-
-
-def _indexes(module: Module, node: cst.Attribute) -> bool:
-    """Say whether an attribute indexes a tensor on the device."""
-    place = module.parent(node)
-    indexed = module.parent(module.parent(place) or node) if isinstance(place, cst.Index) else None
-    return isinstance(indexed, cst.Subscript) and on_device(module, indexed.value) is True

@@ -1,12 +1,10 @@
-"""Reads through a mask whose size the host knows after all: what goes back through the same mask,
-and all but the diagonal of a matrix."""
+"""Reads through a mask whose size the host need not know: what goes back through the same mask."""
 
 from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety, one_sentence
-from torchlint.semantic.code.bindings import sole_definition
+from torchlint.rule import Fix, Module, NeedImport, Replace, Safety, one_sentence
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
@@ -19,10 +17,6 @@ _LIKE_MASK = (
     "would raise or give something else."
 )
 _PATCHED = "The code replaces functions of torch, or looks at each of its operations."
-_SQUARE = (
-    "What is no square matrix, but was stretched to one by the mask, raises or gives something "
-    "else."
-)
 _ORDERS = (
     cst.LessThan,
     cst.LessThanEqual,
@@ -35,7 +29,7 @@ _ORDERS = (
 
 def masked_fix(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     """Return the fix for a read through a mask, where it can do without the number of elements."""
-    return _copied(module, node) or _scattered(module, node) or _off_diagonal(module, node)
+    return _copied(module, node) or _scattered(module, node)
 
 
 # -- x[mask] = y[mask] -----------------------------------------------------------------------------
@@ -186,120 +180,6 @@ def _only_read(module: Module, read: cst.Name) -> bool:
         case cst.Attribute(attr=cst.Name("max" | "min" | "argmax" | "argmin")):
             return isinstance(module.parent(above), cst.Call)
     return False
-
-
-# -- x[~eye].view(n, -1) ---------------------------------------------------------------------------
-
-
-def _off_diagonal(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
-    """Cut the diagonal out of a matrix by slices."""
-    edit = _cut(module, node)
-    if edit is None:
-        return None
-    mask = _mask_of(module, node)
-    edits: list[NodeEdit] = [edit]
-    made = definitions_of(module, mask) if isinstance(mask, cst.Name) else []
-    if isinstance(mask, cst.Name) and len(made) == 1:
-        readers = [_reader(module, each) for each in readers_of(module, made[0], mask.value)]
-        cuts = [_cut(module, each) for each in readers if each is not None]
-        known = [each for each in cuts if each is not None]
-        if len(known) == len(readers) and isinstance(made[0], cst.Assign):
-            edits = [*known, Remove(made[0])]
-    return Fix(tuple(edits), Safety.UNSAFE, "Cut the diagonal out by slices", _SQUARE)
-
-
-def _reader(module: Module, mask: cst.Name) -> cst.Subscript | cst.Call | None:
-    """Return the read of elements that a mask is given to."""
-    above = module.parent(mask)
-    if isinstance(above, cst.Arg):
-        call = module.parent(above)
-        return call if isinstance(call, cst.Call) else None
-    part = module.parent(above) if isinstance(above, cst.Index) else None
-    node = module.parent(part)
-    return node if isinstance(node, cst.Subscript) else None
-
-
-def _mask_of(module: Module, node: cst.Subscript | cst.Call) -> cst.BaseExpression | None:
-    match node:
-        case cst.Subscript():
-            return _only_index(node)
-        case cst.Call(func=cst.Attribute(attr=cst.Name("masked_select")), args=[cst.Arg() as arg]):
-            return arg.value if arg.keyword is None and not arg.star else None
-    return None
-
-
-def _cut(module: Module, node: cst.Subscript | cst.Call) -> Replace | None:
-    """Return the edit for ``x[mask].view(n, -1)``, where the mask leaves the diagonal out."""
-    mask = _mask_of(module, node)
-    held = node.value if isinstance(node, cst.Subscript) else node.func
-    tensor = held.value if isinstance(node, cst.Call) and isinstance(held, cst.Attribute) else held
-    method = module.parent(node)
-    call = module.parent(method) if isinstance(method, cst.Attribute) else None
-    if mask is None or not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute):
-        return None
-    match method.attr.value, call.args:
-        case "view" | "reshape", [cst.Arg(value=rows, star=""), cst.Arg(value=rest)] if (
-            module.source_of(rest) == "-1"
-        ):
-            pass
-        case _:
-            return None
-    size = _side(module, mask)
-    if size is None or dotted_text(tensor) is None:
-        return None
-    x, n = module.source_of(tensor), module.source_of(rows)
-    own = (f"{x}.shape[0]", f"{x}.size(0)", f"len({x})")
-    if n != size and (n not in own or inferred(module, tensor).rank != 2):
-        return None
-    n = own[-1] if n in own else n
-    if not isinstance(rows, (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer)) and (
-        not isinstance(rows, cst.BinaryOperation) or not isinstance(rows.operator, cst.Multiply)
-    ):
-        return None
-    code = f"{x}.flatten()[1:].view(-1, {n} + 1)[:, :-1].reshape({n}, -1)"
-    return Replace(call, cst.parse_expression(code))
-
-
-def _side(module: Module, mask: cst.BaseExpression) -> str | None:
-    """Return the code of the length of a square mask that is false on its diagonal alone."""
-    made = sole_definition(module, mask) if isinstance(mask, cst.Name) else mask
-    if isinstance(mask, cst.Name) and made is None:
-        found = definitions_of(module, mask)
-        made = found[0].value if len(found) == 1 and isinstance(found[0], cst.Assign) else None
-    while made is not None:
-        match made:
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("bool")), args=[]):
-                made = value
-            case cst.UnaryOperation(operator=cst.BitInvert(), expression=eye):
-                return _eye(module, eye)
-            case cst.BinaryOperation(left=ones, operator=cst.Subtract(), right=eye) if _all_ones(
-                module, ones
-            ):
-                return _eye(module, eye)
-            case _:
-                return None
-    return None
-
-
-def _all_ones(module: Module, node: cst.BaseExpression) -> bool:
-    name = module.name(node.func) if isinstance(node, cst.Call) else None
-    return module.source_of(node) in ("1", "1.0") or name in ("torch.ones_like", "torch.ones")
-
-
-def _eye(module: Module, node: cst.BaseExpression) -> str | None:
-    """Return the code of the length of an identity matrix."""
-    while True:
-        match node:
-            case cst.Call(
-                func=cst.Attribute(value=value, attr=cst.Name("bool" | "to" | "cuda" | "type_as"))
-            ) if module.name(node.func) is None:
-                node = value
-            case cst.Call(func=func, args=[cst.Arg(value=size, keyword=None), *rest]) if (
-                module.name(func) == "torch.eye" and all(arg.keyword for arg in rest)
-            ):
-                return module.source_of(size)
-            case _:
-                return None
 
 
 __all__ = ["masked_fix"]

@@ -75,10 +75,9 @@ labels = F.one_hot(torch.tensor([0, 1]).to(device))
 Which size is right, only the program's author knows, and a wrong one raises an error: that is not
 rewritten. In a loop, `x[mask] = y[mask]` becomes `torch.where`, where the mask is a comparison of
 these tensors: safe where both are compared, so that all have one shape, and unsafe where only one
-is, as `x.masked_scatter_(mask, y.masked_select(mask))`. All but the diagonal of a matrix,
-`x[~eye].view(n, -1)`, is cut out by slices: unsafe, for what is no square matrix raises. A loop
-that does nothing but compare, select and count, and reads the counts on the host, gets copies of
-its tensors on the host, once before it: safe.
+is, as `x.masked_scatter_(mask, y.masked_select(mask))`. A loop that does nothing but compare,
+select and count, and reads the counts on the host, gets copies of its tensors on the host, once
+before it: safe.
 
 ## Measure
 One call of the module on 4096 labels. On a CPU no gain is expected: what is saved is the wait for

@@ -94,29 +94,20 @@ with torch.no_grad():
 ```
 
 ## Fix safety
-Safe for `acc += e.item()` and `acc += float(e)` under these conditions, all of them: `acc` starts
-as a number literal in the same function (a float literal for a floating `e`, an int literal for a
-count of truth values or a position) and nothing can see it before the loop has ended: no other line
-of the loop, no closure, no `try` or unknown `with` around it that may swallow an exception, no
-generator, no notebook cell that may be interrupted, no code of the project that reads frames or
-modules. `e` is one number that a loss or a method of torch certainly gave, and lives on CUDA (or,
-where there is none, on the CPU) by evidence; `float` and `int` are Python's own, and nothing
-replaces torch's functions or watches them. Sums of doubles in the same order are what Python
-computed: the result is equal bit for bit.
-
 A tensor that is older than a loop, and of which the loop reads elements (`x[: lengths[i]]`,
 `for n in lengths: names[:n]`), is copied to the host once, before it. That is safe where torch made
 the tensor in memory of its own and all that is done with it is known; else it is unsafe.
 
 Safe in an ordinary program (`torchlint fix` says what it takes for granted, and where the project
-shows anything else the fix is unsafe): sums on a device that is not certainly CUDA, also where they
-are read now and then inside the loop (`float(acc)` is written there) or multiplied by sizes and
-literals; lists that only the lines behind the loop, or between two runs of it, read (`acc =
-torch.stack(acc).tolist()` is put behind the loop where the mean of it is taken, else `acc = [...]`);
-neighbours, in a tuple, in one statement or in lines below each other, that become one read of a
-stacked tensor, where each certainly has no dimension; names that are read now and then; and
-arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is done on the device in float64,
-where each divisor is a whole number and a fraction, and so never zero.
+shows anything else the fix is unsafe): sums that start as a number literal in the same function,
+added up on the device as doubles in the same order, also where they are read now and then inside
+the loop (`float(acc)` is written there) or multiplied by sizes and literals; lists that only the
+lines behind the loop, or between two runs of it, read (`acc = torch.stack(acc).tolist()` is put
+behind the loop where the mean of it is taken, else `acc = [...]`); neighbours, in a tuple, in one
+statement or in lines below each other, that become one read of a stacked tensor, where each
+certainly has no dimension; names that are read now and then; and arithmetic with several reads
+(`float(a) / (float(b) + 1e-6)`) that is done on the device in float64, where each divisor is a
+whole number and a fraction, and so never zero.
 
 Unsafe elsewhere: terms that are divided, or multiplied by what may be an array; what a function
 of a package, or one whose annotation says a number, returns; a loop that may be left on another way than to the line behind it; sums that start as 0 in a

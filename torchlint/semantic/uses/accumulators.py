@@ -31,7 +31,6 @@ from torchlint.semantic.uses.observers import (
     is_stored,
     reads_by_string,
     says,
-    sees_globals,
     sees_itself,
     sees_variables,
 )
@@ -46,24 +45,6 @@ _REDUCES = regex(r"reduce|broadcast")
 _IN_PLACE = ops.having("in-place")
 _BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
 _SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
-
-
-@frozen
-class Accumulator:
-    """A plain name that starts as a number literal and grows by one ``+=`` in a loop.
-
-    Args:
-        name: the variable.
-        loop: the outermost loop between the literal and the ``+=``.
-        start: ``int`` or ``float``: the kind of the literal.
-        unseen: whether nothing at all can look at the variable before the line behind the loop: not
-            even after an exception, by its name in a string, or from another file.
-    """
-
-    name: str
-    loop: cst.For | cst.While
-    start: str
-    unseen: bool
 
 
 @frozen
@@ -569,35 +550,6 @@ def _read_after_exception(module: Module, loop: cst.For | cst.While, name: str) 
     return False
 
 
-@question(
-    yes="it feeds a running sum that is read after the loop",
-    no="the sum is also read inside the loop",
-)
-def running_sum(module: Module, step: cst.AugAssign) -> Accumulator | None:
-    """Return the accumulator that ``name += …`` feeds, or None where anything could see it inside
-    the loop.
-
-    The literal dominates the loop, the loop binds the name only here and never reads it, no other
-    function sees it, and no ``try`` of the same function could carry a half-finished sum out of the
-    loop.
-    """
-    if not isinstance(step.operator, cst.AddAssign) or not isinstance(step.target, cst.Name):
-        return None
-    name = step.target.value
-    loop, binding = _start(module, step, name)
-    literal = _assigned_by(module, binding, name)
-    if loop is None or not isinstance(literal, (cst.Integer, cst.Float)):
-        return None
-    start = "int" if isinstance(literal, cst.Integer) else "float"
-    if reads_of(module, loop, name) or writes_of(module, loop, name) != [step.target]:
-        return None
-    if _seen_elsewhere(module, loop, name) or binding is None:
-        return None
-    plain = _is_small(literal) and not _imported_since(module, binding, loop, name)
-    unseen = plain and not in_changing_mode(module, step, loop) and is_unseen(module, loop, name)
-    return Accumulator(name, loop, start, unseen)
-
-
 _LARGEST_START = 2**53
 _INFERENCE = regex("inference_mode|InferenceMode")
 
@@ -606,23 +558,6 @@ def _is_small(literal: cst.Integer | cst.Float) -> bool:
     """Say whether a start value leaves room for every count that a loop can add to it in 64
     bits."""
     return isinstance(literal, cst.Float) or literal.evaluated_value <= _LARGEST_START
-
-
-def is_unseen(module: Module, loop: cst.For | cst.While, name: str) -> bool:
-    """Say whether only the loop's own lines touch a variable until control reaches the line behind
-    the loop.
-
-    That line is always reached, or the variable is gone: no exception is caught in between, no
-    ``else`` of the loop goes elsewhere, no generator is left in the middle of it, and nobody looks
-    into frames or modules.
-    """
-    owner = module.tree.owners[loop]
-    if may_be_swallowed(module, loop) or _leaves_in_else(module, loop):
-        return False
-    if isinstance(owner, cst.Module):
-        return not sees_globals(module, name)
-    yields = any(True for _ in module.within(owner, cst.Yield))
-    return not yields and not sees_variables(module)
 
 
 @question(
@@ -664,21 +599,6 @@ def _left_before(module: Module, loop: cst.For, step: cst.CSTNode) -> bool:
 def _leaves_in_else(module: Module, loop: cst.For | cst.While) -> bool:
     leaving = (cst.Break, cst.Continue, cst.Return)
     return loop.orelse is not None and any(True for _ in module.within(loop.orelse, *leaving))
-
-
-def _imported_since(
-    module: Module, binding: cst.BaseStatement, loop: cst.CSTNode, name: str
-) -> bool:
-    """Say whether an import behind the start value, inside the loop or before it, might bind the
-    name anew."""
-    for each in module.nodes(cst.ImportFrom):
-        if module.before(binding, each):
-            names = () if isinstance(each.names, cst.ImportStar) else each.names
-            bound = {alias.name.value for alias in names if isinstance(alias.name, cst.Name)}
-            inside = module.is_within(each, loop) or module.before(each, loop)
-            if inside and (name in bound or isinstance(each.names, cst.ImportStar)):
-                return True
-    return False
 
 
 @question(

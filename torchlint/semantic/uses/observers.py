@@ -15,7 +15,7 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import meaning_of, top_level
+from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import sole_binding
 from torchlint.semantic.code.named_tests import Holds
@@ -72,15 +72,6 @@ name."""
 _IMP = regex(r"imp(?<=\bimp)\b")
 """The module of that name, which does so, too."""
 _MAIN_GUARD = regex(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
-_BUILTINS = Wording(
-    regex(
-        r"__builtins__|(setattr|patch|object|setitem)\([^\n]*[\"'.](float|int)[\"']"
-        r"|builtins?(__)?\W[^\n]*[\"'](float|int)[\"']|\bvars\(\s*_*builtin"
-    ),
-    ("builtin", "setattr(", "patch(", "object(", "setitem("),
-)
-_BUILTIN_SET = regex(r"\.(float|int)\s*=(?!=)")
-"""Words without which no code can replace the builtin ``float`` or ``int``."""
 _OWN_TENSORS = regex(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
     r"|_make_(wrapper_)?subclass"
@@ -190,16 +181,6 @@ _SETTERS = frozenset(
 # -- names -----------------------------------------------------------------------------------------
 
 
-@question(remember=False)
-def is_builtin(module: Module, name: str, at: cst.CSTNode) -> bool:
-    """Say whether ``float`` or ``int``, written where `at` stands, would be Python's builtin of
-    that name."""
-    plain = meaning_of(module, name, at) == f"builtins.{name}"
-    if not plain or says(module, _BUILTINS) or says(module, _BUILTIN_SET):
-        return False
-    return not reads_by_string(module)
-
-
 @question(ground=True)
 def reads_by_string(module: Module) -> bool:
     """Say whether code of this file can reach any variable by a name that it computes: ``eval``,
@@ -236,19 +217,6 @@ def sees_itself(module: Module) -> bool:
         or mentions(module, _FRAMES)
         or mentions(module, _INTERACT)
     )
-
-
-@question(remember=False)
-def sees_globals(module: Module, name: str) -> bool:
-    """Say whether anything but plain code of this file may see the top-level name `name` while the
-    file runs.
-
-    That is another file of the project, a function that looks into modules or frames, and, in a
-    notebook, the cell that comes next.
-    """
-    if sees_variables(module) or sees_itself(module) or is_interactive(module):
-        return True
-    return elsewhere_reached(module, name)
 
 
 def is_interactive(module: Module) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.base.records import frozen
 from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -14,19 +13,6 @@ MUTATORS = frozenset(
     "append appendleft extend insert pop remove clear update sort reverse setdefault add".split()
 )
 """Methods that change what an object holds."""
-
-
-@frozen
-class MadeInConstructor:
-    """How the constructor sets an attribute that nothing else sets.
-
-    Args:
-        statements: the assignments.
-        whole: the statement behind which the attribute is set on each way.
-    """
-
-    statements: tuple[cst.Assign | cst.AnnAssign, ...]
-    whole: cst.CSTNode
 
 
 @question(
@@ -39,28 +25,6 @@ def made_once(module: Module, cls: cst.ClassDef, name: str) -> cst.Assign | cst.
     found = _assignments(module, cls, name)
     function = module.function(found[0]) if len(found) == 1 else None
     return found[0] if function is not None and function.name.value == "__init__" else None
-
-
-@question(
-    yes="the constructor alone sets the attribute, once on each way",
-    no="more than the constructor sets the attribute",
-)
-def made_in_constructor(module: Module, cls: cst.ClassDef, name: str) -> MadeInConstructor | None:
-    """Return the statements in ``__init__`` that alone assign ``self.name`` in a class and its
-    relatives: one, or one in each of the two branches of an ``if``."""
-    found = _assignments(module, cls, name)
-    homes = {module.function(each) for each in found}
-    home = next(iter(homes)) if len(homes) == 1 else None
-    if home is None or home.name.value != "__init__":
-        return None
-    if len(found) == 1:
-        return MadeInConstructor((found[0],), module.statement(found[0]))
-    blocks = [module.parent(module.statement(each)) for each in found]
-    match [module.parent(block) for block in blocks]:
-        case [cst.If(orelse=cst.Else() as other) as whole, at] if at is other:
-            elif_ = isinstance(module.parent(whole), cst.If)
-            return None if elif_ else MadeInConstructor(tuple(found), whole)
-    return None
 
 
 def _assignments(module: Module, cls: cst.ClassDef, name: str) -> list[cst.Assign | cst.AnnAssign]:
@@ -103,6 +67,3 @@ def _inside(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a target writes into what ``self.name`` holds, or only reads it: ``self.name[i] =
     …``, ``self.name.x = …``, ``x[self.name] = …``."""
     return isinstance(module.parent(node), (cst.Subscript, cst.Attribute, cst.Index, cst.Slice))
-
-
-__all__ = ["MadeInConstructor"]
