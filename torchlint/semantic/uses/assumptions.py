@@ -28,6 +28,7 @@ GRAPH = "same-without-graph"
 LOSSES = "losses-are-tensors"
 MEMORY = "memory-for-a-number-a-step"
 ONE_DEVICE = "one-device-a-step"
+SIZES = "batches-are-not-negative"
 STEPS = "loops-take-a-step"
 TORCH = "torch-is-torch"
 
@@ -205,6 +206,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "The numbers that a step reads lie on one device.",
             several_devices,
         ),
+        SIZES: Assumption("What is called a batch size is not negative.", None),
         STEPS: Assumption(
             "A loop over batches takes at least one step.",
             None,
