@@ -63,7 +63,7 @@ def test_an_ordinary_program_gets_safe_fixes_that_say_what_they_take_for_granted
     assert {each.safety for each in found} == {Safety.SAFE}
     assert {each.note for each in found} == {""}
     used = {name for each in found for name in each.assumes}
-    assert used == set(ASSUMPTIONS) - {assumptions.BATCHES}
+    assert used == set(ASSUMPTIONS) - {assumptions.BATCHES, assumptions.SIZES}
 
 
 def test_strict_takes_nothing_for_granted() -> None:
@@ -105,6 +105,7 @@ BROKEN = {
         "torch.loads = torch.Tensor.detach = print\n",
         "setattr(torch, 'stack', print)\n",
         "import builtins\n\nbuiltins.float = str\n",
+        "import builtins\n\nbuiltins.print = builtins.print\nbuiltins.int = float\n",
         "class Named(torch.Tensor):\n    pass\n",
         "class Watch(torch.overrides.TorchFunctionMode):\n    pass\n",
     ),
@@ -142,6 +143,11 @@ KEPT = {
         "torch._dynamo.config.suppress_errors = True\n",
         "import functools\n\ntorch.load = functools.partial(torch.load, weights_only=False)\n",
         "def test(monkeypatch):\n    monkeypatch.setattr(torch.cuda, 'is_available', bool)\n",
+        "import builtins\n\n\ndef pass_over(*args):\n    pass\n\n\nbuiltins.print = pass_over\n",
+        "def setup(rank):\n    import builtins\n\n    if rank:\n"
+        "        builtins.print = lambda *args, **kwargs: None\n",
+        "import builtins as __builtin__\n\n\ndef print(*args, force=False):\n    pass\n\n\n"
+        "__builtin__.print = print\n",
         "stack = torch.stack\n",
         "def named(x: torch.Tensor) -> torch.Tensor:\n    return x\n",
     ),

@@ -55,6 +55,28 @@ SHAPES = {
     "a range": ("y = torch.tensor(range(len(q)), dtype=torch.long, device=q.device)", "safe"),
     "a range of an attribute": ("y = torch.tensor(range(self.width)).to(q.device)", "unsafe"),
     "a range of floats": ("y = torch.Tensor(list(range(3))).unsqueeze(1).cuda() * q", "unsafe"),
+    "an array of a range": (
+        "y = q * torch.from_numpy(np.asarray(range(0, len(q)))).long().cuda()",
+        "safe",
+    ),
+    "an array of a range, moved to a device that has a name": (
+        "where = torch.device('cuda')\n"
+        "y = q * torch.from_numpy(np.array(list(range(q.size()[0])))).long().to(where)",
+        "safe",
+    ),
+    "an array of a range, moved to the device of a tensor": (
+        "n = x.size()[0]\n"
+        "y = q * torch.from_numpy(np.asarray(range(1, n + 1))).long().to(x.device)",
+        "safe",
+    ),
+    "an array of a range that is not cast": (
+        "y = q * torch.from_numpy(np.asarray(range(0, len(q)))).cuda()",
+        "unsafe",
+    ),
+    "an array of a range of an attribute": (
+        "y = q * torch.from_numpy(np.array(range(self.width))).long().cuda()",
+        "unsafe",
+    ),
     "an attribute": ("y = torch.tensor(self.weight).to(q.device) * q", "unsafe"),
     "several numbers": ("row = torch.tensor([1.0, 0.0, 2.0]).to(q.device)\ny = q * row", "unsafe"),
     "views": (

@@ -69,6 +69,34 @@ SHAPES = {
     ),
     "range written to": ("y = q * 1\ny[range(len(q)), range(len(q))] = 0", "safe"),
     "range of a variable": ("n = int('2')\ny = q[range(n), 0]", "unsafe"),
+    "range of a batch size": ("bs = int('3')\ny = q[range(bs), q.argmax(1)]", "safe"),
+    "range of a batch size of the module": (
+        "self.batch_size = int('3')\ny = q[range(self.batch_size), 0]",
+        "safe",
+    ),
+    "ranges of two batch sizes": (
+        "bsz = int('3')\ny = q * 1\ny[range(bsz), range(bsz)] = 0.0",
+        "safe",
+    ),
+    "the last of the largest": (
+        "v, _ = torch.topk(q, 2)\ny = q * 1\ny[y < v[:, [-1]]] = -float('Inf')\ny = y.exp()",
+        "safe",
+    ),
+    "the last of the largest on the left": (
+        "v = q.topk(2)[0]\ny = q.masked_fill(v[..., [-1]] > q, 0.0)",
+        "safe",
+    ),
+    "the first of the largest": (
+        "v = q.detach().sort(1)[0]\ny = (q * 1).masked_fill_(v[:, [0]] == q, 1.0)",
+        "safe",
+    ),
+    "the last that is kept": ("last = q[:, [-1]]\ny = q * (q < last)", "unsafe"),
+    "the last that is a mask": ("v, _ = torch.topk(q, 2)\ny = (q < v[:, [-1]]) * q", "unsafe"),
+    "the last against a number": ("y = q * 1\ny[(y[:, [-1]] > 0)[:, 0]] = 0", "unsafe"),
+    "several against others": (
+        "v = q * 2\ny = q * 1\ny[:, :2][q[:, :2] < v[:, [1, 2]]] = 0",
+        "unsafe",
+    ),
     "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
     "elements far from each other": ("y = q[:, [2, 0]] * q[..., [3, 1]]", "unsafe"),
     "counted slice": ("for i in range(q.shape[1]):\n    y = q[:, [i]]", "unsafe"),
@@ -260,6 +288,9 @@ DOWN = (
     "n = min(len(q), int('2'))\ny = q[range(n), 0]",
     "n = int('1')\ny = q[range(n, 2 * n), 0]",
     "n = len(q) // 3\ny = q[range(n, n * 1 + int('1')), 0]",
+    "bs = int('2')\ny = q[range(1, bs), 0]",
+    "bs = int('2')\ny = q[range(bs - 1), 0]",
+    "steps = int('2')\ny = q[range(steps), 0]",
     "n = len(q) // 3\ny = q[range(n, n - 0), 0]",
 )
 """Ranges of which nothing says that they do not end below their start."""

@@ -20,6 +20,7 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -47,10 +48,12 @@ _STATELESS = ops.dotted("layer", "stateless")
 _KEPT = frozenset(("device", "dtype"))
 _LEGACY = {f"torch.{name}": dtype for name, dtype in dtypes.LEGACY.items()}
 _FLOATING = frozenset(dtype.name for dtype in dtypes.of_kind("half", "float", "double"))
+_ARRAYS = ("numpy.array", "numpy.asarray")
 _NOTES = {
     "odd": "The code replaces functions of torch, watches or compiles its operations.",
     "order": "The expression that gives the device is evaluated before the tensor is made.",
     "empty": "A range whose end is below its start is empty, and torch.arange raises there.",
+    "array": "Of an empty range NumPy makes floats, and NumPy 1 on Windows integers of 32 bits.",
     "none": "Of an empty range torch.tensor makes floats, and torch.arange integers.",
     "default": "Where the default dtype was changed, torch.Tensor would have had that.",
     "number": "Where it is no number but a tensor, a new one is filled with its number.",
@@ -90,6 +93,8 @@ def filled_there(module: Module, maker: cst.Call) -> Fix | None:
     rewrites: dict[cst.BaseExpression, Rewrite] = {maker: lambda _: new}
     if move is not None:
         rewrites[move.call] = lambda call: call.func.value
+    if (cast := _made_long(module, maker)) is not None:
+        rewrites[cast] = lambda call: call.func.value
     return _fix(whys, [*nested(module, rewrites)], "Fill it on the device")
 
 
@@ -120,17 +125,19 @@ def _moved(module: Module, maker: cst.Call) -> tuple[Transfer | None, cst.BaseEx
         if method.attr.value not in _SHAPES or has_star(call):
             return None
         at = call
-    if found.like or not _plain(found):
+    if found.like or not _plain(module, found):
         return None
     return found, found.target or cst.SimpleString('"cuda"')
 
 
-def _plain(move: Transfer) -> bool:
+def _plain(module: Module, move: Transfer) -> bool:
     """Say whether a move says nothing but the device; ``.cuda(None)`` means the current GPU,
     ``device=None`` the CPU."""
     func = move.call.func
     named = attr_of(func) == "to"
     sure = named or move.target is None or isinstance(move.target, cst.Integer)
+    made = sole_definition(module, move.target) if move.target is not None else None
+    sure = sure or module.called(made) == "torch.device" or method_called(made) == "get_device"
     return sure and move.given <= {"device"}
 
 
@@ -196,11 +203,13 @@ def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Mad
     """Return the call that counts on the device what a range of the host counts."""
     name = module.called(maker)
     legacy = "float32" if name == "torch.Tensor" else _LEGACY.get(name)
-    match data:
-        case cst.Call(args=[cst.Arg(value=cst.Call() as inner)]) if (
-            module.name(data.func) == "builtins.list"
-        ):
-            data = inner
+    array = name == "torch.from_numpy"
+    for copies in (_ARRAYS, ("builtins.list",)) if array else (("builtins.list",),):
+        match data:
+            case cst.Call(args=[cst.Arg(value=cst.Call() as inner, keyword=None, star="")]) if (
+                module.name(data.func) in copies
+            ):
+                data = inner
     if not isinstance(data, cst.Call) or module.name(data.func) != "builtins.range":
         return None
     if not data.args or any(arg.star or arg.keyword for arg in data.args):
@@ -213,7 +222,19 @@ def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Mad
         dtype = cst.Attribute(maker.func.value, cst.Name(legacy))
         changed = ["default"] if name == "torch.Tensor" else []
         return with_keyword(new, "dtype", dtype), [*whys, *changed]
+    if array:
+        patched = ["odd"] if replaced(module, "from_numpy", "asarray", "array") else []
+        return new, [*whys, *patched, *([] if _made_long(module, maker) else ["array"])]
     return new, whys if typed else [*whys, "none"]
+
+
+def _made_long(module: Module, maker: cst.Call) -> cst.Call | None:
+    """Return the cast to the integers of 64 bits that `torch.arange` gives by itself, right behind
+    an array."""
+    cast = (
+        module.parent(module.parent(maker)) if module.called(maker) == "torch.from_numpy" else None
+    )
+    return cast if isinstance(cast, cst.Call) and method_called(cast) == "long" else None
 
 
 def _call(maker: cst.Call, name: str, args: list[cst.BaseExpression]) -> cst.Call:
@@ -265,7 +286,7 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     moved = _step_of(module, made)
     move: cst.Call | None = None
     if isinstance(moved, cst.Call) and (found := transfer_of(module, moved)) is not None:
-        move = moved if _plain(found) and _is_own_device(module, cls, found) else None
+        move = moved if _plain(module, found) and _is_own_device(module, cls, found) else None
     held: list[cst.BaseExpression] = [maker, *steps, *([move] if move is not None else ())]
     if any(use.way in _CHANGES for each in held for use in object_uses(module, each)):
         return None

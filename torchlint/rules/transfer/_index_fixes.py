@@ -18,9 +18,11 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.spelling import BATCH_SIZE, called
+from torchlint.semantic.uses.assumptions import SIZES, TORCH
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import inferred
@@ -108,7 +110,7 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     torch = name_for_module(module, "torch", "torch")
     device = cst.Attribute(node.value, cst.Name("device"))
     edits: list[NodeEdit] = []
-    whole = True
+    whole, assumes = True, {}
     for part in node.slice:
         index = part.slice.value if isinstance(part.slice, cst.Index) else None
         counted = _counted(module, index) if index is not None else None
@@ -116,7 +118,10 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
             continue
         if not 0 < len(counted.args) < 3 or any(arg.star or arg.keyword for arg in counted.args):
             return None
-        whole = whole and counts_up(module, counted)
+        if not counts_up(module, counted):
+            size = (dotted_text(counted.args[0].value) or "").rpartition(".")[2]
+            assumes[SIZES] = _EMPTY
+            whole = whole and len(counted.args) == 1 and called(size, BATCH_SIZE)
         func = cst.parse_expression(f"{torch}.arange")
         new = counted.with_changes(func=func)
         edits.append(Replace(index, with_keyword(new, "device", device)))
@@ -124,7 +129,8 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     note = one_sentence(notes)
     safety = Safety.UNSAFE if note else Safety.SAFE
     edits.append(NeedImport("torch", torch))
-    return Fix(tuple(edits), safety, "Make the index on the device", note)
+    title = "Make the index on the device"
+    return Fix(tuple(edits), safety, title, note, assumes=assumes if whole else {})
 
 
 def _counted(module: Module, index: cst.BaseExpression) -> cst.Call | None:
@@ -163,7 +169,29 @@ def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
         code = "x[-1:]"
     shown = cst.parse_expression(code)
     assert isinstance(shown, cst.Subscript)
-    return Fix((Replace(place, shown.slice[0].slice),), Safety.UNSAFE, "Take a slice", _VIEW)
+    edits = (Replace(place, shown.slice[0].slice),)
+    if len(index.elements) == 1 and _only_compared(module, node) and not _watched(module):
+        return Fix(edits, Safety.SAFE, "Take a slice", assumes={TORCH: _VIEW})
+    return Fix(edits, Safety.UNSAFE, "Take a slice", _VIEW)
+
+
+def _only_compared(module: Module, node: cst.Subscript) -> bool:
+    """Say whether what is taken is compared with another tensor for a mask that chooses what is
+    written, and that is all: a view does as well there, and no element raises, too."""
+    above = module.parent(node)
+    mask = module.parent(above) if isinstance(above, cst.ComparisonTarget) else above
+    if not isinstance(mask, cst.Comparison) or len(mask.comparisons) > 1:
+        return False
+    other = mask.comparisons[0].comparator if mask.left is node else mask.left
+    if not inferred(module, other).tensor or inferred(module, other).rank == 0:
+        return False
+    match module.parent(mask):
+        case cst.Index() as place:
+            written = module.parent(module.parent(place))
+            return isinstance(module.parent(written), cst.AssignTarget)
+        case cst.Arg() as arg:
+            return method_called(module.parent(arg)) in ("masked_fill", "masked_fill_")
+    return False
 
 
 def _stacked(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:

@@ -84,11 +84,12 @@ already, as `register_buffer` would raise there.
 
 A list that repeats one number, and a range that counts up from 0 with a dtype, are filled on the
 device instead: safe, as the bits and the dtype are the same. Unsafe for other ranges, which
-`torch.arange` refuses where their end is below their start, and where what is kept may be no
-number. A constant that a method builds and binds to a name becomes a buffer where nothing writes
-into it or hands it on, with the views and casts behind it that are the same in each call. The move
-goes with them where it is to the device of what a layer gives, or of what the method is given in a
-class that runs layers of its own.
+`torch.arange` refuses where their end is below their start, for an array of a range that no
+`.long()` follows, of which NumPy may make other numbers, and where what is kept may be no number. A
+constant that a method builds and binds to a name becomes a buffer where nothing writes into it or
+hands it on, with the views and casts behind it that are the same in each call. The move goes with
+them where it is to the device of what a layer gives, or of what the method is given in a class that
+runs layers of its own.
 
 ## Measure
 One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the

@@ -28,6 +28,7 @@ GRAPH = "same-without-graph"
 LOSSES = "losses-are-tensors"
 MEMORY = "memory-for-a-number-a-step"
 ONE_DEVICE = "one-device-a-step"
+SIZES = "batches-are-not-negative"
 STEPS = "loops-take-a-step"
 TORCH = "torch-is-torch"
 
@@ -118,12 +119,13 @@ _SEVERAL = Wording(
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
     r"^[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
-    r"(?!(?:backends|_dynamo|_inductor|load|save)\b)[\w.]+\s*=[^=]"
+    r"(?!(?:backends|_dynamo|_inductor|load|save|print)\b)[\w.]+\s*=[^=]"
     r"|(?<!monkeypatch\.)\bsetattr\(\s*torch\b",
     re.MULTILINE,
 )
 """Words without which torch's functions are torch's; what tests replace is put back. What changes
-settings of a backend or the compiler, or how files are read, changes nothing that a fix calls."""
+settings of a backend or the compiler, how files are read or which process prints, changes nothing
+that a fix calls."""
 
 
 @question(ground=True)
@@ -204,6 +206,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "The numbers that a step reads lie on one device.",
             several_devices,
         ),
+        SIZES: Assumption("What is called a batch size is not negative.", None),
         STEPS: Assumption(
             "A loop over batches takes at least one step.",
             None,
