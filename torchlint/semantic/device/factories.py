@@ -237,7 +237,7 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
     `self` holds, or uses the host's copy elsewhere."""
     scope: cst.CSTNode = module.scope(name)
     alike = [*module.within(scope, cst.Attribute)] if isinstance(name, cst.Attribute) else []
-    reads = reads_of(module, scope, name.value) if isinstance(name, cst.Name) else alike
+    reads = _reads_alike(module, name) if isinstance(name, cst.Name) else alike
     for read in reads:
         above = module.parent(read)
         if read is name or not read.deep_equals(name) or isinstance(above, cst.AssignTarget):
@@ -253,6 +253,15 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
         if written and inferred(module, read).device in (CPU, None):
             return True
     return False
+
+
+def _reads_alike(module: Module, name: cst.Name) -> list[cst.Name]:
+    """Return the places that read a name as it is bound here: behind ``mask = mask.float()`` it is
+    another tensor."""
+    own = set(definitions_of(module, name))
+    reads = reads_of(module, module.scope(name), name.value)
+    found = ((read, definitions_of(module, read)) for read in reads)
+    return [read for read, bound in found if not bound or not own.isdisjoint(bound)]
 
 
 def _without_gpu(module: Module, read: cst.CSTNode) -> bool:
