@@ -10,7 +10,8 @@ thread itself would have to pin, so this rule leaves those loaders to TL201.
 Flagged: a loader with workers (or a number of them that is not a literal) and without `pin_memory`,
 whose batches a training or evaluation loop brings to the accelerator, in this file or in another
 one that gets the loader; and such a loader whose loops are not known, where its samples cost
-something and other loops of the file move their batches.
+something and other loops of the file move their batches, or where the class or function that makes
+it makes another one that pins.
 
 ## Setup
 ```python

@@ -333,17 +333,21 @@ def _gives_output(module: Module, function: cst.FunctionDef) -> bool:
 
 def _first_unused(module: Module, node: cst.Call) -> bool:
     """Say whether no earlier call of the same loop, or of the function outside of loops, is
-    flagged."""
+    flagged, to whose block this one may be added: no model runs between them whose graph is
+    used."""
     loops = module.loops(node)
     place: cst.CSTNode = loops[0] if loops else module.scope(node)
+    first = True
     for call in module.within(place, cst.Call):
         if call is node:
-            return True
-        if module.loops(call)[:1] == loops[:1] and (
-            _evaluates(module, call) or _unused(module, call)
-        ):
-            return False
-    return True
+            break
+        if module.loops(call)[:1] != loops[:1]:
+            continue
+        if _evaluates(module, call) or _unused(module, call):
+            first = False
+        elif not first and is_model_call(module, call):
+            first = graph_fate(module, call) is GraphOutcome.WANTED
+    return first
 
 
 def _trainable(module: Module, node: cst.Call) -> bool:

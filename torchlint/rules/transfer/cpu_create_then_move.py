@@ -76,7 +76,8 @@ for inexact ranges, for `requires_grad=True`, for `.cuda(n)` of a variable that 
 `.to(other)` evaluates more than a name or is given what may be no tensor, and where `.to` casts to
 a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
 code that may do more, as that runs earlier, and where code replaces or watches functions of torch;
-traces and classes of tensors see nothing of what is only made and moved to a named device.
+traces and classes of tensors see nothing of what is only made and moved to a named device. Unsafe
+where an old tensor type is given what only its name calls the size of a batch.
 
 A factory whose result is computed with, or bound to a name, is given the device where each use of
 it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
@@ -137,6 +138,7 @@ from torchlint.semantic.device.factories import (
     factories_of,
     factory_elsewhere,
     is_sized_type,
+    size_by_name,
     takes_device,
 )
 from torchlint.semantic.device.host_reads import host_copy
@@ -229,6 +231,7 @@ _NOTES = {
     "several": "Tensors on several devices can no longer be indexed with it.",
     "items": "A tensor with dimensions among the items of the loop's sequence would raise.",
     "view": "What was moved is a view, with the strides of one, and is no longer copied.",
+    "named": "That the argument is a size, and no data, is said by its name alone.",
     "patched": "The code replaces functions of torch, or looks at each of its operations.",
 }
 
@@ -464,6 +467,8 @@ def _placed(module: Module, factory: cst.Call) -> Fix | None:
     for each in placement.factories:
         if not is_sized_type(module, each):
             whys.extend(_factory_effects(module, each))
+        elif size_by_name(module, each):
+            whys.append("named")
     if placement.read is not None and not free_of_effects(module, placement.read):
         whys.append("order")
     whys.extend(_watched(module, placement))

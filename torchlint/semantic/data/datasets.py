@@ -19,7 +19,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import bases_behind
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
-from torchlint.semantic.torch import ops
+from torchlint.semantic.torch import arrays, ops
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import classes_behind, inferred
@@ -48,6 +48,8 @@ _WORK = regex(
     r"transform|augment|tokeni[sz]er?|encode_plus|read_image|load_image|imread|decode",
     re.IGNORECASE,
 )
+_DRAWS = {name.rpartition(".")[2] for name in arrays.RANDOM_NUMBERS | arrays.RANDOM.keys()}
+"""Methods of the generators of Python and of NumPy, however the object is called."""
 _CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy", "item", "size"}
 
 
@@ -162,12 +164,14 @@ def _class_cost(module: Module, instance: Value) -> bool | None:
 
 
 @question(
-    yes="the function reads files, decodes or transforms",
+    yes="the function reads files, decodes, transforms or draws for each element",
     no="the function does no such work, or it is not known",
 )
 def does_work(module: Module, function: cst.CSTNode) -> bool | None:
     """Say whether a function reads, decodes, tokenises or augments; None where it calls something
     unknown."""
+    if _draws_per_element(module, function):
+        return True
     unknown = False
     for call in _calls(module, function):
         name = module.called(call)
@@ -185,6 +189,17 @@ def does_work(module: Module, function: cst.CSTNode) -> bool | None:
         elif not name.startswith(("torch.", "numpy.", "builtins.")) and last not in _CHEAP_METHODS:
             unknown = True
     return None if unknown else False
+
+
+def _draws_per_element(module: Module, function: cst.CSTNode) -> bool:
+    """Say whether Python grows lists in a loop that draws a random number for each element: the
+    masking of tokens."""
+    for loop in module.within(function, cst.For):
+        calls = [*module.within(loop.body, cst.Call)]
+        draws = any((method_called(call) or module.called(call)) in _DRAWS for call in calls)
+        if draws and any(method_called(call) == "append" for call in calls):
+            return True
+    return False
 
 
 def _calls(module: Module, function: cst.CSTNode) -> Iterator[cst.Call]:

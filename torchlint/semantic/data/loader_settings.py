@@ -252,15 +252,26 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
     """Say whether a model's loop over the loader moves its batches to the accelerator.
 
     Of a loader that leaves this file, costly samples and a file that moves other batches say that
-    it feeds a GPU.
+    it feeds a GPU, and so does a loader beside it that pins.
     """
     if feeds_device(module, node) is not None:
         return True
     role = loader_role(module, node)
     if role in ("train", "eval"):
         return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
-    return (
-        role == "unseen" and sample_cost(module, node) is True and batches_go_to(module) is not None
+    if role != "unseen":
+        return False
+    costly = sample_cost(module, node) is True and batches_go_to(module) is not None
+    return costly or _beside_one_that_pins(module, node)
+
+
+def _beside_one_that_pins(module: Module, node: cst.Call) -> bool:
+    """Say whether the class, or else the function, that makes a loader makes another one whose
+    memory is pinned: what takes the batches of the one takes those of the other."""
+    home = module.class_of(node) or module.function(node)
+    return home is not None and any(
+        makes_loader(module, other) and pins_memory(module, other) is True
+        for other in module.within(home, cst.Call, nested=True)
     )
 
 

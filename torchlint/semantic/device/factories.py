@@ -11,11 +11,12 @@ from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name, keyword_of, positional
+from torchlint.semantic.code.tree import attr_of, is_name, keyword_of, positional
 from torchlint.semantic.device.host_reads import widened_copy
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import BATCH_SIZE, called
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -251,7 +252,21 @@ def is_sized_type(module: Module, call: cst.Call) -> bool:
     meant = tensor_type(name)
     if meant is None or meant.device != CPU:
         return False
-    return only_sizes([inferred(module, arg.value) for arg in call.args])
+    given = [inferred(module, arg.value) for arg in call.args]
+    return only_sizes(given) or size_by_name(module, call)
+
+
+@question(
+    yes="that `{0}` is given a size is said by its name alone",
+    no="`{0}` is given no size, or more than its name says so",
+)
+def size_by_name(module: Module, call: cst.Call) -> bool:
+    """Say whether the one argument of an old tensor type is called the size of a batch, and is not
+    known otherwise."""
+    size = call.args[0].value if len(call.args) == 1 else None
+    name = size.value if isinstance(size, cst.Name) else attr_of(size)
+    known = inferred(module, size).kind if size is not None else ""
+    return called(name, BATCH_SIZE) and known in ("?", "plain")
 
 
 def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
@@ -259,7 +274,7 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
     `self` holds, or uses the host's copy elsewhere."""
     scope: cst.CSTNode = module.scope(name)
     alike = [*module.within(scope, cst.Attribute)] if isinstance(name, cst.Attribute) else []
-    reads = reads_of(module, scope, name.value) if isinstance(name, cst.Name) else alike
+    reads = _reads_alike(module, name) if isinstance(name, cst.Name) else alike
     for read in reads:
         above = module.parent(read)
         if read is name or not read.deep_equals(name) or isinstance(above, cst.AssignTarget):
@@ -275,6 +290,15 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
         if written and inferred(module, read).device in (CPU, None):
             return True
     return False
+
+
+def _reads_alike(module: Module, name: cst.Name) -> list[cst.Name]:
+    """Return the places that read a name as it is bound here: behind ``mask = mask.float()`` it is
+    another tensor."""
+    own = set(definitions_of(module, name))
+    reads = reads_of(module, module.scope(name), name.value)
+    found = ((read, definitions_of(module, read)) for read in reads)
+    return [read for read, bound in found if not bound or not own.isdisjoint(bound)]
 
 
 def _without_gpu(module: Module, read: cst.CSTNode) -> bool:

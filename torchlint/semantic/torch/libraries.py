@@ -31,6 +31,7 @@ random randint randrange getrandbits : int
 operator index : int
 itertools count : int repeated
 math ceil floor gcd comb : int
+torch.nn SyncBatchNorm.convert_sync_batchnorm : first
 torch.distributed get_rank get_world_size get_node_local_rank : int
 torch.cuda device_count current_device memory_allocated max_memory_allocated memory_reserved : int
 torch.cuda max_memory_reserved : int
