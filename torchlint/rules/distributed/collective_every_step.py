@@ -97,6 +97,7 @@ from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import attr_of
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
@@ -153,7 +154,7 @@ def _needed(module: Module, node: cst.Call) -> bool:
     its own."""
     if any(
         isinstance(test, cst.Comparison) and not _speaks(module, test, _SEVERAL)
-        for test, _ in conditions_around(module, node)
+        for test, _ in conditions_around(module, node, heat_of(module, node).loop)
     ):
         return True
     line = module.statement(node)

@@ -432,14 +432,25 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
 
 def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:
     """Say whether the main process is chosen on purpose: for a try-out, or as one branch of a
-    condition."""
+    condition; that there is something to load is none."""
     tests = [test for test, _ in conditions_around(module, node)]
     if any(is_debug(module, test) or _TRYOUT.search(module.source_of(test)) for test in tests):
         return True
     function = module.function(node)
     if function is not None and _TRYOUT.search(function.name.value):
         return True
-    return workers is not None and bool(tests) and function is not None
+    branches = any(not _is_given(test) for test in tests)
+    return workers is not None and branches and function is not None
+
+
+def _is_given(test: cst.BaseExpression) -> bool:
+    """Say whether a test only asks whether something is there: ``val_images is not None``."""
+    match test:
+        case cst.BooleanOperation(left=left, right=right):
+            return _is_given(left) and _is_given(right)
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(comparator=cst.Name("None"))]):
+            return True
+    return False
 
 
 def _unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:

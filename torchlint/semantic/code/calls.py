@@ -104,3 +104,11 @@ def string(node: cst.CSTNode | None) -> str | None:
     """Return the text of a string literal, or None."""
     raw = node.raw_value if isinstance(node, cst.SimpleString) else None
     return raw if isinstance(raw, str) else None
+
+
+def literal_key(node: cst.Subscript) -> str | None:
+    """Return the string literal that a subscript asks for, as it is written between its quotes."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
+            return key.raw_value
+    return None

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.calls import literal_key
+from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import LOSS, called
 
 _TAKERS = frozenset(("backward", "scale", "manual_backward"))
 _RECEIVERS = ("torch", "ctx", "self")
@@ -22,9 +24,23 @@ _COMPUTING = (
 )
 
 
+def place_text(node: cst.CSTNode) -> str | None:
+    """Return the text of a name, or of what is kept as a loss under an attribute or a literal key:
+    ``out.loss``, ``losses["total_loss"]``."""
+    if type(node) is cst.Name:
+        return node.value
+    if type(node) is cst.Attribute:
+        return dotted_text(node) if called(node.attr.value, LOSS) else None
+    key = literal_key(node) if isinstance(node, cst.Subscript) else None
+    if not isinstance(node, cst.Subscript) or key is None or not called(key, LOSS):
+        return None
+    holder = dotted_text(node.value)
+    return None if holder is None else f"{holder}[{key}]"
+
+
 def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, bool]:
-    """Return the plain names that reach a ``backward()`` of the function; True for those that must
-    be tensors.
+    """Return the plain names, and the places of losses, that reach a ``backward()`` of the
+    function; True for those that must be tensors.
 
     Followed are assignments whose right side is arithmetic, tensor methods and torch functions:
     their operands live where the loss lives (0-dim CPU tensors aside, whose device is known from
@@ -49,11 +65,11 @@ def _back_propagated(tree: Tree, owner: cst.CSTNode) -> Iterator[str]:
         func = call.func
         if type(func) is not cst.Attribute or func.attr.value not in _TAKERS:
             continue
-        if func.attr.value == "backward" and isinstance(func.value, cst.Name) and not call.args:
-            if func.value.value not in _RECEIVERS:
-                yield func.value.value
-        elif call.args and isinstance(call.args[0].value, cst.Name):
-            yield call.args[0].value.value
+        own = func.attr.value == "backward" and not call.args
+        given = func.value if own else call.args[0].value if call.args else None
+        text = place_text(given) if given is not None else None
+        if text is not None and not (own and text in _RECEIVERS):
+            yield text
 
 
 def _sources(tree: Tree, owner: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
@@ -80,6 +96,8 @@ def _operands(node: cst.BaseExpression, names: Names, certain: bool) -> Iterator
     elif isinstance(node, cst.IfExp):
         yield from _operands(node.body, names, False)
         yield from _operands(node.orelse, names, False)
+    elif (text := place_text(node)) is not None:
+        yield text, certain
     elif isinstance(node, cst.Subscript):
         if isinstance(node.value, cst.Name):
             return

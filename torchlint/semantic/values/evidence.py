@@ -21,6 +21,7 @@ from torchlint.semantic.torch.spelling import (
     called,
 )
 from torchlint.semantic.values import library
+from torchlint.semantic.values.backprop import place_text
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 _CALLED = (
@@ -98,17 +99,20 @@ def tensor_names(
     for call in calls:
         if type(call.func) is not cst.Attribute:
             continue
-        receiver = call.func.value
-        if type(receiver) is cst.Name and receiver.value != "self":
-            method = call.func.attr.value
-            if method == "backward" and receiver.value not in ("torch", "ctx"):
-                out[receiver.value] = Value("tensor", origin="loss", grad=True)
-            elif method == "item" and receiver.value in trained:
-                out.setdefault(receiver.value, _lives_with(receiver.value, moved))
-            elif method in ("item", "cpu") and called(receiver.value, LOSS):
-                out.setdefault(receiver.value, Value("tensor", origin="loss"))
-            elif method in _OWN_METHODS:
-                out.setdefault(receiver.value, Value("tensor"))
+        receiver, method = call.func.value, call.func.attr.value
+        text = place_text(receiver)
+        if text is None or text == "self":
+            continue
+        if method == "backward" and text not in ("torch", "ctx"):
+            out[text] = Value("tensor", origin="loss", grad=True)
+        elif method == "item" and text in trained:
+            out.setdefault(text, _lives_with(text, moved))
+        elif not isinstance(receiver, cst.Name):
+            continue
+        elif method in ("item", "cpu") and called(text, LOSS):
+            out.setdefault(text, Value("tensor", origin="loss"))
+        elif method in _OWN_METHODS:
+            out.setdefault(text, Value("tensor"))
     for node in attributes:
         if type(node.value) is cst.Name and node.attr.value in ("grad_fn", "is_cuda"):
             out.setdefault(node.value.value, Value("tensor"))

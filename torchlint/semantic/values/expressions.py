@@ -137,7 +137,7 @@ class Expressions(Parts):
             found = self.values.attribute(node, holder, attr, self.budget)
         if found.kind != "?" or found.device == CPU:
             return found
-        return self.values.named(attr, text)
+        return self.used(node, self.values.named(attr, text))
 
     def _plain_attribute(
         self, node: cst.Attribute, dotted: str | None, holder: Value

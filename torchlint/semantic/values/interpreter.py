@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch.spelling import LENGTHS, LOADER, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
-from torchlint.semantic.values.parts import literal_key
 from torchlint.semantic.values.refilled import refilled
 from torchlint.semantic.values.steps import Met, Step
 from torchlint.semantic.values.tensor_types import chosen

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import META, TEXT_KEY, called
 from torchlint.semantic.values import plain
+from torchlint.semantic.values.backprop import place_text
 from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.records import STATE
 from torchlint.semantic.values.value import (
@@ -37,14 +39,6 @@ _OF_GROUPS = frozenset(
 """Keys under which the optimizers of torch keep what they are constructed with."""
 PARAMETERS = Value("list", item=Value("tensor", device=ACCEL, origin="param", grad=True))
 """What ``group["params"]`` holds; parameters live where the model does."""
-
-
-def literal_key(node: cst.Subscript) -> str | None:
-    """Return the string literal that a subscript asks for, as it is written between its quotes."""
-    match node.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
-            return key.raw_value
-    return None
 
 
 def _is_text(node: cst.Subscript) -> bool:
@@ -124,7 +118,14 @@ class Parts(Calls):
             computed = found.grad and self.eval(node.value).kind == "dict"
             # No text has a graph: ``losses["path"]``.
             return found if computed else Value("?", device=CPU if found.device == CPU else None)
-        return found
+        return self.used(node, found)
+
+    def used(self, node: cst.Attribute | cst.Subscript, found: Value) -> Value:
+        """Return what the uses of a place in its function say, where nothing else is known:
+        ``losses["total"].backward()``."""
+        text = place_text(node) if found.kind == "?" else None
+        use = self.values.uses(self.owner).get(text) if text is not None else None
+        return found if use is None else use.but(device=found.device or use.device)
 
     def _item(self, node: cst.Subscript) -> Value:
         holder = self.eval(node.value)
