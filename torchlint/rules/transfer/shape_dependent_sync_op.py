@@ -100,7 +100,6 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
-from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
@@ -183,6 +182,8 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
     )
     if any(gathers(module, other) for other in earlier):
         return
+    from torchlint.rules.transfer._masked_fixes import masked_fix
+
     words = {"gather": module.shown(node), "alternative": _instead(module, node)}
     fix = masked_fix(module, node) or _host_fix(module, node)
     others = turn_waits(module, node)
