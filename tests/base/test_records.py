@@ -213,7 +213,16 @@ usual = dataclasses.dataclass
 import_libcst()
 assert dataclasses.dataclass is usual
 import libcst as cst
-from libcst.metadata import CodePosition
+import sys
+later = {"libcst.metadata.scope_provider", "libcst.metadata.type_inference_provider"}
+assert not later & sys.modules.keys()
+assert cst.metadata is sys.modules["libcst.metadata"]
+from libcst.metadata import CodePosition, MetadataWrapper, ScopeProvider
+assert later <= sys.modules.keys() and MetadataWrapper is cst.MetadataWrapper
+scopes = MetadataWrapper(cst.parse_module("x = 1")).resolve(ScopeProvider)
+assert any("x" in scope for scope in scopes.values() if scope)
+import_libcst()
+assert cst.metadata.ScopeProvider is ScopeProvider
 
 one, other = cst.Name("x"), cst.Name("x")
 assert one != other and one.deep_equals(other) and hash(one) == id(one)

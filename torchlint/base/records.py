@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from operator import attrgetter
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 Fields = tuple[dataclasses.Field[Any], ...]
@@ -59,7 +62,10 @@ else:
 def import_libcst() -> None:
     """Import libcst without what `dataclasses` compiles for each class of nodes: methods that the
     classes have already, two that refuse to set a field, which are the same for all, and each
-    ``__init__`` before somebody calls it. It takes half the time."""
+    ``__init__`` before somebody calls it; and without its metadata, of which it needs two modules.
+    It takes half the time."""
+    if "libcst" in sys.modules:
+        return
     usual: Any = dataclasses.dataclass
     nodes: list[Any] = []
 
@@ -76,12 +82,36 @@ def import_libcst() -> None:
         return made
 
     dataclasses.dataclass = sooner
+    metadata = sys.modules["libcst.metadata"] = _package_for_later("libcst", "metadata")
     try:
-        import libcst  # noqa: F401
+        library: Any = import_module("libcst")
+        library.metadata = metadata
     finally:
         dataclasses.dataclass = usual
         for each in nodes:
             each.__dataclass_params__.frozen = each.__dataclass_params__.init = True
+
+
+class _Later(ModuleType):
+    """A package whose own code runs when somebody asks for a name that it lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        package: Any = self
+        package.__class__ = ModuleType
+        package.__spec__.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def _package_for_later(above: str, name: str) -> ModuleType:
+    """Return a package that is not run yet, in another that may not be imported yet."""
+    from importlib.machinery import PathFinder
+    from importlib.util import find_spec, module_from_spec
+
+    outer: Any = find_spec(above)
+    inner: Any = PathFinder.find_spec(f"{above}.{name}", outer.submodule_search_locations)
+    made = module_from_spec(inner)
+    made.__class__ = _Later
+    return made
 
 
 def _made_late() -> Callable[..., None]:
