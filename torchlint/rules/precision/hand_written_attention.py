@@ -86,6 +86,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
+from torchlint.rules.precision._attention_fixes import fused_attention
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.uses.attention import written_attention
 
@@ -116,8 +117,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     names = [place.name.value for place in (function, cls) if place is not None]
     if any(_WINDOW.search(name) for name in names) or _has_fused(module, cls or function):
         return
-    from torchlint.rules.precision._attention_fixes import fused_attention
-
     yield Hit(node, fix=fused_attention(module, node))
 
 

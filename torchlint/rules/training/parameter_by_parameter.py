@@ -104,6 +104,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
+from torchlint.rules.training._foreach_fixes import COPIES, foreach_fix
 from torchlint.rules.training._per_parameter import (
     ON_GRADIENTS,
     Work,
@@ -142,8 +143,6 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     work = work_on_parameters(module, node)
     if work is None or compiled_by(module, node) is not None or _in_optimizer(module, node):
         return
-    from torchlint.rules.training._foreach_fixes import COPIES, foreach_fix
-
     # Whether a function is the one for single tensors beside one that works on all of them at
     # once, as torch.optim calls and chooses them: ``_single_tensor_adam``, ``_multi_tensor_adam``.
     function = module.function(node)

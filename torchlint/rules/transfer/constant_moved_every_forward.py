@@ -110,6 +110,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.rules.transfer._constant_fixes import filled_there, kept_as_buffer
 from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.transfers import is_cached, transfer_of
@@ -191,8 +192,6 @@ def _of_literal(module: Module, maker: cst.Call | None) -> Fix | None:
     buffers."""
     if maker is None or _may_be_parameter(module, maker):
         return None
-    from torchlint.rules.transfer._constant_fixes import filled_there, kept_as_buffer
-
     return filled_there(module, maker) or kept_as_buffer(module, maker)
 
 

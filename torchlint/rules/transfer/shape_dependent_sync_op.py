@@ -100,6 +100,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
+from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
@@ -194,8 +195,6 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
         if _of_row(module, node):
             yield Hit(node, {"gather": module.shown(node)}, message=_ROWS)
         return
-    from torchlint.rules.transfer._masked_fixes import masked_fix
-
     words = {"gather": module.shown(node), "alternative": _instead(module, node)}
     fix = masked_fix(module, node) or _host_fix(module, node)
     others = turn_waits(module, node)

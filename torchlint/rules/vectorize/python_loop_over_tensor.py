@@ -108,6 +108,7 @@ from torchlint.rules.vectorize._bodies import (
     writes_elements,
 )
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
+from torchlint.rules.vectorize._vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
@@ -195,8 +196,6 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     found = _found(module, node)
     if not found or any(_says_it(module, outer, node) for outer in _outer(module, node)):
         return
-    from torchlint.rules.vectorize._vector_forms import vector_form
-
     few = found is _MASKS and _listed(module, node)
     severity = Severity.INFO if few or is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
