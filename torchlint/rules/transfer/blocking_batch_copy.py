@@ -9,9 +9,11 @@ as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
-project does, the finding is an `info`, and so it is in an evaluation, where most batches end in a
-read, and under anomaly detection (TL801). Silent: an evaluation of which another library takes an
-array in each batch, as nothing is left that the copy could overlap with; what is cast first,
+project does, the finding is an `info` (without workers the training process would pin, so they come
+first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
+a read, and under anomaly detection (TL801). Silent: an evaluation whose loader neither pins nor has
+workers, or of which another library takes an array in each batch, as nothing is left that the copy
+could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
 the host itself, as `x / 255` or `torch.stack` do, here or in a function of the project, parts of
 that, what it may make of an array, what was made for that very device or moved there before,
@@ -20,9 +22,8 @@ loader: nothing pins that memory;
 elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
 tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
 them itself (timm's); what another package makes of a batch and of what the step has computed;
-batches of a loader that neither pins nor has workers, which would pin in the training process
-(TL201 says where workers are worth it); and what the host reads in the same expression,
-`x.to(device).tolist()`, as it then waits all the same.
+and what the host reads in the same expression, `x.to(device).tolist()`, as it then waits all the
+same.
 
 ## Setup
 ```python
@@ -196,6 +197,10 @@ _WAITS = ops.having("waits", "method")
 _Pins = dict[Module, list[NodeEdit]]
 """The edits that pin the memory of loaders, by the file that they are in."""
 _TITLE = "Copy without waiting"
+_WORKERS = (
+    "blocking host-to-device copy of a batch; give the DataLoader workers and pin_memory=True, then"
+    " pass non_blocking=True."
+)
 _ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
@@ -247,12 +252,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if loaders
         else nobody_pins(module)
     )
-    if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
-        return
     if worked_on_in_batch(module, node) is not None:
         return
     little = heat_of(module, node).grade is Grade.EVAL or anomalies_sought(module, node) is not None
     severity = Severity.INFO if unpinned or little else None
+    if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
+        # Without workers the training process would pin.
+        if not little:
+            yield Hit(node, severity=severity, message=_WORKERS)
+        return
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
