@@ -249,6 +249,26 @@ def test_a_dataset_that_keeps_a_file_open_gets_a_suggestion() -> None:
     assert fix_of(init=closed, **photos)[0] is Safety.UNSAFE
 
 
+@pytest.mark.parametrize(
+    ("get", "safety"),
+    [
+        ("        self.rng.shuffle(index)", Safety.SUGGESTION),
+        ("        index += self.rng.randint(0, 4)", Safety.SUGGESTION),
+        ("        index += self.noise.normal()", Safety.SUGGESTION),
+        ("        self.rng.seed(index)", Safety.UNSAFE),
+        ("        index += random.randint(0, 4)", Safety.UNSAFE),
+        ("        rng = random.Random(index)\n        index += rng.random()", Safety.UNSAFE),
+    ],
+)
+def test_a_dataset_that_draws_from_a_generator_of_its_own_gets_a_suggestion(
+    get: str, safety: Safety
+) -> None:
+    photos = {"data": "Photos(root)", "top": "import random"}
+    found, note = fix_of(get=get, **photos)
+    assert found is safety
+    assert ("worker_init_fn" in note) is (safety is Safety.SUGGESTION)
+
+
 def test_white_space_at_the_end_of_a_line_is_not_repeated() -> None:
     text = program(more=", \n        num_workers=2")
     text = text.replace("batch_size=4, shuffle", "batch_size=4, \n        shuffle")

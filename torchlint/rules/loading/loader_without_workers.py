@@ -92,18 +92,18 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 ```
 
 ## Fix safety
-Unsafe: random transforms draw from the workers' seeds, so samples differ; a generator that the
-dataset keeps is copied to each worker, and all of them draw the same from it. Memory grows with
-each worker, what the dataset stores in itself stays in the worker, the workers of a loader that a
+Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory grows with each
+worker, what the dataset stores in itself stays in the worker, the workers of a loader that a
 loop makes start anew in each turn, and where processes are spawned
 (Windows, macOS) the script needs a `__main__` guard. The order of a shuffle and the main generator
 stay the same. The same fix pins the memory of a loader that feeds an accelerator, and keeps the
 workers of one that is iterated in each epoch. The number of workers is that of another loader, or
 the file's own option or constant; else four, a start from which to measure. The fix is a suggestion
-where a script without a guard makes the loader, where the dataset keeps a file open, and where a
-lambda or a local function is among what workers get, or a caller that is not in view may give one,
-as those of a package's function that no file of the project calls:
-spawned processes and those of a fork server (Linux from Python 3.14 on) need what can be pickled.
+where a script without a guard makes the loader, where the dataset keeps a file open or draws from a
+generator that it keeps (masks of tokens would repeat in each epoch), and where a lambda or a local
+function is among what workers get, or a caller that is not in view may give one, as those of a
+package's function that no file of the project calls: spawned processes and those of a fork server
+(Linux from Python 3.14 on) need what can be pickled.
 There is none where a comment at the loader says what speaks against workers, or where the file
 reads what the dataset stored in itself.
 
@@ -140,6 +140,7 @@ from torchlint.semantic.code.text import explained, has_main_guard
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.datasets import (
     cuda_samples,
+    keeps_generator,
     sample_cost,
     streams_samples,
 )
@@ -190,10 +191,7 @@ _PER_GPU = (
     "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
     "sample, so measure."
 )
-_NOTE = (
-    "Random transforms draw from the workers' seeds, a generator that the dataset keeps starts "
-    "alike in each worker, and each takes memory."
-)
+_NOTE = "Random transforms draw from the workers' seeds, and each worker takes memory."
 _SPAWNED = "Where processes are spawned (Windows, macOS) the script needs a __main__ guard."
 _PICKLED = (
     "Where processes are spawned or come from a fork server (Windows, macOS, Python 3.14) a lambda "
@@ -209,6 +207,10 @@ _ANEW = "A loop makes the loader, so that the workers start anew in each turn, w
 _START = "4 is only a start to tune from."
 _PINNED = "Each batch takes memory that cannot be swapped out."
 _KEPT = "The workers stay between the epochs, with the memory that they take."
+_DRAWN = (
+    "Workers must not draw from copies of the generator that the dataset keeps, which start alike"
+    " in each, and again in each epoch: seed it in worker_init_fn."
+)
 _OPEN = "Workers must not share the open file that the dataset keeps."
 _HANDLES = regex(
     r"builtins\.open$|h5py\.File$|lmdb\.open$|zipfile\.ZipFile$|tarfile\.open$|sqlite3\.connect$"
@@ -284,6 +286,9 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
         notes.append(_CHOSEN)
     if dataset is not None and _stored(module, dataset):
         notes.append(_STORED)
+    if dataset is not None and keeps_generator(module, dataset):
+        safety = Safety.SUGGESTION
+        notes.append(_DRAWN)
     if dataset is not None and _keeps_open(module, dataset):
         safety = Safety.SUGGESTION
         notes.append(_OPEN)

@@ -50,6 +50,7 @@ _WORK = regex(
 )
 _DRAWS = {name.rpartition(".")[2] for name in arrays.RANDOM_NUMBERS | arrays.RANDOM.keys()}
 """Methods of the generators of Python and of NumPy, however the object is called."""
+_ORDERS = {"shuffle", "sample", "choice", "choices", "permutation", "permuted"}
 _CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy", "item", "size"}
 
 
@@ -199,6 +200,28 @@ def _draws_per_element(module: Module, function: cst.CSTNode) -> bool:
         draws = any((method_called(call) or module.called(call)) in _DRAWS for call in calls)
         if draws and any(method_called(call) == "append" for call in calls):
             return True
+    return False
+
+
+@question(
+    yes="a sample draws from a generator that the dataset keeps",
+    no="no sample is known to draw from a generator that the dataset keeps",
+)
+def keeps_generator(module: Module, dataset: cst.BaseExpression) -> bool:
+    """Say whether the class of a dataset draws from a generator of Python's or NumPy's that it
+    keeps, ``self.rng.random()``: each worker has a copy of its own, which starts alike."""
+    found = definitions_behind.method(module, inferred(module, dataset), "__getitem__")
+    cls = found[0].class_of(found[1]) if found is not None else None
+    if found is None or cls is None:
+        return False
+    for call in found[0].within(cls.body, cst.Call, nested=True):
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=cst.Attribute(value=cst.Name("self")), attr=method)
+            ) if method.value in _DRAWS | _ORDERS:
+                made = found[0].function(call)
+                if made is not None and made.name.value != "__init__":
+                    return True
     return False
 
 
