@@ -101,6 +101,9 @@ def uses(
         f"{LOADED}n = 'x'\nprint((n := sys.argv[1]), vars(import_module(n)))\n",
         f"{LOADED}n = 'x'\nwith sys.x() as n:\n    print(vars(import_module(n)))\n",
         f"{LOADED}n = 'x'\ndef f():\n    global n\n    n = 2\nprint(vars(import_module(n)))\n",
+        "import nets, sys\nnets.Net()\nsys.exit()\nprint()\n",
+        "import nets, sys\nif len(sys.argv) > 2:\n    sys.exit()\nprint(nets.Net())\n",
+        "import nets, other\nother.exit()\nprint(nets.Net())\n",
     ],
 )
 def test_a_use(run: str, tmp_path: Path) -> None:
@@ -130,6 +133,9 @@ def test_a_use(run: str, tmp_path: Path) -> None:
         "from other import get_class\nimport nets\nprint(get_class(nets.PATH))\n",
         f"{ALIASED}m = load('other')\nprint(getattr(m, sys.argv[1]))\n",
         "import nets\ndef go(instantiate, run_path):\n    return run_path\nprint(go(nets, 2))\n",
+        "import nets, sys\nprint(2)\nsys.exit()\nprint(nets.Net())\n",
+        "import nets\nprint(2)\nexit(0)\nfor i in range(2):\n    nets.Net()\n",
+        "import nets\nif __name__ == '__main__':\n    raise SystemExit\n    nets.Net()\nprint()\n",
     ],
 )
 def test_no_use(run: str, tmp_path: Path) -> None:

@@ -231,8 +231,13 @@ class Said:
                 place = self._say(node, place)
             docstring = kind is ast.Expr and type(node.value) is ast.Constant  # type: ignore[attr-defined]
             guarded = node.body if not place and _is_guard(node) else ()
+            behind = _behind_the_end(node.body) if guarded or node is tree else ()  # type: ignore[attr-defined]
             if kind not in _LEAVES and not docstring:
-                todo += [(each, _GUARDED if each in guarded else place) for each in children(node)]
+                todo += [
+                    (each, _GUARDED if each in guarded else place)
+                    for each in children(node)
+                    if each not in behind
+                ]
 
     def _say(self, node: ast.AST, place: str) -> str:
         """Note what a node says, and return the place that what lies in it is at."""
@@ -496,6 +501,17 @@ def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
         case ast.If(test=ast.Compare(ast.Name("__name__"), [ast.Eq()])):
             return True
     return False
+
+
+def _behind_the_end(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements of a program's own level that stand behind its end: ``sys.exit()``."""
+    for at, line in enumerate(body, 1):
+        match line:
+            case ast.Raise() | ast.Expr(
+                ast.Call(ast.Name("exit" | "quit") | ast.Attribute(ast.Name("sys"), "exit"))
+            ):
+                return body[at:]
+    return []
 
 
 def _short(pattern: str) -> str:
