@@ -1596,6 +1596,146 @@ def number_on_device(c: Choices) -> Core:
     return in_forward(c, form.format(a=data, k=dtype))
 
 
+def arrays(c: Choices) -> Core:
+    """A tensor from a list of arrays (TL207)."""
+    pool = [
+        "np.zeros(3)",
+        "np.ones(3)",
+        "np.full(shape, 2.5)",
+        "np.full(shape, -1.0)",
+        "np.full(shape, 300)",
+        "np.full(shape, np.nan)",
+        "np.full(3, 1e300)",
+        "np.zeros(shape, np.int32)",
+        "np.eye(3)[0]",
+        "np.linspace(0, 1, 3)",
+        "np.arange(3)",
+        "np.arange(3.0)",
+        "np.identity(3, np.int32)",
+        "np.array([1, 2, 3])",
+        "np.zeros(3, dtype=np.float32)",
+        "np.ones(3, dtype='f4')",
+        "np.zeros((3,), np.uint8)",
+        "np.zeros(3, bool)",
+        "np.zeros(())",
+        "np.zeros((0,))",
+        "np.zeros(3, '>f4')",
+        "np.asfortranarray(np.ones((2, 2)))",
+        "np.random.rand(3)",
+        "a",
+        "np.full(3, 7, dtype=np.int64)",
+        "np.empty(3) * 0",
+        "np.zeros(3, np.uint16)",
+        "np.zeros(3, complex)",
+        "np.zeros((2, 3))",
+        "np.linspace(0, 1, 3, True, False, np.float32)",
+        "np.eye(3, None, 0, np.float32)[0]",
+        "np.array([True, False, True])",
+        "np.zeros(3, dtype=object)",
+        "np.full(3, 2**63, dtype=np.uint64)",
+        "np.full(3, -1, dtype=np.int64)",
+        "np.full(3, 1.00390625, dtype=np.float64)",
+    ]
+    first = c.pick("first", pool, 0.6)
+    second = c.pick("second", ["same", *pool[1:]], 0.4)
+    second = first if second == "same" else second
+    listing = c.pick(
+        "listing",
+        [
+            "[{a}, {b}]",
+            "({a}, {b})",
+            "[{a}]",
+            "[{a}, {b}, {a}]",
+            "[{a} for _ in range(2)]",
+            "[{a}, *[{b}]]",
+            "[[{a}], [{b}]]",
+            "rows",
+            "[({a}), ({b})]",
+            "[{a}, {b},]",
+        ],
+        0.25,
+    ).format(a=first, b=second)
+    keywords = c.pick(
+        "keywords",
+        [
+            "",
+            ", dtype=torch.float32",
+            ", dtype=torch.int64",
+            ", dtype=torch.uint8",
+            ", dtype=torch.bool",
+            ", dtype=torch.float16",
+            ", requires_grad=True",
+            ", device='cpu'",
+            ", dtype=torch.bfloat16",
+            ", dtype=torch.float64",
+            ", dtype=torch.int8",
+            ", dtype=None",
+            ", device=device",
+            ", dtype=torch.complex64",
+            ", dtype=torch.get_default_dtype()",
+            ", pin_memory=False",
+            ", dtype=dt",
+        ],
+        0.5,
+    )
+    call = c.pick(
+        "call form",
+        [
+            "torch.tensor({a}{k})",
+            "torch.as_tensor({a}{k})",
+            "torch.FloatTensor({a})",
+            "torch.tensor(data={a}{k})",
+            "torch.LongTensor({a})",
+        ],
+        0.2,
+    ).format(a=listing, k=keywords)
+    numpy = c.pick(
+        "numpy",
+        [
+            "",
+            "np.stack = None",
+            "np.zeros = np.ones",
+            "np.zeros = lambda *a, **k: [1.0, 2.0, 3.0]",
+            (
+                "class np:\n    zeros = ones = full = arange = staticmethod(lambda *a, **k: "
+                "torch.ones(3).numpy())\n    float32, int64, int32 = 1, 2, 3"
+            ),
+            "def stack(a): return None",
+            "import numpy.ma as np",
+            "np.full = lambda *a, **k: 3.0",
+            "shape = ()",
+            "shape = (2, 2)",
+            "shape = 0",
+            "np.seterr(all='raise')",
+        ],
+        0.25,
+    )
+    lines = c.pick("statement", EXPRESSIONS, 0.4).format(e=call).split("\n")
+    head = [
+        "import functools",
+        "import numpy as np",
+        "np.random.seed(0)",
+        "shape = (3,)",
+        "dt = torch.float32",
+        "a = np.full(3, 1.5)",
+        "rows = [np.zeros(3), np.ones(3)]",
+        "x = torch.ones(2)",
+        "def identity(v): return v",
+        "def await_(v): return v",
+        *numpy.split("\n"),
+        "",
+    ]
+    return Core(
+        head,
+        [
+            *lines,
+            "#in",
+            c.pick("change", ["", "a[0] = 9", "a += 1", "rows.clear()", "t[0] = 9"], 0.2) or "pass",
+        ],
+        {"t": "tensor"},
+    )
+
+
 def elements(c: Choices) -> Core:
     """Elements of a tensor, read one by one (TL604)."""
     made = c.pick(
@@ -2554,6 +2694,7 @@ SHAPES: dict[str, Callable[[Choices], Core]] = {
     "TL109": pinned_then_moved,
     "TL112": number_on_device,
     "TL113": collected_copies,
+    "TL207": arrays,
     "TL408": old_amp,
     "TL501": evaluated,
     "TL502": kept_graph,

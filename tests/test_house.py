@@ -572,7 +572,17 @@ NO_OPERATIONS = {"fact", "apart", "internal", "owner", "collective"}
 of a module."""
 NAMESAKES = {
     "rules/loading/_arrays.py": {  # NumPy's functions of the same names
-        *("_ALWAYS", "_SHAPED", "_ELEMENTWISE", "_METHODS", "_FRESH"),
+        *(
+            "_ALWAYS",
+            "_SHAPED",
+            "_ELEMENTWISE",
+            "_METHODS",
+            "_FRESH",
+            "_FLOAT64",
+            "_DTYPES",
+            "_DTYPE_PLACES",
+            "_MAKERS",
+        ),
     },
     # What a trace shows of syntax, which has no name in the source.
     "profile/protocols.py": {"INDEXING", "STORING", "ATTRIBUTES"},
