@@ -203,7 +203,7 @@ def test_x06_what_only_the_compiler_refuses(fault: Fault) -> None:
     """
     code = {
         "return.py": "return 1\n",
-        "keywords.py": "f(a=1, a=2)\n",
+        "keywords.py": "y = f(a=1, a=2)\n",
         "arguments.py": "def g(a, a): pass\n",
         "break.py": "break\n",
         "nonlocal.py": "nonlocal x\n",
