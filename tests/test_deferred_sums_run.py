@@ -1009,6 +1009,35 @@ def test_a_sum_on_the_device_gives_the_same(name: str) -> None:
     assert changed(after) == after, "the second run changes something"
 
 
+RENAMED = """\
+def run():
+    losses = []
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        losses.append(loss.item())
+        {line}
+    return losses
+print(run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("total = loss; total += 1", "loss.detach().clone()"),
+        ("total, n = loss, 2; total *= n", "loss.detach().clone()"),
+        ("parts = {'ce': loss}; parts['ce'].data.mul_(2)", "loss.detach().clone()"),
+        ("total = loss; total = total + 1", "loss.detach()"),
+        ("total = 2 * loss; total += 1", "loss.detach()"),
+    ],
+)
+def test_what_changes_by_a_second_name_was_kept_before(line: str, kept: str) -> None:
+    source = HEAD + RENAMED.format(line=line)
+    after = changed(source)
+    assert f"losses.append({kept})\n" in after
+    assert output(after) == output(source)
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_is_shown_in_each_step_is_shown_every_50th(name: str) -> None:
     source = HEAD + SHOWN[name]
