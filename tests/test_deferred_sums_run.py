@@ -1009,6 +1009,67 @@ def test_a_sum_on_the_device_gives_the_same(name: str) -> None:
     assert changed(after) == after, "the second run changes something"
 
 
+RENAMED = """\
+def run():
+    losses = []
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        losses.append(loss.item())
+        {line}
+    return losses
+print(run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("total = loss; total += 1", "loss.detach().clone()"),
+        ("total, n = loss, 2; total *= n", "loss.detach().clone()"),
+        ("parts = {'ce': loss}; parts['ce'].data.mul_(2)", "loss.detach().clone()"),
+        ("total = loss; total = total + 1", "loss.detach()"),
+        ("total = 2 * loss; total += 1", "loss.detach()"),
+    ],
+)
+def test_what_changes_by_a_second_name_was_kept_before(line: str, kept: str) -> None:
+    source = HEAD + RENAMED.format(line=line)
+    after = changed(source)
+    assert f"losses.append({kept})\n" in after
+    assert output(after) == output(source)
+
+
+TWO_TERMS = """\
+def run():
+    total, other = 0.0, nn.Linear(4, 1).to(device)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        err = other(x).mean({dim})
+        {line}
+    return total
+print(run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("dim", "line", "added"),
+    [
+        ("0", "total += loss.item(); total += err.item()", ".double().reshape(())\n"),
+        ("0", "total += 2 * loss.item() + err.item()", ".double().reshape(())\n"),
+        ("0, True", "total += loss.item(); total += err.item()", ".double().reshape(())\n"),
+        ("0", "total += err.item()", ".double()\n"),
+        ("0", "total += loss.item(); total += err.mean().item()", ".mean().detach().double()\n"),
+        ("", "total += loss.item(); total += err.item()", "err.detach().double()\n"),
+    ],
+)
+def test_terms_of_other_shapes_are_added_without_a_dimension(
+    dim: str, line: str, added: str
+) -> None:
+    source = HEAD + TWO_TERMS.format(dim=dim, line=line)
+    after = changed(source)
+    assert added in after
+    assert output(after) == output(source)
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_is_shown_in_each_step_is_shown_every_50th(name: str) -> None:
     source = HEAD + SHOWN[name]

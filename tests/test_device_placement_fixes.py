@@ -74,6 +74,13 @@ SHAPES = {
         "self.batch_size = int('3')\ny = q[range(self.batch_size), 0]",
         "safe",
     ),
+    "range of a batch size that is computed": (
+        "bs = min(3, len(q) // 1)\ny = q[range(bs), 0]",
+        "safe",
+    ),
+    "range of what is left of a batch": ("bs = len(q) // 1 - 1\ny = q[range(bs), 0]", "unsafe"),
+    "range of a negative batch size": ("bs = -1 * -2\ny = q[range(bs), 0]", "unsafe"),
+    "range of a number of samples": ("n_samples = int('3')\ny = q[range(n_samples), 0]", "unsafe"),
     "ranges of two batch sizes": (
         "bsz = int('3')\ny = q * 1\ny[range(bsz), range(bsz)] = 0.0",
         "safe",

@@ -171,6 +171,40 @@ def test_what_may_change_is_cloned(loss: str, then: str) -> None:
     assert collected(loss, then).startswith("loss.detach().clone())\n")
 
 
+SECOND_NAMES = [
+    "total = loss\n        total += 1",
+    "total: object = loss\n        total += 1",
+    "if (total := loss) is None:\n            break\n        total += 1",
+    "total, n = loss, 1\n        total += n",
+    "total = loss if len(x) else 0\n        total += 1",
+    "self.total = loss\n        self.total += 1",
+    'parts = {"loss": loss}\n        parts["loss"] *= 2',
+    "parts = [loss]\n        for part in parts:\n            part.mul_(2)",
+]
+NOTHING_CHANGED = [
+    "total = loss",
+    "total = loss\n        total = total + 1",
+    "total = 2 * loss\n        total += 1",
+    "total = loss if len(x) else 0\n        n = 0\n        n += 1",
+    "total = loss\n        nn.utils.clip_grad_norm_(model.parameters(), 1)",
+    "total = loss\n        n = len(x)\n        n += 1\n        scaler.unscale_(optimizer)",
+]
+
+
+@pytest.mark.parametrize("then", SECOND_NAMES)
+def test_what_may_change_by_a_second_name_is_cloned(then: str) -> None:
+    assert collected(then=then).startswith("loss.detach().clone())\n")
+    line = "losses.append(loss.item())\n" + then.replace("\n        ", "\n")
+    assert "losses.append(loss.clone())" in after(LOSS, *line.split("\n"))
+
+
+@pytest.mark.parametrize("then", NOTHING_CHANGED)
+def test_a_second_name_alone_changes_nothing(then: str) -> None:
+    assert collected(then=then).startswith("loss.detach())\n")
+    line = "losses.append(loss.item())\n" + then.replace("\n        ", "\n")
+    assert "losses.append(loss)\n" in after(LOSS, *line.split("\n"))
+
+
 @pytest.mark.parametrize("step", ["loss *= 2", "loss /= 2", "loss.add_(1)"])
 def test_a_number_that_changes_behind_its_read_is_cloned(step: str) -> None:
     assert "losses.append(loss.clone())" in after(LOSS, "losses.append(loss.item())", step)

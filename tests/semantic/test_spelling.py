@@ -56,6 +56,10 @@ CASES = {
     "RANK": ("rank local_rank LOCAL_RANK gpu", "ranking RANK gpus world_rank"),
     "BATCH": ("batch inputs data_dict features targets x batch_x", "plan extra sizes options meta"),
     "BATCH_SIZE": ("batch_size bs B num_batch n_samples", "batch b samples num_batches big_batch"),
+    "SURE_BATCH_SIZE": (
+        "batch_size batchsize bs bsz minibatch_size",
+        "B n_samples num_batch n_images batch batches",
+    ),
     "DEVICE_FLAG": (
         "use_cuda is_cuda no_cuda use_cpu on_gpu device",
         "debug cpus gpumax device_map",

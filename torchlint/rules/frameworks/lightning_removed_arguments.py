@@ -95,6 +95,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import readers_of
@@ -377,11 +378,27 @@ def _resumed_by_fit(module: Module, node: cst.Call, arg: cst.Arg) -> Fix | None:
         return None
     if keyword_argument(module, calls[0], "ckpt_path") is not None or len(calls[0].args) > 4:
         return None
+    if any(each.star for each in calls[0].args) or _is_bound_between(module, arg.value, calls[0]):
+        return None
     edits = (
         Replace(node, without_argument(node, arg)),
         Replace(calls[0], with_keyword(calls[0], "ckpt_path", arg.value)),
     )
     return Fix(edits, Safety.UNSAFE, "Use the argument of Lightning 2", _NEWER)
+
+
+def _is_bound_between(module: Module, value: cst.BaseExpression, fit: cst.Call) -> bool:
+    """Say whether a name, or an attribute of one, may be something else when `fit` is called."""
+    path, owner = dotted_text(value) or "", module.tree.owners[value]
+    bound: list[cst.CSTNode] = [*writes_of(module, owner, path.partition(".")[0])]
+    bound += [
+        each
+        for each in module.within(owner, cst.Attribute)
+        if isinstance(module.parent(each), (cst.AssignTarget, cst.AugAssign, cst.Del))
+        and f"{path}.".startswith(f"{dotted_text(each)}.")
+    ]
+    between = any(module.before(value, each) and module.before(each, fit) for each in bound)
+    return between or module.tree.owners[fit] is not owner
 
 
 def _new_arguments(

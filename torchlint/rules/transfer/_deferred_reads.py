@@ -273,8 +273,13 @@ def _edits(
     name, loop = found.sum.name, found.sum.loop
     seldom = [each for each in found.sum.reads if each not in found.sum.each_step]
     after = [InsertAfter(loop, f"{name} = {found.kind}({name})")]
+    mixed = len({module.source_of(term.read.tensor) for term in found.terms}) > 1
+    held = [(term.read, _added(module, term.read, method)) for term in found.terms]
     return (
-        *(Replace(term.read.node, _added(module, term.read, method)) for term in found.terms),
+        *(
+            Replace(read.node, _without_dimension(module, read, new) if mixed else new)
+            for read, new in held
+        ),
         *numbers_of(module, seldom, found.sum.steps, found.kind),
         *(after if found.sum.read_after else ()),
     )
@@ -694,6 +699,16 @@ def read_as_one(module: Module, read: HostRead) -> bool:
         leaf for leaf in _leaves(read.tensor) if module.source_of(leaf).endswith(".double()")
     ]
     return isinstance(read.tensor, cst.BinaryOperation) and len(doubles) > 1
+
+
+def _without_dimension(
+    module: Module, read: HostRead, held: cst.BaseExpression
+) -> cst.BaseExpression:
+    """Return what a sum of several terms adds: ``+=`` refuses a term of shape ``[1]`` after one
+    that has no dimension."""
+    if has_no_dimension(module, read.tensor) or _is_count(module, read.tensor):
+        return held
+    return method_call(held, "reshape").with_changes(args=[cst.Arg(cst.Tuple([]))])
 
 
 def _double(tensor: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:

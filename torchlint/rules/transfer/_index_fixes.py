@@ -21,7 +21,7 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
-from torchlint.semantic.torch.spelling import BATCH_SIZE, called
+from torchlint.semantic.torch.spelling import SURE_BATCH_SIZE, called
 from torchlint.semantic.uses.assumptions import SIZES, TORCH
 from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
 from torchlint.semantic.values.counts import counts_up
@@ -119,9 +119,8 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
         if not 0 < len(counted.args) < 3 or any(arg.star or arg.keyword for arg in counted.args):
             return None
         if not counts_up(module, counted):
-            size = (dotted_text(counted.args[0].value) or "").rpartition(".")[2]
             assumes[SIZES] = _EMPTY
-            whole = whole and len(counted.args) == 1 and called(size, BATCH_SIZE)
+            whole = whole and len(counted.args) == 1 and _is_size(module, counted.args[0].value)
         func = cst.parse_expression(f"{torch}.arange")
         new = counted.with_changes(func=func)
         edits.append(Replace(index, with_keyword(new, "device", device)))
@@ -131,6 +130,17 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     edits.append(NeedImport("torch", torch))
     title = "Make the index on the device"
     return Fix(tuple(edits), safety, title, note, assumes=assumes if whole else {})
+
+
+def _is_size(module: Module, end: cst.BaseExpression) -> bool:
+    """Say whether a range ends at the size of a batch, by its name, and nothing in sight makes that
+    smaller by a subtraction, or negative."""
+    made = definitions_of(module, end) if isinstance(end, cst.Name) else []
+    return called((dotted_text(end) or "").rpartition(".")[2], SURE_BATCH_SIZE) and not any(
+        isinstance(getattr(part, "operator", None), (cst.Subtract, cst.SubtractAssign, cst.Minus))
+        for each in made
+        for part in (each, *module.within(each, cst.BinaryOperation, cst.UnaryOperation))
+    )
 
 
 def _counted(module: Module, index: cst.BaseExpression) -> cst.Call | None:

@@ -163,6 +163,11 @@ BATCH_SIZE = Spelling(
     r"^(batch|images?|imgs|samples)$",
     any_case=False,
 )
+SURE_BATCH_SIZE = Spelling(
+    r"^(mini_?)?(batch_?size|bs|bsz)$",
+    "DataLoader's own argument is batch_size, which is 1 or more; the others are short for it",
+    any_case=False,
+)
 RANK = Spelling(
     r"^(rank|local_rank|gpu|gpu_id|gpu_idx|LOCAL_RANK)$",
     (

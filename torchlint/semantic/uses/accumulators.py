@@ -34,6 +34,7 @@ from torchlint.semantic.uses.observers import (
     sees_itself,
     sees_variables,
 )
+from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.uses.swallowing import may_be_swallowed
 from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.inferred import inferred
@@ -189,6 +190,7 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
             in_place = in_place or _changed_behind(module, turns[0], name, made)
             in_place = in_place or any(_may_reduce(module, use) for use in uses)
             in_place = in_place or any(_may_change(module, use) for use in uses)
+            in_place = in_place or _has_second_name(module, tensor)
             return bool(made) and inside and not grown and not in_place
         case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
             return _fresh_and_unchanged(module, inner)
@@ -223,6 +225,55 @@ def _may_change(module: Module, use: cst.CSTNode | None) -> bool:
         for each in module.within(callee, cst.Call, cst.AugAssign, nested=True)
         if isinstance(each, (cst.AugAssign, cst.Call))
     )
+
+
+_NAMING = (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.BaseElement, cst.BaseDictElement)
+_KEEPS_VALUES = regex(r"^(clip_grad|unscale_|requires_grad_)|^torch\.nn\.(init|utils)\.")
+
+
+def _has_second_name(module: Module, tensor: cst.Name) -> bool:
+    """Say whether what a name holds gets a second one in its function (``total = loss``,
+    ``{"loss": loss}``), where something is changed in place that may be it."""
+    owner, made = module.tree.owners[tensor], set(definitions_of(module, tensor))
+    return any(
+        _is_named(module, read) and not made.isdisjoint(definitions_of(module, read))
+        for read in reads_of(module, owner, tensor.value)
+    ) and any(
+        _may_change_another(module, each) for each in module.within(owner, cst.AugAssign, cst.Call)
+    )
+
+
+def _is_named(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether an expression is given a name, or a place in a row or table, as it is."""
+    above = module.parent(read)
+    if isinstance(above, cst.IfExp) and read is not above.test:
+        return _is_named(module, above)
+    return isinstance(above, _NAMING) and getattr(above, "value", None) is read
+
+
+def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
+    """Say whether ``total += …`` or ``total.mul_(…)`` may change what has another name too: not
+    where the name holds a number, or what was computed for it."""
+    match change:
+        case cst.AugAssign(target=cst.Name() as target):
+            made = definitions_of(module, target)
+            return not made or any(
+                not isinstance(each, cst.AugAssign)
+                and not isinstance(getattr(each, "value", None), _COMPUTED)
+                and not is_python_number(module, getattr(each, "value", None) or each)
+                and not _is_fresh(module, each)
+                for each in made
+            )
+        case cst.AugAssign(target=target):
+            return not is_python_number(module, target)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method)) as func):
+            name = module.name(func) or method
+            kept = _KEEPS_VALUES.search(method) or _KEEPS_VALUES.search(name)
+            return bool(_CHANGES.search(method)) and not kept
+    return False
+
+
+_COMPUTED = (cst.Integer, cst.Float, cst.BinaryOperation)
 
 
 @question(
@@ -272,7 +323,7 @@ def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
     call, and nothing that is known changes it in place."""
     made, turns = definitions_of(module, read), module.loops(read)
     home = turns[0] if turns else module.function(read)
-    if home is None or is_compiled(module, read):
+    if home is None or is_compiled(module, read) or _has_second_name(module, read):
         return False
     return bool(made) and all(
         module.is_within(each, home)
