@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checking import check
+from tests.checking import check, fixed
 from torchlint.base.finding import Finding, Safety, Severity
 
 PROGRAM = """\
@@ -269,3 +269,20 @@ WAITS_AGAIN = {
 @pytest.mark.parametrize("name", WAITS_AGAIN)
 def test_other_reads_wait(name: str) -> None:
     assert judged(*WAITS_AGAIN[name]).severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("after", "counted"), [("pass", True), ("n = 0", True), ("n = None", False)]
+)
+def test_a_name_that_is_also_none_counts_no_steps(after: str, counted: bool) -> None:
+    text = (
+        "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n\n"
+        "model = nn.Linear(2, 2).cuda()\nopt = torch.optim.SGD(model.parameters())\n\n\n"
+        "def train(data):\n    n = 0\n    for epoch in range(2):\n"
+        "        for x in DataLoader(data):\n            loss = model(x).sum()\n"
+        "            loss.backward()\n            opt.step()\n            print(loss.item())\n"
+        f"            n += 1\n        {after}\n"
+    )
+    new = fixed(text, "unsafe", codes=frozenset({"TL105"})).after
+    assert "% 50 == 0" in new
+    assert ("if n % 50 == 0" in new) is counted

@@ -279,7 +279,10 @@ def _starts_whole(module: Module, target: cst.Name) -> bool:
     others = [each for each in writes_of(module, owner, target.value) if each is not target]
     if any(module.tree.owners[each] is not owner for each in others):
         return False
-    if any(isinstance(_bound_to(module, each), cst.Integer) for each in others):
+    starts = [_bound_to(module, each) for each in others]
+    if any(start is not None and is_name(start, "None") for start in starts):
+        return False
+    if any(isinstance(start, cst.Integer) for start in starts):
         return True
     parameters = owner.params.params if isinstance(owner, cst.FunctionDef) else ()
     given = any(each.name.value == target.value for each in parameters)
