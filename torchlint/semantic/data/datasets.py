@@ -50,7 +50,8 @@ _WORK = regex(
 )
 _DRAWS = {name.rpartition(".")[2] for name in arrays.RANDOM_NUMBERS | arrays.RANDOM.keys()}
 """Methods of the generators of Python and of NumPy, however the object is called."""
-_ORDERS = {"shuffle", "sample", "choice", "choices", "permutation", "permuted"}
+_OF_GENERATORS = _DRAWS | {"shuffle", "choice", "choices", "permutation", "permuted"}
+"""Those, and what gives another order or a choice."""
 _CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy", "item", "size"}
 
 
@@ -218,7 +219,7 @@ def keeps_generator(module: Module, dataset: cst.BaseExpression) -> bool:
         match call:
             case cst.Call(
                 func=cst.Attribute(value=cst.Attribute(value=cst.Name("self")), attr=method)
-            ) if method.value in _DRAWS | _ORDERS:
+            ) if method.value in _OF_GENERATORS:
                 made = found[0].function(call)
                 if made is not None and made.name.value != "__init__":
                     return True

@@ -159,7 +159,7 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
         return False
     if not isinstance(tensor, cst.Name) or not module.loops(tensor):
         return True
-    made, seen = list(definitions_of(module, tensor)), set[cst.CSTNode]()
+    made, seen = definitions_of(module, tensor), set[cst.CSTNode]()
     while made:
         each = made.pop()
         if isinstance(each, cst.AugAssign) and isinstance(each.target, cst.Name):
@@ -228,6 +228,7 @@ def _may_change(module: Module, use: cst.CSTNode | None) -> bool:
 
 
 _NAMING = (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.BaseElement, cst.BaseDictElement)
+_COMPUTED = (cst.Integer, cst.Float, cst.BinaryOperation)
 _KEEPS_VALUES = regex(r"^(clip_grad|unscale_|requires_grad_)|^torch\.nn\.(init|utils)\.")
 
 
@@ -271,9 +272,6 @@ def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
             kept = _KEEPS_VALUES.search(method) or _KEEPS_VALUES.search(name)
             return bool(_CHANGES.search(method)) and not kept
     return False
-
-
-_COMPUTED = (cst.Integer, cst.Float, cst.BinaryOperation)
 
 
 @question(

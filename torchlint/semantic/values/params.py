@@ -871,17 +871,13 @@ def self_assignments(tree: Tree, cls: cst.ClassDef) -> Assignments:
 def _changed_at_once(tree: Tree, target: cst.CSTNode, value: cst.CSTNode) -> str | None:
     """Return the attribute of ``self`` that each call of a method gives a value made of itself by
     a method of its own."""
-    name = attr_of(target)
+    own = isinstance(target, cst.Attribute) and is_name(target.value, "self")
     match value:
-        case cst.Call(func=cst.Attribute(value=cst.Attribute() as given)) if (
-            name is not None and given.deep_equals(target) and is_name(given.value, "self")
-        ):
-            pass
-        case _:
-            return None
-    straight = (cst.With, cst.IndentedBlock, cst.SimpleStatementLine, cst.Assign)
-    above = next(each for each in tree.ancestors(value) if not isinstance(each, straight))
-    return name if isinstance(above, cst.FunctionDef) else None
+        case cst.Call(func=cst.Attribute(value=given)) if own and given.deep_equals(target):
+            straight = (cst.With, cst.IndentedBlock, cst.SimpleStatementLine, cst.Assign)
+            above = next(each for each in tree.ancestors(value) if not isinstance(each, straight))
+            return attr_of(target) if isinstance(above, cst.FunctionDef) else None
+    return None
 
 
 def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
