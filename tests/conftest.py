@@ -44,6 +44,18 @@ BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*")
 """What a copy of the package leaves out: bytecode that another process is writing."""
 
 
+STARTING = frozenset({"live", "process", "runner", "site", "verify"})
+"""Fixtures that start a program from nothing, or torch: whoever asks for one is slow."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what needs one of `STARTING`."""
+    for item in items:
+        if not STARTING.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """Never look for garbage among the tests and what they import; and let torch work alone: on
     small tensors its threads wait for each other most of the time."""

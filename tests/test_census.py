@@ -136,6 +136,7 @@ def test_a_project_that_speaks_of_no_gpu_is_on_the_host(tmp_path: Path) -> None:
     assert {each.verdict for each in found} <= {"host", "flagged"}
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_draws_from_the_unknown(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -8,11 +8,11 @@ from itertools import groupby
 
 import pytest
 
-from tests.checking import check, for_rule, rules
+from tests.checking import for_rule, rules
 from tests.corner_cases import CORNERS, Corner, corners, read
 from torchlint.catalog.manual import code_blocks
 from torchlint.testing.execution import difference_in
-from torchlint.testing.promises import cases_of
+from torchlint.testing.promises import cases_of, checked
 from torchlint.verify.paired.sessions import Session
 
 ALL = [
@@ -35,7 +35,9 @@ def broken(corner: Corner) -> str:
             return f"{corner}\n{error}"
     program = corner.programs[0]
     before = program.count("\n") - corner.code.count("\n")
-    rows = sorted({finding.start.row - before for finding in for_rule(check(program), corner.info)})
+    rows = sorted(
+        {finding.start.row - before for finding in for_rule(checked(program), corner.info)}
+    )
     return (
         ""
         if rows == list(corner.rows)

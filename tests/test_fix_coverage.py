@@ -29,6 +29,7 @@ for x, y in loader:
 """
 
 
+@pytest.mark.slow
 def test_findings_are_counted_by_what_becomes_of_their_fix(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

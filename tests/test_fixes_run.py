@@ -13,11 +13,11 @@ import math
 
 import pytest
 
-from tests.checking import check, fixed, for_rule, rules
+from tests.checking import fixed, for_rule, rules
 from tests.corner_cases import corners_of
 from torchlint.base.finding import Safety
 from torchlint.catalog.rule_file import RuleInfo
-from torchlint.testing.promises import programs
+from torchlint.testing.promises import checked, programs
 
 torch = pytest.importorskip("torch")
 
@@ -35,7 +35,7 @@ UNSAFE_EXAMPLES = frozenset(("TL106", "TL107"))
 def is_safe(program: str, info: RuleInfo) -> bool:
     return any(
         finding.fix is not None and finding.fix.safety is Safety.SAFE
-        for finding in for_rule(check(program), info)
+        for finding in for_rule(checked(program), info)
     )
 
 

@@ -146,6 +146,7 @@ def test_the_summary_says_what_reports_say() -> None:
         assert said in "\n".join(on_gpu.STAGES[stage].says({"it": result}))
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(

@@ -154,6 +154,7 @@ def test_a_crash_is_seen(
     assert planted(tmp_path, HOT)["crashes"] == crashed
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path: Path) -> None:
     script = Path(primer.__file__)
     (tmp_path / "project" / "package").mkdir(parents=True)

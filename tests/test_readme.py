@@ -24,8 +24,10 @@ from torchlint.settings.load import load_settings
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-TESTS = 'python -m pytest -n auto -m ""'
-"""Runs all tests, those that are marked slow too."""
+TESTS = "python -m pytest -n auto"
+"""Runs what is not marked slow."""
+ALL_TESTS = f'{TESTS} -m ""'
+"""Runs all tests."""
 _OUTPUT = re.compile(r"<!-- output: (.*?) -->\n```(\w+)\n(.*?)```\n", re.DOTALL)
 _EXAMPLE = re.compile(r"<!-- example: (.*?) -->\n```python\n(.*?)```\n", re.DOTALL)
 _TABLE = re.compile(r"<!-- rules -->\n(.*?)\n`torchlint rule TL101`", re.DOTALL)
@@ -136,24 +138,25 @@ def test_the_clone_leaves_out_its_fixtures_unless_they_are_named(
     assert capsys.readouterr().out == "fixtures/demo/train.py\n"
 
 
-def test_the_test_command_is_what_ci_runs() -> None:
+def test_the_test_commands_are_what_ci_runs() -> None:
     commands = " ".join(blocks("console"))
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for piece in ("torch==2.13.0", "[dev]", TESTS):
+    for piece in ("torch==2.13.0", "[dev]", ALL_TESTS):
         assert piece in commands
         assert piece in ci
+    assert f"{TESTS}\n" in commands
 
 
-def test_the_test_command_leaves_out_no_test(tmp_path: Path) -> None:
-    """The options of the project leave out slow tests, the command of the README runs them."""
+def test_the_last_test_command_leaves_out_no_test(tmp_path: Path) -> None:
+    """The options of the project leave out slow tests; the README's last command runs them too."""
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_two.py").write_text(
         "import pytest\n\n\ndef test_quick(): pass\n\n\n@pytest.mark.slow\ndef test_slow(): pass\n"
     )
-    whole = shlex.split(TESTS)
-    assert whole[:5] == ["python", "-m", "pytest", "-n", "auto"]
-    for words, names in (([], ["test_quick"]), (whole[5:], ["test_quick", "test_slow"])):
+    short, whole = shlex.split(TESTS), shlex.split(ALL_TESTS)
+    assert short == whole[:5] == ["python", "-m", "pytest", "-n", "auto"]
+    for words, names in ((short[5:], ["test_quick"]), (whole[5:], ["test_quick", "test_slow"])):
         command = [
             sys.executable,
             "-m",

@@ -43,38 +43,41 @@ def test_the_option_does_not_take_a_path_for_its_reason(cli: Cli, source: Source
     assert (cli.cwd / "b.py").read_text() == source("slow")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\xef\xbb\xbfimport torch\r\ntorch.slow()\r\n",
-        b"# coding: latin-1\nimport torch\ntorch.slow('\xe9')\n",
-        b"import torch\rif 1:\r\ttorch.slow()\r",
-        b"import torch\ntorch.slow('''\n# x\n''')",
-        b"import torch\ntorch.slow(), \\\n  1\n",
-        b"import torch\nx = f'{torch.slow()}'; torch.odd()\n",
-        b"import torch\n@torch.slow()\ndef f(a=lambda: torch.odd()): torch.slow(); torch.odd()\n",
-        b"import torch\nwith torch.slow() as a, \\\n     torch.odd() as b:\n    pass\n",
-        b"import torch\nif torch.slow(): pass\nelif torch.odd(): pass\nelse: torch.slow()\n",
-        b"import torch\nx = (torch\n  .slow()  # one\n  .y)  # two\n",
-        b"import torch\nclass A(torch.slow()): x: torch.odd() = 1\n",
-        b"import torch\nmatch torch.slow():\n    case 1 if torch.odd(): pass\n",
-        b"import torch\ntorch.slow()  # type: ignore  # noqa: E501\n",
-        b"import torch\n\x0c\ntorch.slow()\n",
-    ],
-)
+ODD = [
+    b"\xef\xbb\xbfimport torch\r\ntorch.slow()\r\n",
+    b"# coding: latin-1\nimport torch\ntorch.slow('\xe9')\n",
+    b"import torch\rif 1:\r\ttorch.slow()\r",
+    b"import torch\ntorch.slow('''\n# x\n''')",
+    b"import torch\ntorch.slow(), \\\n  1\n",
+    b"import torch\nx = f'{torch.slow()}'; torch.odd()\n",
+    b"import torch\n@torch.slow()\ndef f(a=lambda: torch.odd()): torch.slow(); torch.odd()\n",
+    b"import torch\nwith torch.slow() as a, \\\n     torch.odd() as b:\n    pass\n",
+    b"import torch\nif torch.slow(): pass\nelif torch.odd(): pass\nelse: torch.slow()\n",
+    b"import torch\nx = (torch\n  .slow()  # one\n  .y)  # two\n",
+    b"import torch\nclass A(torch.slow()): x: torch.odd() = 1\n",
+    b"import torch\nmatch torch.slow():\n    case 1 if torch.odd(): pass\n",
+    b"import torch\ntorch.slow()  # type: ignore  # noqa: E501\n",
+    b"import torch\n\x0c\ntorch.slow()\n",
+]
+"""Places and bytes of which nothing may be lost."""
+
+
 @pytest.mark.parametrize("option", ["--add-ignore", "--add-noqa"])
-def test_odd_places_and_bytes(cli: Cli, data: bytes, option: str) -> None:
-    path = cli.write("a.py", data)
-    path.chmod(0o640)
+def test_odd_places_and_bytes(cli: Cli, option: str) -> None:
+    paths = [cli.write(f"odd_{number}.py", data) for number, data in enumerate(ODD)]
+    for path in paths:
+        path.chmod(0o640)
     cli("check", option, code=0)
-    after = path.read_bytes()
-    assert path.stat().st_mode & 0o777 == 0o640
     assert cli("check", code=0).stdout == "All checks passed.\n"
-    for line in data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
-        assert line in after
-    assert after.count(b"\r\n") == data.count(b"\r\n")
-    assert after.count(b"\r") == data.count(b"\r")
-    assert after.endswith(b"\n") == data.endswith(b"\n")
+    for path, data in zip(paths, ODD, strict=True):
+        after = path.read_bytes()
+        assert after != data, f"nothing is silenced in {data!r}"
+        assert path.stat().st_mode & 0o777 == 0o640
+        for line in data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
+            assert line in after
+        assert after.count(b"\r\n") == data.count(b"\r\n")
+        assert after.count(b"\r") == data.count(b"\r")
+        assert after.endswith(b"\n") == data.endswith(b"\n")
 
 
 def test_only_what_would_be_reported(cli: Cli, source: Source) -> None:

@@ -29,6 +29,7 @@ def test_without_the_extra_the_message_says_what_to_install(
     assert "python -m pip install '.[lsp]' in a clone" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_arguments_that_clients_add_are_taken_and_others_refused(tmp_path: Path) -> None:
     words = [TORCHLINT, "server"]
     done = subprocess.run(

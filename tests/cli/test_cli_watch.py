@@ -18,7 +18,10 @@ from tests.patience import PATIENCE
 
 Cli = Any
 Source = Callable[..., str]
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals"),
+]
 WAITS = "torchlint: watching for changes (Ctrl-C ends)"
 
 

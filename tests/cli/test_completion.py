@@ -51,6 +51,7 @@ def run(shell: str, line: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -73,10 +74,12 @@ def test_a_shell_completes(shell: str, line: str, expected: str, tmp_path: Path)
     assert run(shell, line, tmp_path).split()[-1] == expected
 
 
+@pytest.mark.slow
 def test_zsh_takes_the_script(tmp_path: Path) -> None:
     assert run("zsh", "torchlint ch", tmp_path).strip() == "_torchlint_completion"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.name == "nt" or shutil.which("bash") is None, reason="needs bash on a terminal"
 )

@@ -19,7 +19,10 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals"),
+]
 EAGER = (
     "import sys; from torchlint.cli import main, progress; "
     "progress._PATIENCE = progress._PAUSE = 0; main.entry()"

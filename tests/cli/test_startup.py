@@ -81,6 +81,7 @@ def anyway() -> frozenset[str]:
     return frozenset(subprocess.run(command, capture_output=True, text=True).stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "more"),
     [
@@ -118,6 +119,7 @@ def test_a_command_starts_without(
     assert sorted(modules & (HEAVY | more)) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_finds_all_as_it_was_needs_no_click(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     os.utime(tmp_path / "train.py", (1e9, 1e9))
@@ -131,6 +133,7 @@ def test_a_run_that_finds_all_as_it_was_needs_no_click(tmp_path: Path) -> None:
     assert sorted(found[-1][0] & (HEAVY | unneeded)) == []
 
 
+@pytest.mark.slow
 def test_a_file_without_torch_is_checked_for_syntax_without_the_parser(tmp_path: Path) -> None:
     """The worker too does without libcst, whose import is most of the time that a short file
     takes."""
@@ -143,6 +146,7 @@ def test_a_file_without_torch_is_checked_for_syntax_without_the_parser(tmp_path:
         assert run.returncode == code, run.stderr
 
 
+@pytest.mark.slow
 def test_help_lists_every_command_without_importing_it(tmp_path: Path) -> None:
     modules, text = loaded(tmp_path, "--help")
     for name, (_, words) in COMMANDS.items():
@@ -161,6 +165,7 @@ def test_a_command_lies_where_the_table_says(name: str) -> None:
     assert command.name == name
 
 
+@pytest.mark.slow
 def test_version_is_ours(tmp_path: Path) -> None:
     assert loaded(tmp_path, "--version")[1] == f"torchlint {__version__}\n"
 
@@ -179,6 +184,7 @@ STARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(
@@ -229,6 +235,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="re was one module")
 def test_a_check_of_one_small_file_makes_only_what_it_uses(tmp_path: Path) -> None:
     """A pattern costs a fifth of a millisecond to compile, a module half a one to load: without

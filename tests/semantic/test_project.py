@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import libcst as cst
 import pytest
 
 from tests.checking import job
+from torchlint.cli.main import run
 from torchlint.engine import syntax
 from torchlint.run.projects import forget, outside_of
 from torchlint.run.worker import analyse_job
@@ -680,15 +679,27 @@ def test_a_file_that_libcst_cannot_nest_is_unknown(
     assert probed(tmp_path, files, "a.py").kind == "?"
 
 
-def concise(folder: Path, *args: str) -> list[str]:
-    """Run the command line in `folder` and return its lines."""
-    command = [sys.executable, "-m", "torchlint", *args, "--output-format", "concise"]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False
-    ).stdout.splitlines()
+Concise = Callable[..., list[str]]
 
 
-def test_a_folder_of_one_file_says_the_same_as_the_file_alone(tmp_path: Path) -> None:
+@pytest.fixture
+def concise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Concise:
+    """Return a function that runs the command line in the test's folder and returns its lines."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def lines(*args: str) -> list[str]:
+        run([*args, "--output-format", "concise"])
+        return capsys.readouterr().out.splitlines()
+
+    return lines
+
+
+def test_a_folder_of_one_file_says_the_same_as_the_file_alone(
+    tmp_path: Path, concise: Concise
+) -> None:
     write(
         tmp_path,
         {
@@ -697,9 +708,9 @@ def test_a_folder_of_one_file_says_the_same_as_the_file_alone(tmp_path: Path) ->
             "train.py": STEP.format(name="scalar", call="scalar(loss)"),
         },
     )
-    alone = concise(tmp_path, "check", "train.py")
-    whole = concise(tmp_path, "check", ".")
-    excluded = concise(tmp_path, "check", ".", "--config", "exclude=['helpers.py']")
+    alone = concise("check", "train.py")
+    whole = concise("check", ".")
+    excluded = concise("check", ".", "--config", "exclude=['helpers.py']")
     lines = [line for line in alone if line.startswith("train.py")]
     assert any("TL101" in line and "scalar(loss)" in line for line in lines)
     assert lines == [line for line in whole if line.startswith("train.py")]
@@ -1341,7 +1352,7 @@ def test_arguments_come_from_calls_in_other_files(
     assert (value.kind, value.device) == (kind, device)
 
 
-def test_a_caller_counts_whatever_is_checked(tmp_path: Path) -> None:
+def test_a_caller_counts_whatever_is_checked(tmp_path: Path, concise: Concise) -> None:
     files = {
         "pyproject.toml": "[tool.torchlint]\n",
         "losses.py": "import torch\ndef worst(scores):\n    return scores.max().item()\n",
@@ -1350,14 +1361,14 @@ def test_a_caller_counts_whatever_is_checked(tmp_path: Path) -> None:
         ).replace("loss.backward()", "worst(loss); loss.backward()"),
     }
     write(tmp_path, files)
-    alone = concise(tmp_path, "check", "losses.py")
-    whole = concise(tmp_path, "check", ".")
+    alone = concise("check", "losses.py")
+    whole = concise("check", ".")
     lines = [line for line in alone if line.startswith("losses.py")]
     assert any("TL101" in line for line in lines)
     assert lines == [line for line in whole if line.startswith("losses.py")]
 
 
-def test_an_edit_of_a_caller_counts_at_once(tmp_path: Path) -> None:
+def test_an_edit_of_a_caller_counts_at_once(tmp_path: Path, concise: Concise) -> None:
     hot = TRAIN.format(module="losses", name="worst", call="net(x.cuda()).mean()").replace(
         "loss.backward()", "worst(loss); loss.backward()"
     )
@@ -1371,7 +1382,7 @@ def test_an_edit_of_a_caller_counts_at_once(tmp_path: Path) -> None:
     for text in (None, hot, files["train.py"]):
         if text is not None:
             (tmp_path / "train.py").write_text(text)
-        lines = concise(tmp_path, "check", ".")
+        lines = concise("check", ".")
         found.append(any("losses.py" in line and "TL101" in line for line in lines))
     assert found == [False, True, False]
 

@@ -21,9 +21,12 @@ from torchlint.program.machine.process_tree import PS, Family, Process, from_ps,
 from torchlint.program.machine.processes import Child, start, stop_run, sweep
 from torchlint.program.machine.sandbox import landlock_abi
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+    ),
+]
 
 # Writes its number, then a byte a millisecond; the root of its family waits for a line of {ready}.
 COUNT = """

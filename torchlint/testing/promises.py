@@ -127,12 +127,12 @@ def cases_of(info: RuleInfo, execute: bool) -> Iterator[Case]:
         yield Case(info, "good computes the same")
 
 
-def _checked(source: str) -> FileReport:
+def checked(source: str) -> FileReport:
     """Check with all rules on, as one of them may take the place of this one."""
     return _report(source, load_catalog())
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4096)
 def _report(source: str, catalog: Catalog) -> FileReport:
     """Check a program once for all promises about it, as long as the rules stay those of
     `catalog`."""
@@ -145,7 +145,7 @@ def _own(info: RuleInfo, report: FileReport) -> list[Finding]:
 
 def _found(info: RuleInfo, index: int) -> str:
     bad = programs(info, "Bad")[index]
-    report = _checked(bad)
+    report = checked(bad)
     if report.notes:
         return "; ".join(note.message for note in report.notes)
     return "" if _own(info, report) else f"this Bad example is not found with all rules on:\n{bad}"
@@ -153,7 +153,7 @@ def _found(info: RuleInfo, index: int) -> str:
 
 def _fixed(info: RuleInfo, index: int) -> str:
     bad, goods = programs(info, "Bad")[index], programs(info, "Good")
-    found = _own(info, _checked(bad))
+    found = _own(info, checked(bad))
     offered = {
         each.fix.safety.value for each in found if each.fix is not None and not each.fix.withheld
     }
@@ -177,7 +177,7 @@ def _fixed(info: RuleInfo, index: int) -> str:
 
 
 def _explained(info: RuleInfo, index: int) -> str:
-    for found in _own(info, _checked(programs(info, "Bad")[index])):
+    for found in _own(info, checked(programs(info, "Bad")[index])):
         if found.fix is None:
             continue
         if not found.fix.title:
@@ -202,7 +202,7 @@ def _triggered(info: RuleInfo, index: int) -> str:
 def _silent(heading: str) -> Callable[[RuleInfo, int], str]:
     def silent(info: RuleInfo, index: int) -> str:
         example = programs(info, heading)[index]
-        report = _checked(example)
+        report = checked(example)
         broken = [found.message for found in report.findings if found.code == "invalid-syntax"]
         if broken or report.notes:
             return "; ".join([*broken, *(note.message for note in report.notes)])
