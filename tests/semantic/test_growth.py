@@ -13,6 +13,7 @@ import pytest
 
 from tests.checking import job
 from tests.semantic.test_project import analysed, probe, write
+from torchlint.run import projects
 from torchlint.run.projects import forget, outside_of
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.project import programs
@@ -158,3 +159,12 @@ def test_whether_classes_of_a_method_are_one_family_is_worked_out_once(
     module = analysed(tmp_path, files, "part0.py")
     assert heat_of(module, probe(module)).grade >= Grade.TRAIN
     assert calls == {"run_step": 1}
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_what_a_file_rests_on_is_kept_only_for_the_cache(traced: bool, tmp_path: Path) -> None:
+    forget()
+    write(tmp_path, {"net.py": "x = 1\n"})
+    outside = outside_of(job("", name="train.py", root=str(tmp_path), traced=traced))
+    assert outside.is_ours("net")
+    assert bool(projects._trails) is traced

@@ -849,7 +849,7 @@ class Project:
             if path == target.path or not self._speaks(path, target.path):
                 continue
             if cls:
-                near = path in mentioning or self._alone(target, path)
+                near = path in mentioning or self._is_alone(target.path, name, path)
                 names = {name} if near else set()
             else:
                 names = self._names_for(path, target)
