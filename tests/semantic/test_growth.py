@@ -13,6 +13,7 @@ import pytest
 
 from tests.checking import job
 from tests.semantic.test_project import analysed, probe, write
+from torchlint.run import projects
 from torchlint.run.projects import forget, outside_of
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.project import programs
@@ -136,3 +137,34 @@ def test_a_flag_is_asked_of_callers_up_to_the_first_that_decides(
     assert found is not None
     assert all(found) is (given == "False" and callers < 17)
     assert calls.total() == read
+
+
+def test_whether_classes_of_a_method_are_one_family_is_worked_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file calls a method of an object that it does not know, and each class has it."""
+    files = {
+        f"part{one}.py": f"from base import Base\n\nclass Part{one}(Base):\n"
+        "    def run_step(self, part, x):\n        probe(x)\n        part.run_step(x)\n"
+        for one in range(FILES)
+    }
+    files["base.py"] = "class Base:\n    def run_step(self, part, x):\n        pass\n"
+    files["train.py"] = (
+        f"import {', '.join(f'part{one}' for one in range(FILES))}\n\n"
+        "def train(model, loader, optimizer, part):\n"
+        "    for x in loader:\n        loss = model(x)\n        loss.backward()\n"
+        "        optimizer.step()\n        part.run_step(part, x)\n"
+    )
+    calls = counted(monkeypatch, Project, "_of_one_family")
+    module = analysed(tmp_path, files, "part0.py")
+    assert heat_of(module, probe(module)).grade >= Grade.TRAIN
+    assert calls == {"run_step": 1}
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_what_a_file_rests_on_is_kept_only_for_the_cache(traced: bool, tmp_path: Path) -> None:
+    forget()
+    write(tmp_path, {"net.py": "x = 1\n"})
+    outside = outside_of(job("", name="train.py", root=str(tmp_path), traced=traced))
+    assert outside.is_ours("net")
+    assert bool(projects._trails) is traced

@@ -45,7 +45,8 @@ def outside_of(job: Job) -> Outside:
         _projects[key] = Project(job.root, _text, _Analyst(job).module)
     _projects[key].settle()
     path = _place(job)
-    return Outside(_projects[key].view(_trails.setdefault(path, Dependencies())), path, deep=True)
+    trail = _trails.setdefault(path, Dependencies()) if job.traced else Dependencies()
+    return Outside(_projects[key].view(trail), path, deep=True)
 
 
 def rests_on(job: Job) -> tuple[tuple[str, str], ...]:

@@ -173,6 +173,7 @@ class Project:
         self._met: dict[str, frozenset[str]] = {}
         self._lexicon: dict[str, set[str]] = {}
         self._defined: dict[str, dict[str, int]] = {}
+        self._families: dict[str, bool] = {}
         self._calls: dict[str, Calls] = {}
         self._given: dict[tuple[Definition, str], Growing[Given]] = {}
         self._flags: dict[FlagOf, tuple[tuple[bool, ...], Dependencies]] = {}
@@ -848,7 +849,7 @@ class Project:
             if path == target.path or not self._speaks(path, target.path):
                 continue
             if cls:
-                near = path in mentioning or self._alone(target, path)
+                near = path in mentioning or self._is_alone(target.path, name, path)
                 names = {name} if near else set()
             else:
                 names = self._names_for(path, target)
@@ -922,9 +923,11 @@ class Project:
         every = self._every() or ()
         self._words(every)
         homes = self._defined.get(name, {})
-        return path in self._program(home, every) and (
-            homes == {home: 1} or self._of_one_family(name, homes)
-        )
+        if path not in self._program(home, every):
+            return False
+        if homes != {home: 1} and name not in self._families:
+            self._families[name] = self._of_one_family(name, homes)
+        return homes == {home: 1} or self._families[name]
 
     def _of_one_family(self, name: str, homes: Mapping[str, int]) -> bool:
         """Say whether a name is that of methods alone, of classes that one class of the project is
