@@ -12,7 +12,8 @@ computed at each call.
 Flagged: a read of a GPU scalar in a training step that only serves a logging call (print, a logger,
 a progress bar, a tracker, a meter), directly or by a name that nothing else reads; and a GPU tensor
 handed to a logging call that is known to convert it. Not what a debug message is handed: it formats
-its arguments only where it is shown.
+its arguments only where it is shown. An `info` is what another log right before has waited for, with no
+run of a model, backward pass or step between the two: that one comes first.
 
 ## Setup
 ```python
@@ -139,7 +140,12 @@ from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iterat
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
+from torchlint.semantic.uses.unavoidable_syncs import (
+    nearest,
+    reads_of_turn,
+    turn_waits,
+    waited_before,
+)
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -222,7 +228,8 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
-            severity = Severity.INFO if waited_before(module, tensor) is not None else None
+            spared = waited_before(module, tensor) is not None or _logged_before(module, tensor)
+            severity = Severity.INFO if spared else None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
             yield Hit(tensor, words, fix, severity, message=_by_interval(module, node, words))
@@ -251,7 +258,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
     spared = waits_anyway(module, read.node, read.tensor, logs=True) is not None
-    severity = Severity.INFO if spared else None
+    severity = Severity.INFO if spared or _logged_before(module, read.node) else None
     return Hit(
         read.node,
         words,
@@ -261,6 +268,20 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         why_hot=read.inside,
         cause=wait_for(module, read.tensor),
     )
+
+
+def _logged_before(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether another log has just waited for the same work: that one is the first to go."""
+    own = module.small_statement(node)
+    logs = (
+        other
+        for other in reads_of_turn(module, node)
+        if module.small_statement(other) is not own
+        and module.before(other, node)
+        and isinstance(other, cst.Call)
+        and logged_in(module, other)
+    )
+    return nearest(module, node, logs) is not None
 
 
 def _by_interval(module: Module, call: cst.Call, words: dict[str, str]) -> str | None:

@@ -34,13 +34,14 @@ def for_environment(module: Module, node: cst.CSTNode) -> bool:
     function = module.function(node)
     chooses = function is not None and called(function.name.value, ACTS)
     return any(
-        chooses if isinstance(place, cst.Return) else _steps(module, place)
+        chooses if isinstance(place, cst.Return) else steps_environment(module, place)
         for place in destinations(module, node)
         if isinstance(place, (cst.Call, cst.Return))
     )
 
 
-def _steps(module: Module, call: cst.Call) -> bool:
+@question(yes="`{0}` is a step of an environment", no="`{0}` is no step of an environment")
+def steps_environment(module: Module, call: cst.Call) -> bool:
     """Say whether a call is one step of an environment, not of an optimizer or a scheduler."""
     match call.func:
         case cst.Attribute(value=receiver, attr=cst.Name(value="step")) if call.args:
