@@ -136,6 +136,33 @@ def test_an_upload_of_an_evaluation_that_gathers_as_well(gathered: str, level: S
     assert ("waits for the device as well" in finding.message) is (level is INFO)
 
 
+TWO = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 3).cuda()
+
+
+@torch.no_grad()
+def validate(batches):
+    kept = []
+    for x in batches:
+        out = model(x.cuda())
+        for k in range(30):
+            kept.append((out != k).nonzero())
+            kept.append((out == k).nonzero())
+    return kept
+
+
+validate([torch.ones(2, 4)])
+"""
+
+
+def test_of_two_gathers_of_an_evaluation_the_first_is_a_warning() -> None:
+    first, second = (found(TWO, "TL107", f"(out {sign} k)") for sign in ("!=", "=="))
+    assert (first.severity, second.severity) == (WARNING, INFO)
+
+
 LOGS = """\
         writer.add_scalar("loss", loss.item(), step)
         {between}

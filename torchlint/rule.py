@@ -46,6 +46,7 @@ from torchlint.semantic.data.later_steps import LaterSteps, later_steps
 from torchlint.semantic.data.per_step_use import LogLines, log_lines, made_for_logs
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
+from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled
 from torchlint.semantic.time.heat import (
@@ -483,7 +484,13 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
 
 
 def _waits_in_evaluation(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    return wait_that_stays(module, node) if heat_of(module, node).grade is Grade.EVAL else None
+    """Return what makes the host wait in an evaluation whatever becomes of a place there; of places
+    that are alike the first has none."""
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return None
+    other = wait_that_stays(module, node)
+    alike = isinstance(node, (cst.Subscript, cst.Call)) and gathers(module, node)
+    return None if alike and other is not None and module.before(node, other) else other
 
 
 def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:
