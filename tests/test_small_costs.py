@@ -69,6 +69,11 @@ INFO, WARNING = Severity.INFO, Severity.WARNING
         (ACTS, INFO),
         # What is drawn at random waits for nothing.
         ("env.step(env.action_space.sample())", WARNING),
+        ("action = env.action_space.sample(); env.step(action)", WARNING),
+        # A simulator on the device.
+        ("env.step(model(x))", WARNING),
+        # Not all that has steps is called an environment.
+        ("sampler = object(); sampler.step(int(x.argmax()))", WARNING),
         (f"{DRAWS}; plt.savefig(path)", INFO),
         # The figure is drawn of what the host has: nothing else waits.
         ("plt.savefig(path)", WARNING),
@@ -149,8 +154,8 @@ def validate(batches):
     for x in batches:
         out = model(x.cuda())
         for k in range(30):
-            kept.append((out != k).nonzero())
-            kept.append((out == k).nonzero())
+            others = (out != k).nonzero()
+            kept += [others, (out == k).nonzero()]
     return kept
 
 

@@ -19,7 +19,7 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
+from torchlint.semantic.time.heat import Grade, called_elsewhere, heat_of
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.uses.environment import steps_environment
@@ -139,7 +139,7 @@ def dearer_beside(module: Module, node: cst.CSTNode) -> cst.Call | None:
     if isinstance(loop, cst.For | cst.While):
         return _dearer_in(module, node, loop)
     function = module.function(node)
-    if loop is not None or function is None or callers_outside(module, function):
+    if loop is not None or function is None or called_elsewhere(module, function).hot:
         return None
     sites = [dearer_beside(module, site) for site in call_sites(module, function)]
     return sites[0] if sites and all(sites) else None
@@ -152,21 +152,14 @@ def _dearer_in(module: Module, node: cst.CSTNode, loop: cst.For | cst.While) -> 
         if not module.is_within(call, node) and not module.is_within(node, call)
     )
     dear = [call for call in calls if _is_dear(module, call) and comes_to(module, call, node)]
-    for call in dear:
-        if steps_environment(module, call):
-            return call
-    if dear and any(_waits_in_turn(module, place) for place in turn_places(module, node)):
-        return dear[0]
-    return None
+    acts = (call for call in dear if steps_environment(module, call))
+    waits = dear and any(_waits_in_turn(module, place) for place in turn_places(module, node))
+    return next(acts, dear[0] if waits else None)
 
 
 def _is_dear(module: Module, call: cst.Call) -> bool:
-    name = module.called(call)
-    if name in libraries.SLOW or method_called(call) in libraries.SLOW_METHODS:
-        return True
-    return steps_environment(module, call) and not any(
-        "action_space" in module.source(arg.value) for arg in call.args
-    )
+    slow = module.called(call) in libraries.SLOW or method_called(call) in libraries.SLOW_METHODS
+    return slow or steps_environment(module, call)
 
 
 def _waits_in_turn(module: Module, place: cst.BaseExpression) -> bool:
