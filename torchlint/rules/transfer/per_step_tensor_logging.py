@@ -122,7 +122,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import interval_of_one
-from torchlint.semantic.data.evaluated_batches import waits_anyway
+from torchlint.semantic.data.evaluated_batches import logged_before, waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
     Sink,
@@ -141,8 +141,6 @@ from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.uses.unavoidable_syncs import (
-    nearest,
-    reads_of_turn,
     turn_waits,
     waited_before,
 )
@@ -228,8 +226,8 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
-            spared = waited_before(module, tensor) is not None or _logged_before(module, tensor)
-            severity = Severity.INFO if spared else None
+            other = waited_before(module, tensor) or logged_before(module, tensor)
+            severity = Severity.INFO if other is not None else None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
             yield Hit(tensor, words, fix, severity, message=_by_interval(module, node, words))
@@ -257,8 +255,9 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
-    spared = waits_anyway(module, read.node, read.tensor, logs=True) is not None
-    severity = Severity.INFO if spared or _logged_before(module, read.node) else None
+    other = waits_anyway(module, read.node, read.tensor, logs=True)
+    other = other or logged_before(module, read.node)
+    severity = Severity.INFO if other is not None else None
     return Hit(
         read.node,
         words,
@@ -268,20 +267,6 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         why_hot=read.inside,
         cause=wait_for(module, read.tensor),
     )
-
-
-def _logged_before(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether another log has just waited for the same work: that one is the first to go."""
-    own = module.small_statement(node)
-    logs = (
-        other
-        for other in reads_of_turn(module, node)
-        if module.small_statement(other) is not own
-        and module.before(other, node)
-        and isinstance(other, cst.Call)
-        and logged_in(module, other)
-    )
-    return nearest(module, node, logs) is not None
 
 
 def _by_interval(module: Module, call: cst.Call, words: dict[str, str]) -> str | None:

@@ -24,7 +24,7 @@ _GROWS = regex(
     r"\b(add_module|register_module|register_parameter|append|extend|insert)\(|\bsetattr\("
 )
 """What may give a network more parts than its class assigns."""
-_RETURN_ITSELF = frozenset("to cuda cpu float double half eval train requires_grad_".split())
+_RETURN_ITSELF = ops.having("chains")
 
 
 @question(
