@@ -95,6 +95,11 @@ def test_the_message_says_what_costs_more() -> None:
     )
 
 
+def test_a_picture_that_the_host_draws_at_random_costs_more_than_a_wait() -> None:
+    source = PROGRAM.replace("torch.zeros(4)", "torch.zeros(4, 4, 512, 512)").format(body=ACTS)
+    assert found(source, "TL102", "torch.zeros").severity is WARNING
+
+
 CALLED = """\
 
 

@@ -432,7 +432,6 @@ class Rule(Declaration):
         return mark
 
 
-_WAITS = ("wait", "copy", "upload")
 _DEARER = "The same step waits for the device in any case, and `{beside}` costs more."
 _STAYS = "`{beside}` waits for the device as well, whatever becomes of this."
 _AS_BEFORE = (
@@ -470,8 +469,10 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
         heat_of(module, node).optional or bool(not_used(module, node))
     ):
         severity = Severity.INFO
-    waits = isinstance(hit.cause, Wait) or declared.effect in _WAITS
-    if severity is Severity.WARNING and waits:
+    waits = isinstance(hit.cause, Wait) or declared.effect in ("wait", "copy")
+    # What the host fills takes as long as it is large; a row of numbers costs the wait alone.
+    row = declared.effect == "upload" and inferred(module, hit.node).rank in (0, 1)
+    if severity is Severity.WARNING and (waits or row):
         dearer = dearer_beside(module, node)
         other = dearer or _waits_in_evaluation(module, node)
         if other is not None:
