@@ -1,5 +1,5 @@
 """What is true but costs next to nothing is an info that says beside what: a wait in a step that
-waits in any case for work of the host that takes longer, a few launches, a second log."""
+waits in any case for work of the host that takes longer, a few launches."""
 
 from __future__ import annotations
 
@@ -171,20 +171,6 @@ validate([torch.ones(2, 4)])
 def test_of_two_gathers_of_an_evaluation_the_first_is_a_warning() -> None:
     first, second = (found(TWO, "TL107", f"(out {sign} k)") for sign in ("!=", "=="))
     assert (first.severity, second.severity) == (WARNING, INFO)
-
-
-LOGS = """\
-        writer.add_scalar("loss", loss.item(), step)
-        {between}
-        writer.add_scalar("out", out.mean().item(), step)
-"""
-
-
-@pytest.mark.parametrize(("between", "level"), [("pass", INFO), ("x = model(x)", WARNING)])
-def test_of_two_logs_the_first_is_a_warning(between: str, level: Severity) -> None:
-    source = PROGRAM.format(body=LOGS.format(between=between).strip())
-    first, second = (found(source, "TL105", part) for part in ("`loss.item()`", "out.mean()"))
-    assert (first.severity, second.severity) == (WARNING, level)
 
 
 CLIPPED = """\

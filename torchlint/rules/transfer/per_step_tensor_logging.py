@@ -12,8 +12,7 @@ computed at each call.
 Flagged: a read of a GPU scalar in a training step that only serves a logging call (print, a logger,
 a progress bar, a tracker, a meter), directly or by a name that nothing else reads; and a GPU tensor
 handed to a logging call that is known to convert it. Not what a debug message is handed: it formats
-its arguments only where it is shown. An `info` is what another log right before has waited for, with no
-run of a model, backward pass or step between the two: that one comes first.
+its arguments only where it is shown.
 
 ## Setup
 ```python
@@ -122,7 +121,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import interval_of_one
-from torchlint.semantic.data.evaluated_batches import logged_before, waits_anyway
+from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
     Sink,
@@ -140,10 +139,7 @@ from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iterat
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.unavoidable_syncs import (
-    turn_waits,
-    waited_before,
-)
+from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -226,8 +222,7 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
-            other = waited_before(module, tensor) or logged_before(module, tensor)
-            severity = Severity.INFO if other is not None else None
+            severity = Severity.INFO if waited_before(module, tensor) is not None else None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
             yield Hit(tensor, words, fix, severity, message=_by_interval(module, node, words))
@@ -255,9 +250,8 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
-    other = waits_anyway(module, read.node, read.tensor, logs=True)
-    other = other or logged_before(module, read.node)
-    severity = Severity.INFO if other is not None else None
+    spared = waits_anyway(module, read.node, read.tensor, logs=True) is not None
+    severity = Severity.INFO if spared else None
     return Hit(
         read.node,
         words,

@@ -30,7 +30,6 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     goes_on_elsewhere,
     nearest,
     needs_device,
-    reads_of_turn,
     stays_beside,
     turn_places,
     wait_that_stays,
@@ -79,25 +78,6 @@ def shown_beside(
     if not training or grade is not Grade.TRAIN:
         return None
     return nearest(module, node, (e for e in turn_places(module, node) if _logs(module, e)))
-
-
-@question(
-    yes="`{answer}` has just waited for the same work, for another log",
-    no="no other log is known to have waited for the same work",
-)
-def logged_before(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the read of another log before a place in the same turn, with no run of a model,
-    backward pass or step between the two: that log is the first to go."""
-    own = module.small_statement(node)
-    logs = (
-        other
-        for other in reads_of_turn(module, node)
-        if module.small_statement(other) is not own
-        and module.before(other, node)
-        and isinstance(other, cst.Call)
-        and logged_in(module, other)
-    )
-    return nearest(module, node, logs)
 
 
 @question(

@@ -288,20 +288,15 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     with no run of a model, backward pass or step between the two: the one before `node`, or behind
     it where `node` has a condition of its own. Of several that wait for the same work one is left,
     for which there is none."""
-    return nearest(module, node, reads_of_turn(module, node))
-
-
-def reads_of_turn(module: Module, node: cst.CSTNode) -> Iterator[cst.Call | cst.If]:
-    """Yield the other reads of a number of the same turn of a loop, or of the same run of a
-    function: those before `node`, or behind it where `node` has a condition of its own."""
-    for place in _readers(module, _turn(module, node)):
-        if (
-            not module.is_within(node, place)
-            and not module.is_within(place, node)
-            and comes_to(module, place, node)
-            and (module.before(place, node) or not comes_to(module, node, place))
-        ):
-            yield place
+    places = (
+        place
+        for place in _readers(module, _turn(module, node))
+        if not module.is_within(node, place)
+        and not module.is_within(place, node)
+        and comes_to(module, place, node)
+        and (module.before(place, node) or not comes_to(module, node, place))
+    )
+    return nearest(module, node, places)
 
 
 def _turn(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
