@@ -41,11 +41,12 @@ from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
-from torchlint.semantic.data.evaluated_batches import shown_beside
+from torchlint.semantic.data.evaluated_batches import dearer_beside, shown_beside
 from torchlint.semantic.data.later_steps import LaterSteps, later_steps
 from torchlint.semantic.data.per_step_use import LogLines, log_lines, made_for_logs
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
+from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled
 from torchlint.semantic.time.heat import (
@@ -75,7 +76,12 @@ from torchlint.semantic.uses.host_loops import HostLoop
 from torchlint.semantic.uses.observers import hooks_operations, replaced
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
-from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before, waits_beside
+from torchlint.semantic.uses.unavoidable_syncs import (
+    stays_beside,
+    wait_that_stays,
+    waited_before,
+    waits_beside,
+)
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -304,7 +310,7 @@ class Mark:
         runs: how often it must run.
         benchmarks: whether benchmark code counts.
         calls: of a check of certain calls the names: dotted ones, and methods' with a dot in front.
-        severity: of a hit that has none of its own.
+        declared: what the rule declares of all its hits.
     """
 
     check: Check
@@ -312,7 +318,7 @@ class Mark:
     runs: str
     benchmarks: bool
     calls: Sequence[str]
-    severity: str
+    declared: Declaration
 
     def __call__(self, node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         """Yield the hits of any node of the check's type."""
@@ -354,8 +360,7 @@ class Mark:
         there = _counted(module, hit.node, self.runs, self.benchmarks)
         if there is not None:
             why = not_used(module, hit.node) or (*hit.why_hot, *there.why)
-            graded = _graded(module, hit, hit.severity or Severity(self.severity))
-            yield replace(hit, why_hot=why, severity=graded)
+            yield replace(_graded(module, hit, self.declared), why_hot=why)
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,13 +425,15 @@ class Rule(Declaration):
         often = runs or self.runs
 
         def mark(check: C) -> C:
-            marked = Mark(check, about, often, benchmarks, calls, self.severity)
+            marked = Mark(check, about, often, benchmarks, calls, self)
             self.checks.extend((node_type, marked) for node_type in node_types)
             return check
 
         return mark
 
 
+_DEARER = "The same step waits for the device in any case, and `{beside}` costs more."
+_STAYS = "`{beside}` waits for the device as well, whatever becomes of this."
 _AS_BEFORE = (
     "A tensor that shares memory with one that the loop changes in place is read as it was before "
     "the loop."
@@ -452,15 +459,39 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
     return name in wanted and module.outside.find(name) is None
 
 
-def _graded(module: Module, hit: Hit, severity: Severity) -> Severity:
-    """Return the severity of a hit: what costs only where somebody turns on an option that is off
-    by default, or uses what nothing uses here, is a hint, and so is all in a file that cannot be
-    imported."""
+def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
+    """Return a hit with its severity: what costs only where somebody turns on an option that is off
+    by default, or uses what nothing uses here, is a hint, and so are all in a file that cannot be
+    imported, and a wait or a copy beside what costs more."""
+    severity = hit.severity or Severity(declared.severity)
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
-    optional = severity is Severity.WARNING and (
+    if severity is Severity.WARNING and (
         heat_of(module, node).optional or bool(not_used(module, node))
-    )
-    return Severity.INFO if optional or broken_import(module) is not None else severity
+    ):
+        severity = Severity.INFO
+    waits = isinstance(hit.cause, Wait) or declared.effect in ("wait", "copy")
+    # What the host fills takes as long as it is large; a row of numbers costs the wait alone.
+    row = declared.effect == "upload" and inferred(module, hit.node).rank in (0, 1)
+    if severity is Severity.WARNING and (waits or row):
+        dearer = dearer_beside(module, node)
+        other = dearer or _waits_in_evaluation(module, node)
+        if other is not None:
+            words = {**hit.args, "beside": module.shown(other)}
+            message = f"{hit.message or declared.message} {_STAYS if dearer is None else _DEARER}"
+            return replace(hit, args=words, message=message, severity=Severity.INFO)
+    if broken_import(module) is not None:
+        severity = Severity.INFO
+    return replace(hit, severity=severity)
+
+
+def _waits_in_evaluation(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return what makes the host wait in an evaluation whatever becomes of a place there; of places
+    that are alike the first has none."""
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return None
+    other = wait_that_stays(module, node)
+    alike = isinstance(node, (cst.Subscript, cst.Call)) and gathers(module, node)
+    return None if alike and other is not None and module.before(node, other) else other
 
 
 def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> Heat | None:

@@ -13,7 +13,8 @@ Flagged, in code that runs every training step: a loop over parameters, a `state
 whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, or writes an
 update out. An average or a clipping in a function that this file does not call counts too, for
 nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a
-loop that makes a parameter group of each tensor for an optimizer of torch.optim. Silent:
+loop that makes a parameter group of each tensor for an optimizer of torch.optim. An `info` where
+the constructor of the network says that no more than eight kernels are launched. Silent:
 `p.data = other`, which binds another tensor and launches nothing, a copy between the host and a
 device, which no list makes faster, an attribute that holds the parameters of one layer, perhaps a
 single tensor, copies for a torch before 2.1, which has no
@@ -103,7 +104,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.rules.training._foreach_fixes import COPIES, foreach_fix
 from torchlint.rules.training._per_parameter import (
     ON_GRADIENTS,
@@ -115,12 +116,20 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
+from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
+from torchlint.semantic.uses.network_size import parameter_tensors
 
 _BY_NATURE = ON_GRADIENTS | {Work.AVERAGE}
 """What only a training step needs, whoever calls it."""
+_FEW = 8
+"""A list of tensors costs Python and the kernel that takes it about as much as a few launches; a
+loop of this many is a few hundredths of a step of the same network, which launches some ten kernels
+for each layer."""
+_SMALL = "{work} Here that is {count} launches at most, so that little is gained."
 _GROUPS = (
     "one parameter group for each tensor: the optimizer runs its kernels group by group; put "
     "parameters with the same settings into one group."
@@ -154,7 +163,34 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     heat = heat_of(module, node)
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
         fix = foreach_fix(module, node)
-        yield Hit(node, {"work": work.value}, fix=fix, why_hot=heat.why)
+        count = _launches(module, node)
+        few = count is not None and count <= _FEW
+        words = {"work": work.value, "count": str(count)}
+        severity, message = (Severity.INFO, _SMALL) if few else (None, None)
+        yield Hit(node, words, fix, severity, message, heat.why)
+
+
+@question(
+    yes="it launches {answer} kernels at most", no="how many kernels it launches is not known"
+)
+def _launches(module: Module, loop: cst.For) -> int | None:
+    """Return how many kernels a loop over the parameters of a network launches at most: each call
+    and each operator in it one for each parameter."""
+    networks = (_network(module, goes.iterated) for goes in goes_over(module, loop))
+    sizes = (parameter_tensors(module, each) for each in networks if each is not None)
+    tensors = next((size for size in sizes if size is not None), None)
+    work = sum(1 for _ in module.within(loop.body, cst.Call, cst.BinaryOperation, cst.AugAssign))
+    return tensors * work if tensors is not None else None
+
+
+def _network(module: Module, iterated: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the network over whose parameters a loop goes."""
+    match iterated:
+        case cst.Call(
+            func=cst.Attribute(value=owner, attr=cst.Name("parameters" | "named_parameters"))
+        ):
+            return owner
+    return None
 
 
 @rule.on(cst.For)

@@ -188,15 +188,15 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
         ours = all(base == "torch.nn.Module" for base in base_names(module, cls))
         if not ours or any(_REGISTERS.search(module.source(each)) for each in family):
             return False
-    if any(_unpacks(module, each) for each in family):
+    if any(unpacks(module, each) for each in family):
         return False
-    parts = [(each, assign) for each in family for assign in _parts(module, each)]
+    parts = [(each, assign) for each in family for assign in learning_parts(module, each)]
     return bool(frozen or parts) and all(
         _is_frozen_part(module, each, assign, frozen) for each, assign in parts
     )
 
 
-def _unpacks(module: Module, cls: cst.ClassDef) -> bool:
+def unpacks(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class gives several attributes their values at once."""
     return any(
         isinstance(target, (cst.Tuple, cst.List))
@@ -206,7 +206,7 @@ def _unpacks(module: Module, cls: cst.ClassDef) -> bool:
     )
 
 
-def _parts(module: Module, cls: cst.ClassDef) -> Iterator[cst.Assign | cst.AnnAssign]:
+def learning_parts(module: Module, cls: cst.ClassDef) -> Iterator[cst.Assign | cst.AnnAssign]:
     """Yield the statements of a class that give an attribute what may have parameters."""
     run = {
         call.func.attr.value

@@ -449,8 +449,8 @@ def _number_of_sizes(node: cst.Call, sizes: bool) -> int | None:
     given: Sequence[cst.Arg | cst.BaseElement] = [a for a in node.args if a.keyword is None]
     if given and isinstance(given[0].value, (cst.Tuple, cst.List)):
         given, sizes = given[0].value.elements, True
-    elif len(given) < 2:  # ``torch.zeros(n)``: a number, or a shape
-        return None
+    elif len(given) < 2 and not (given and isinstance(given[0].value, cst.Integer)):
+        return None  # ``torch.zeros(n)``: a number, or a shape
     stars = any(
         isinstance(each, cst.StarredElement) or (isinstance(each, cst.Arg) and each.star)
         for each in given
