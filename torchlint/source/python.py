@@ -41,12 +41,12 @@ def read(text: str) -> ast.Module:
     Raises:
         SyntaxError, ValueError, MemoryError, RecursionError: as of `ast.parse`.
     """
-    found = _trees.pop(text, None)
-    if found is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = ast.parse(text)
-    _trees[text] = found
+    if text in _trees:
+        _trees[text] = found = _trees.pop(text)
+        return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _trees[text] = found = ast.parse(text)
     total = sum(map(len, _trees))
     while total > _KEPT and len(_trees) > 1:
         oldest = next(iter(_trees))

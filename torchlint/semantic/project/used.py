@@ -242,9 +242,9 @@ class Said:
     def _say(self, node: ast.AST, place: str) -> str:
         """Note what a node says, and return the place that what lies in it is at."""
         around = place.partition(".")[0]
-        if type(node) is ast.Name:
-            self._note(node, around)
-        elif type(node) is ast.Call:
+        if isinstance(node, ast.Name):
+            self._read(node, around)
+        elif isinstance(node, ast.Call):
             self._calls.append((node, place))
             if isinstance(node.func, ast.Name):
                 self._callees.add(node.func)
@@ -367,12 +367,16 @@ class Said:
             else:
                 self.stars.append(dotted)
 
+    def _read(self, node: ast.Name, around: str) -> None:
+        if type(node.ctx) is not ast.Load:
+            self._give(node, around)
+            return
+        self.names[node.id].add(around)
+        if node not in self._callees:
+            self._handed.add((node.id, around))
+
     def _note(self, node: ast.AST, around: str) -> None:
         match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                self.names[name].add(around)
-                if node not in self._callees:
-                    self._handed.add((name, around))
             case ast.Attribute(value=value, attr=name):
                 receiver = _dotted(value)
                 self.attributes[name].add((receiver, around))
