@@ -17,6 +17,7 @@ from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
 from torchlint.semantic.code.unpacking import misfit
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import DEFS, parsed, problem, walk
@@ -40,6 +41,10 @@ _UNSEEN_WORDS = (
     "globals( locals() vars() exec sys.modules builtins get_ipython NameError TypeError %% In["
 ).split()
 """One of these stands in a text that the pattern matches."""
+_EXECUTING = Wording(
+    regex(r"\bexec\w*\(|run_path|runpy|\bglobals\("), ("exec", "run_path", "runpy", "globals(")
+)
+_ATTRIBUTE_ASSIGNED = regex(r"\.(\w+)\s*=(?!=)")
 _BASES = regex(r"\bclass\s+\w+\(([^)]*)")
 _WORD = regex(r"\w+")
 _PLAIN_BASES = frozenset(("object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module"))
@@ -310,7 +315,7 @@ def _gives(name: str, stem: str, text: str) -> bool:
         return False
     if "setattr" in text and re.search(rf"\bbuiltins(\.|__)|['\"]{name}['\"]\s*,", text):
         return True
-    if f".{name}" not in text:
+    if name not in _attributes_assigned(text):
         return False
     pattern = rf"\b(builtins|__builtins__|{re.escape(stem)})\.{name}\s*=(?!=)"
     aliased = rf"\bimport\s+[\w.]*\b{re.escape(stem)}\s+as\s+\w+"
@@ -320,9 +325,14 @@ def _gives(name: str, stem: str, text: str) -> bool:
     return found is not None
 
 
+@functools.lru_cache(maxsize=256)
+def _attributes_assigned(text: str) -> frozenset[str]:
+    return frozenset(_ATTRIBUTE_ASSIGNED.findall(text))
+
+
 def _executes(stem: str, text: str) -> bool:
     """Say whether a text may execute the text of a file."""
-    return stem in text and re.search(r"\bexec\w*\(|run_path|runpy|\bglobals\(", text) is not None
+    return stem in text and _EXECUTING.search(text) is not None
 
 
 def _misfit(module: Module, call: cst.Call) -> str | None:

@@ -63,9 +63,10 @@ _OWN_BATCHES = Wording(
         re.MULTILINE,
     ),
     tuple(
-        """def dgl torch_geometric pytorch3d detectron2 BlockMask BatchEncoding
+        """dgl torch_geometric pytorch3d detectron2 BlockMask BatchEncoding
         return_tensors""".split()
-    ),
+    )
+    + ("def to(", "def cuda("),
 )
 """Words without which what a program moves takes ``non_blocking``: graphs, encodings, classes with
 a ``to`` of their own."""

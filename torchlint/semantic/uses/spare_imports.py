@@ -57,14 +57,14 @@ def spare_imports(
     Args:
         module: the file.
         gone: what goes.
-        kept: gives the names that are used on; asked where an import is concerned.
+        kept: gives the names that are used on; asked where no other use is in the way.
         partly: whether those count of which other uses are left.
     """
     names = {each.value: each for node in gone for each in module.within(node, cst.Name)}
     found = []
     for name, read in names.items():
         home = import_of(module, read)
-        if home is None or any(module.is_within(home, node) for node in gone) or name in kept():
+        if home is None or any(module.is_within(home, node) for node in gone):
             continue
         reads = reads_of(module, module.root, name)
         homes = [import_of(module, each) for each in reads]
@@ -75,7 +75,7 @@ def spare_imports(
         taken = frozenset(
             at for at, each in enumerate(own) if any(module.is_within(each, node) for node in gone)
         )
-        if not taken or (not partly and len(taken) < len(own)):
+        if not taken or (not partly and len(taken) < len(own)) or name in kept():
             continue
         # Who else looks for the name is asked last: that reads other files.
         alias = _plain_import(module, home, name)
