@@ -82,6 +82,8 @@ class _Fields(dict[type, tuple[str, ...]]):
 
 
 BELOW = _Fields({ast.Global: (), ast.Nonlocal: ()})
+LEAVES = frozenset((ast.Name, ast.Constant))
+"""Half of all nodes, with nothing below them."""
 _NODES = frozenset(each for each in vars(ast).values() if type(each) is type)
 
 
@@ -115,7 +117,8 @@ def walk(tree: ast.AST) -> list[ast.AST]:
     leaves out."""
     found = [tree]
     for node in found:
-        found += children(node)
+        if type(node) not in LEAVES:
+            found += children(node)
     return found
 
 

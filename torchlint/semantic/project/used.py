@@ -20,7 +20,7 @@ from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import CALLED_BY_TORCH
-from torchlint.source.python import DEFS, children, parsed, problem
+from torchlint.source.python import DEFS, LEAVES, children, parsed, problem
 
 _FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
 """Names of what finds functions and classes of any file by a text."""
@@ -131,8 +131,7 @@ _MOST = 100
 _PARSED = 4_000_000
 """Characters of source that are parsed for one question; behind that the answer is yes."""
 
-_LEAVES = frozenset((ast.Name, ast.Constant))
-_SAYING = _LEAVES | {
+_SAYING = LEAVES | {
     *(*DEFS, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Call, ast.Subscript),
     *(ast.Attribute, ast.Assign, ast.arg, ast.Global),
 }
@@ -232,7 +231,7 @@ class Said:
             docstring = kind is ast.Expr and type(node.value) is ast.Constant  # type: ignore[attr-defined]
             guarded = node.body if not place and _is_guard(node) else ()
             behind = _behind_the_end(node.body) if guarded or node is tree else ()  # type: ignore[attr-defined]
-            if kind not in _LEAVES and not docstring:
+            if kind not in LEAVES and not docstring:
                 todo += [
                     (each, _GUARDED if each in guarded else place)
                     for each in children(node)
