@@ -270,6 +270,30 @@ def test_what_a_statement_does_not_tell_is_read_in_that_of_the_module_around_it(
     assert parsed[1:] == [text]
 
 
+@pytest.mark.parametrize(
+    ("text", "readings"),
+    [
+        ("if a:\n    b\nif c:\n    d\n", 1),
+        ("if a:\n    b\nif c:\n  d\n", 2),  # another step of indentation
+        ("if a:\r\n    b\nif c:\n    d\n", 2),  # another end of the line
+    ],
+)
+def test_what_is_written_otherwise_than_the_file_begins_is_read_in_the_whole(
+    text: str, readings: int
+) -> None:
+    parsed: list[str] = []
+
+    def parse(part: str) -> cst.Module:
+        parsed.append(part)
+        return syntax.exactly(part)
+
+    tree = lean_tree(text, ast.parse(text), parse)
+    block: Any = tree.body[1]
+    exact: Any = syntax.exactly(text).body[1]
+    assert block.body.indent == exact.body.indent
+    assert len(parsed) == readings
+
+
 def test_nodes_that_differ_in_meaning_are_compared_without_a_parse() -> None:
     text = "x = f(a, [1])\ny = f(a, [2])\nx = f(a, *[1])\nx = f(a)\n"
     tree = lean_tree(text, ast.parse(text), lambda _: pytest.fail("parsed"))
