@@ -21,7 +21,7 @@ from torchlint.engine.analyse import analyse
 from torchlint.explain.counterfactual import World
 from torchlint.semantic.code import lean_tree as lean_trees
 from torchlint.semantic.code.lean_tree import UnreadableError, lean_tree
-from torchlint.semantic.code.spelling import Spelling, Unit, meant, spelled
+from torchlint.semantic.code.spelling import Part, Spelling, Unit, meant, spelled
 from torchlint.semantic.code.tree import Tree
 from torchlint.source.python import MisreadError
 from torchlint.testing.source import job
@@ -144,21 +144,31 @@ def _is_node(value: object) -> bool:
 
 
 def _agree(text: str) -> None:
-    """Compare statement by statement, then the whole, with libcst's tree."""
+    """Compare statement by statement, then with all that is in those of the module, then the whole,
+    with libcst's tree."""
     exact = syntax.exactly(text)
+    _learned(text, exact, Unit)
+    _learned(text, exact, Part)
+    learned = _lean(text)
+    assert deep_equals(learned, exact)
+    assert learned.code == exact.code
+
+
+def _learned(text: str, exact: cst.Module, kind: type[Unit] | type[Part]) -> None:
+    """Compare what the nodes of a tree learn from units, or parts, alone."""
     tree = _lean(text)
     assert (tree.default_indent, tree.default_newline) == (
         exact.default_indent,
         exact.default_newline,
     )
-    units = {
-        value
+    asked = {
+        value: node
         for node, _ in _nodes(tree)
         for slot in spelled(type(node))[:1]
-        if type(value := slot.get(node)) is Unit
+        if type(value := slot.get(node)) is kind
     }
-    for unit in units:
-        unit.tree.learn_statement(unit)
+    for each, node in asked.items():
+        each.learn(node)
     compared = 0
     for (node, _), (other, _) in zip(_nodes(tree), _nodes(exact), strict=True):
         assert type(node) is type(other)
@@ -167,13 +177,10 @@ def _agree(text: str) -> None:
                 value = slot.get(node)
             except AttributeError:
                 continue
-            if type(value) not in (Unit, Spelling):
+            if type(value) not in (Unit, Part, Spelling):
                 assert _same(value, slot.get(other)), (slot.name, text)
                 compared += 1
-    assert compared or not tree.body
-    learned = _lean(text)
-    assert deep_equals(learned, exact)
-    assert learned.code == exact.code
+    assert compared or not asked
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -241,6 +248,50 @@ def test_one_statement_is_parsed_for_its_own_spelling() -> None:
     assert parsed == ["if 1:\n    x = (  b )\n"]
     assert tree.code == text
     assert parsed[1:] == [text]
+
+
+def test_what_a_statement_does_not_tell_is_read_in_that_of_the_module_around_it() -> None:
+    parsed: list[str] = []
+
+    def parse(text: str) -> cst.Module:
+        parsed.append(text)
+        return syntax.exactly(text)
+
+    around = "if a:\n    # why\n    x = b  # what\n    # end\n# end\n"
+    text = f"import c\n\n# top\n{around}\n\n# below\nd()\n"
+    tree = lean_tree(text, ast.parse(text), parse)
+    branch: Any = tree.body[1]
+    line = branch.body.body[0]
+    assert [each.comment.value for each in line.leading_lines] == ["# why"]
+    assert line.trailing_whitespace.comment.value == "# what"
+    assert [each.comment.value for each in branch.body.footer] == ["# end"]
+    assert parsed == [f"{around}\n\n# below\npass\n"]
+    assert [each.comment and each.comment.value for each in branch.leading_lines] == [None, "# top"]
+    assert parsed[1:] == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "readings"),
+    [
+        ("if a:\n    b\nif c:\n    d\n", 1),
+        ("if a:\n    b\nif c:\n  d\n", 2),  # another step of indentation
+        ("if a:\r\n    b\nif c:\n    d\n", 2),  # another end of the line
+    ],
+)
+def test_what_is_written_otherwise_than_the_file_begins_is_read_in_the_whole(
+    text: str, readings: int
+) -> None:
+    parsed: list[str] = []
+
+    def parse(part: str) -> cst.Module:
+        parsed.append(part)
+        return syntax.exactly(part)
+
+    tree = lean_tree(text, ast.parse(text), parse)
+    block: Any = tree.body[1]
+    exact: Any = syntax.exactly(text).body[1]
+    assert block.body.indent == exact.body.indent
+    assert len(parsed) == readings
 
 
 def test_nodes_that_differ_in_meaning_are_compared_without_a_parse() -> None:

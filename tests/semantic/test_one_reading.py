@@ -18,7 +18,7 @@ from tests.semantic.test_project import write
 from torchlint.base.finding import Safety
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
-from torchlint.semantic.code.spelling import Spelling
+from torchlint.semantic.code.spelling import Part, Spelling
 from torchlint.semantic.code.statements import Statements
 
 PROGRAM = """\
@@ -44,15 +44,17 @@ train(model, torch.utils.data.DataLoader(samples, pin_memory=True), optimizer)
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[cst.CSTNode]:
-    """The nodes for which the whole text was read."""
+    """The nodes for which more was read than their own statement."""
     found: list[cst.CSTNode] = []
-    learn = Spelling.learn
+    kinds: tuple[Any, ...] = (Part, Spelling)
+    for kind in kinds:
+        learn = kind.learn
 
-    def learning(self: Spelling, node: cst.CSTNode) -> None:
-        found.append(node)
-        learn(self, node)
+        def learning(self: Any, node: cst.CSTNode, learn: Callable[..., None] = learn) -> None:
+            found.append(node)
+            learn(self, node)
 
-    monkeypatch.setattr(Spelling, "learn", learning)
+        monkeypatch.setattr(kind, "learn", learning)
     return found
 
 

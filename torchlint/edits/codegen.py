@@ -7,11 +7,14 @@ from typing import Any
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-_WHITE_SPACE = (
-    cst.BaseParenthesizableWhitespace,
-    cst.TrailingWhitespace,
-    cst.EmptyLine,
-    cst.Newline,
+_WHITE_SPACE = frozenset(
+    (
+        cst.SimpleWhitespace,
+        cst.ParenthesizedWhitespace,
+        cst.TrailingWhitespace,
+        cst.EmptyLine,
+        cst.Newline,
+    )
 )
 
 
@@ -43,9 +46,9 @@ class Recorder(CodegenState):
 
     def after_codegen(self, node: cst.CSTNode) -> None:
         start = self._starts.pop()
-        if isinstance(node, cst.Comment):
+        if type(node) is cst.Comment:
             self.comments.append((start, self.length))
-        elif not isinstance(node, _WHITE_SPACE):
+        elif type(node) not in _WHITE_SPACE:
             self.full[node] = (start, self.length)
 
     def entered(self, node: cst.CSTNode) -> None:

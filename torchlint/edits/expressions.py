@@ -90,7 +90,7 @@ def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:
         isinstance(new, cst.BaseExpression)
         and not keep
         and not new.lpar
-        and _needs_parentheses(old, new, context)
+        and _needs_parentheses(old, new, code, context)
     ):
         code = f"({code})"
     yield from trimmed(span, _spaced(span, code, context.text), context)
@@ -196,12 +196,15 @@ def _keeps_parentheses(old: cst.CSTNode, new: cst.CSTNode) -> bool:
     return _is_atomic(old) or not _is_atomic(new)
 
 
-def _needs_parentheses(old: cst.CSTNode, new: cst.BaseExpression, context: EditContext) -> bool:
-    """Say whether `new` could be read differently, or not at all, in the place of `old`."""
+def _needs_parentheses(
+    old: cst.CSTNode, new: cst.BaseExpression, code: str, context: EditContext
+) -> bool:
+    """Say whether `new`, written as `code`, could be read differently, or not at all, in the place
+    of `old`."""
     place = context.parent(old)
     if isinstance(new, cst.Integer) and isinstance(place, cst.Attribute):
         return True
-    if not _parses(context.tree, new):
+    if not _parses(code):
         return True
     if type(new) is type(old) and not getattr(old, "lpar", ()) and _operator(new) is _operator(old):
         return False
@@ -228,9 +231,8 @@ def _demand(place: cst.CSTNode | None) -> int:
     return next((level for kinds, level in _DEMANDS if isinstance(place, kinds)), 0)
 
 
-def _parses(tree: cst.Module, node: cst.BaseExpression) -> bool:
+def _parses(code: str) -> bool:
     """Say whether the code is an expression outside of brackets too (it may hold bare newlines)."""
-    code = rendered(node, tree)
     if "\n" not in code and "\r" not in code:
         return True
     try:

@@ -142,7 +142,7 @@ def _may_be_long(splices: Sequence[Splice], context: EditContext, limit: int) ->
         rows = {context.index.position(at).row for at in (splice.span.start, splice.span.end)}
         for row in rows:
             had = widths.setdefault(row, len(context.index.line(row).expandtabs(_TAB)))
-            widths[row] = had + len(splice.text.expandtabs(_TAB))
+            widths[row] = had + max(map(len, splice.text.expandtabs(_TAB).split("\n")))
         if len(rows) > 1:  # What stands behind the end goes on in the row of the start.
             widths[min(rows)] += widths[max(rows)]
     return any(each > limit for each in widths.values())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
+from functools import cache
 
 import libcst as cst
 
@@ -31,7 +32,11 @@ def without_imports(module: Module, fix: Fix, *, partly: bool) -> tuple[Fix, lis
     gone = [edit.node for edit in fix.edits if isinstance(edit, (Remove, Replace))]
     if not gone:
         return fix, []
-    kept = {word for code in _new(module, fix) for word in _WORD.findall(code)}
+
+    @cache
+    def kept() -> Set[str]:
+        return {word for code in _new(module, fix) for word in _WORD.findall(code)}
+
     found = spare_imports(module, gone, kept, partly=partly)
     spare = [each for each in found if each.is_spare]
     whole = replace(fix, edits=(*fix.edits, *removals(spare))) if spare else fix

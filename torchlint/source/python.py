@@ -41,12 +41,12 @@ def read(text: str) -> ast.Module:
     Raises:
         SyntaxError, ValueError, MemoryError, RecursionError: as of `ast.parse`.
     """
-    found = _trees.pop(text, None)
-    if found is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = ast.parse(text)
-    _trees[text] = found
+    if text in _trees:
+        _trees[text] = found = _trees.pop(text)
+        return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _trees[text] = found = ast.parse(text)
     total = sum(map(len, _trees))
     while total > _KEPT and len(_trees) > 1:
         oldest = next(iter(_trees))
@@ -82,6 +82,8 @@ class _Fields(dict[type, tuple[str, ...]]):
 
 
 BELOW = _Fields({ast.Global: (), ast.Nonlocal: ()})
+LEAVES = frozenset((ast.Name, ast.Constant))
+"""Half of all nodes, with nothing below them."""
 _NODES = frozenset(each for each in vars(ast).values() if type(each) is type)
 
 
@@ -115,7 +117,8 @@ def walk(tree: ast.AST) -> list[ast.AST]:
     leaves out."""
     found = [tree]
     for node in found:
-        found += children(node)
+        if type(node) not in LEAVES:
+            found += children(node)
     return found
 
 

@@ -104,12 +104,12 @@ def names_cache(text: str) -> bool:
 def has_other_dtypes(text: str) -> bool:
     """Say whether a file may give an autocast another dtype than the old default; only plain uses
     do not."""
-    return "autocast" in _PLAIN.sub("", _without_imports(text))
+    return "autocast" in text and "autocast" in _PLAIN.sub("", _without_imports(text))
 
 
 def has_other_caches(text: str) -> bool:
     """Say whether a file may give an autocast another cache than the old default."""
-    return "autocast" in _TYPED.sub("", _without_imports(text))
+    return "autocast" in text and "autocast" in _TYPED.sub("", _without_imports(text))
 
 
 def is_run_by_library(text: str) -> bool:

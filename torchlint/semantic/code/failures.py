@@ -17,6 +17,7 @@ from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
 from torchlint.semantic.code.unpacking import misfit
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import DEFS, parsed, problem, walk
@@ -40,6 +41,12 @@ _UNSEEN_WORDS = (
     "globals( locals() vars() exec sys.modules builtins get_ipython NameError TypeError %% In["
 ).split()
 """One of these stands in a text that the pattern matches."""
+_EXECUTING = Wording(
+    regex(r"\bexec\w*\(|run_path|runpy|\bglobals\("), ("exec", "run_path", "runpy", "globals(")
+)
+_ATTRIBUTE_ASSIGNED = regex(r"\.(\w+)\s*=(?!=)")
+_BASES = regex(r"\bclass\s+\w+\(([^)]*)")
+_WORD = regex(r"\w+")
 _PLAIN_BASES = frozenset(("object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module"))
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORTS = (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Del)
@@ -144,7 +151,13 @@ def _only_itself(module: Module, cls: cst.ClassDef) -> bool:
 
 
 def _is_base(name: str, text: str) -> bool:
-    return name in text and bool(re.search(rf"\bclass\s+\w+\([^)]*\b{name}\b", text))
+    return name in text and name in _words_of_bases(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _words_of_bases(text: str) -> frozenset[str]:
+    """Return the words between the brackets behind the names of a text's classes."""
+    return frozenset(word for bases in _BASES.findall(text) for word in _WORD.findall(bases))
 
 
 @question()
@@ -300,8 +313,10 @@ def _gives(name: str, stem: str, text: str) -> bool:
     """Say whether a text assigns an attribute that a module or the builtins may have."""
     if name not in text:
         return False
-    if re.search(rf"\bbuiltins(\.|__)|['\"]{name}['\"]\s*,", text) and "setattr" in text:
+    if "setattr" in text and re.search(rf"\bbuiltins(\.|__)|['\"]{name}['\"]\s*,", text):
         return True
+    if name not in _attributes_assigned(text):
+        return False
     pattern = rf"\b(builtins|__builtins__|{re.escape(stem)})\.{name}\s*=(?!=)"
     aliased = rf"\bimport\s+[\w.]*\b{re.escape(stem)}\s+as\s+\w+"
     found = re.search(pattern, text) or (
@@ -310,9 +325,14 @@ def _gives(name: str, stem: str, text: str) -> bool:
     return found is not None
 
 
+@functools.lru_cache(maxsize=256)
+def _attributes_assigned(text: str) -> frozenset[str]:
+    return frozenset(_ATTRIBUTE_ASSIGNED.findall(text))
+
+
 def _executes(stem: str, text: str) -> bool:
     """Say whether a text may execute the text of a file."""
-    return stem in text and re.search(r"\bexec\w*\(|run_path|runpy|\bglobals\(", text) is not None
+    return stem in text and _EXECUTING.search(text) is not None
 
 
 def _misfit(module: Module, call: cst.Call) -> str | None:
@@ -372,10 +392,19 @@ def _method(module: Module, call: cst.Call) -> ast.FunctionDef | ast.AsyncFuncti
             made = _defined(module.text, cls.name.value)
             if made is None or made.decorator_list:
                 return None
-            named = [each for each in walk(made) if getattr(each, "name", "") == method]
+            named = _named_in(made).get(method, ())
             methods = [each for each in made.body if isinstance(each, DEFS) and each in named]
             return methods[0] if len(named) == 1 and methods else None
     return None
+
+
+@functools.lru_cache(maxsize=256)
+def _named_in(cls: ast.ClassDef) -> Mapping[str, list[ast.AST]]:
+    """Return what has a name in a class, itself too, by name."""
+    found = dict[str, list[ast.AST]]()
+    for each in walk(cls):
+        found.setdefault(getattr(each, "name", None) or "", []).append(each)
+    return found
 
 
 def _base(module: Module, call: cst.Call) -> ast.ClassDef | None:

@@ -19,7 +19,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.quick_nodes import parsed
-from torchlint.semantic.code.spelling import Body, Spelling, Unit, lean, spelled
+from torchlint.semantic.code.spelling import Body, Part, Spelling, Unit, lean, spelled
 
 _LINE = regex(rb"\r\n|\n|\r")
 _BACKSLASH = regex(r"(?:[:;]|^)[ \t]*\\[\r\n]", re.MULTILINE)
@@ -133,8 +133,8 @@ class _Reader:
         self._newline = newline.group().decode() if newline is not None else "\n"
         self._starts = [0, *itertools.accumulate(map(len, self._data.splitlines(True)))]
         self._tree = Spelling(text, self._data, self._newline, parse)
-        self._spelling: Spelling | Unit = self._tree
-        self._top = 0
+        self._part = Part(self._tree, 0, 0, 0)
+        self._spelling: Part | Unit = self._part
         self._outermost = True
         self._indent: str | None = None
         self._made: dict[type, Callable[[Any], Any]] = {
@@ -193,9 +193,10 @@ class _Reader:
     def module(self, python: ast.Module) -> cst.Module:
         """Return the whole tree."""
         body = Body(self._statements(python.body))
-        self._tree.belongs_to(body)
+        indent = self._indent if self._indent is not None else "    "
+        self._tree.belongs_to(body, indent)
         root: cst.Module = new.Module(self._tree, body)
-        _set_indent(root, self._indent if self._indent is not None else "    ")
+        _set_indent(root, indent)
         _set_newline(root, self._newline)
         return root
 
@@ -229,15 +230,16 @@ class _Reader:
     def _statements(self, nodes: Sequence[ast.stmt]) -> list[Any]:
         """Return the statements of a block, with those that share a line in one."""
         out: list[Any] = []
-        made, tree, starts = self._made, self._tree, self._starts
+        made, starts = self._made, self._starts
         small: list[Any] = []
-        unit = Unit(tree, 0, 0, 0, True)
+        unit = Unit(self._part, 0, 0, True)
         row, outermost = 0, self._outermost
         self._outermost = False
         for node in nodes:
             kind = type(node)
-            if outermost:
-                self._top = len(out)
+            if outermost and (kind in _COMPOUND or node.lineno != row):
+                self._part.end = self._first(node)
+                self._part = Part(self._tree, len(out), self._part.end, len(self._data))
             if kind in _COMPOUND:
                 self._spelling = self._header(node)
                 out.append(made[kind](node))
@@ -247,17 +249,17 @@ class _Reader:
                 small.append(made[kind](node))
             else:
                 end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-                unit = Unit(tree, self._top, starts[node.lineno - 1] + node.col_offset, end, False)
+                unit = Unit(self._part, starts[node.lineno - 1] + node.col_offset, end, False)
                 self._spelling = unit
                 small = [made[kind](node)]
-                out.append(new.SimpleStatementLine(tree, small))
+                out.append(new.SimpleStatementLine(self._part, small))
             row = node.end_lineno or 0
         return out
 
     def _header(self, node: Any) -> Unit:
         """Return the unit of a compound statement."""
         first = node.body[0]
-        return Unit(self._tree, self._top, self._first(node), self._first(first), True)
+        return Unit(self._part, self._first(node), self._first(first), True)
 
     def _first(self, node: Any) -> int:
         """Return where a statement begins, with its decorators."""
@@ -274,16 +276,16 @@ class _Reader:
         if type(first) not in _COMPOUND and self._data[start : start + first.col_offset].strip(
             b" \t"
         ):
-            self._spelling = self._tree
+            self._spelling = self._part
             return new.SimpleStatementSuite(
-                self._tree, [self._made[type(node)](node) for node in nodes]
+                self._part, [self._made[type(node)](node) for node in nodes]
             )
         if self._indent is None:
             self._indent = self._data[start : start + first.col_offset].decode()
-        return new.IndentedBlock(self._tree, self._statements(nodes))
+        return new.IndentedBlock(self._part, self._statements(nodes))
 
     def _else(self, nodes: Sequence[ast.stmt]) -> Any:
-        return new.Else(self._tree, self._suite(nodes)) if nodes else None
+        return new.Else(self._part, self._suite(nodes)) if nodes else None
 
     # -- definitions -------------------------------------------------------------------------------
 
@@ -405,11 +407,11 @@ class _Reader:
         body = self._suite(node.body)
         handlers = [self._handler(each) for each in node.handlers]
         other = self._else(node.orelse)
-        last = new.Finally(self._tree, self._suite(node.finalbody)) if node.finalbody else None
+        last = new.Finally(self._part, self._suite(node.finalbody)) if node.finalbody else None
         return new.Try(spelling, body, handlers, other, last)
 
     def _handler(self, node: ast.ExceptHandler) -> Any:
-        spelling = self._spelling = self._tree
+        spelling = self._spelling = self._part
         kind = self._made[type(node.type)](node.type) if node.type is not None else None
         name = new.AsName(spelling, new.Name(spelling, node.name)) if node.name else None
         return new.ExceptHandler(spelling, self._suite(node.body), kind, name)

@@ -3,8 +3,9 @@
 Two thirds of libcst's tree are white space, commas and parentheses, which hardly anybody reads: the
 analysis asks for names and operators, and so do most rules. A lean node has the fields that carry
 meaning; the others, its spelling, are empty. The first to read one has libcst parse the statement,
-or where that is not enough the whole text, and all nodes in it get theirs: what is read is the same
-as if libcst had made the tree. No caller knows the difference.
+where that is not enough the statement of the module around it, and at last the whole text, and all
+nodes in it get theirs: what is read is the same as if libcst had made the tree. No caller knows the
+difference.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Spelling:
         parse: gives libcst's tree of a text.
     """
 
-    __slots__ = ("_body", "_data", "_exact", "_newline", "_parse", "_text")
+    __slots__ = ("_body", "_data", "_exact", "_indent", "_newline", "_parse", "_text")
 
     def __init__(
         self, text: str, data: bytes, newline: str, parse: Callable[[str], cst.Module]
@@ -74,11 +75,13 @@ class Spelling:
         self._newline = newline
         self._parse = parse
         self._body: Callable[[], Body | None] = lambda: None
+        self._indent = ""
         self._exact: cst.Module | None = None
 
-    def belongs_to(self, body: Body) -> None:
-        """Take note of the tree's statements."""
+    def belongs_to(self, body: Body, indent: str) -> None:
+        """Take note of the tree's statements, and of how deep its first block is indented."""
         self._body = weakref.ref(body)
+        self._indent = indent
 
     def learn(self, node: cst.CSTNode) -> None:
         """Give each node of the tree its spelling; `node` is the one that was asked.
@@ -98,6 +101,34 @@ class Spelling:
         if isinstance(node, cst.Module):
             _copy(node, self._exact)
 
+    def learn_part(self, part: Part) -> None:
+        """Give a statement of the module and all nodes in it their spelling, but for the lines
+        above it, if that can be had.
+
+        Raises:
+            MisreadError: libcst does not read the same.
+        """
+        body = self._body()
+        if body is None or part.is_read:
+            return
+        part.is_read = True
+        # What stands below the last block belongs to it, or to the next statement.
+        behind = b"" if part.end == len(self._data) else b"pass" + self._newline.encode()
+        code = self._data[part.start : part.end] + behind
+        try:
+            exact = self._parse(code.decode("utf-8", "surrogatepass"))
+        except (cst.ParserSyntaxError, cst.CSTValidationError):
+            return
+        if (exact.default_indent, exact.default_newline) != (self._indent, self._newline):
+            return
+        ours, theirs = body[part.top], exact.body[0]
+        above = spelled(type(ours))[0].get(ours)
+        try:
+            _spell([ours], [theirs])
+        except _DifferentError as error:
+            raise MisreadError(self._text) from error
+        spelled(type(ours))[0].set(ours, above)
+
     def learn_statement(self, unit: Unit) -> None:
         """Give the nodes of one statement their spelling, of a compound one those of its header, if
         that can be had.
@@ -106,7 +137,7 @@ class Spelling:
             MisreadError: libcst does not read the same.
         """
         body = self._body()
-        ours = _holder(body[unit.top], unit) if body is not None else None
+        ours = _holder(body[unit.around.top], unit) if body is not None else None
         theirs = self._statement(unit)
         if ours is None or theirs is None or type(ours) is not type(theirs):
             return
@@ -146,29 +177,55 @@ class Spelling:
         return body[0] if len(body) == 1 else None
 
 
+class Part:
+    """The nodes of one statement of a lean module, all in it included.
+
+    Args:
+        around: of the whole tree.
+        top: its place among the statements of the module.
+        start: its place in the text, encoded.
+        end: where the next one begins, or the text ends.
+    """
+
+    __slots__ = ("around", "end", "is_read", "start", "top")
+
+    def __init__(self, around: Spelling, top: int, start: int, end: int) -> None:
+        self.around = around
+        self.top = top
+        self.start = start
+        self.end = end
+        self.is_read = False
+
+    def learn(self, node: cst.CSTNode) -> None:
+        """Give the nodes of the statement their spelling; `node` is the one that was asked."""
+        self.around.learn_part(self)
+
+
 class Unit:
     """The nodes of one statement of a lean tree, of a compound one those of its header.
 
     Args:
-        tree: of the whole tree.
-        top: the place of the statement of the module in which it lies.
+        around: the statement of the module in which it lies.
         start: its place in the text, encoded.
         end: its end; of a compound statement where its first block begins.
         compound: whether it is one.
     """
 
-    __slots__ = ("compound", "end", "start", "top", "tree")
+    __slots__ = ("around", "compound", "end", "start")
 
-    def __init__(self, tree: Spelling, top: int, start: int, end: int, compound: bool) -> None:
-        self.tree = tree
-        self.top = top
+    def __init__(self, around: Part, start: int, end: int, compound: bool) -> None:
+        self.around = around
         self.start = start
         self.end = end
         self.compound = compound
 
     def learn(self, node: cst.CSTNode) -> None:
         """Give the nodes of the statement their spelling; `node` is the one that was asked."""
-        self.tree.learn_statement(self)
+        self.around.around.learn_statement(self)
+
+
+_LEAN = (Unit, Part, Spelling)
+"""What stands in a node whose spelling is not known, from the nearest to the whole text."""
 
 
 def _holder(top: cst.CSTNode, unit: Unit) -> cst.CSTNode | None:
@@ -251,21 +308,25 @@ def _reader(name: str, get: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def read(node: Any) -> Any:
         try:
             found = get(node)
-            if type(found) is not Unit and type(found) is not Spelling:
+            if type(found) not in _LEAN:
                 return found
         except AttributeError:
             found = spelled(type(node))[0].get(node)
-            if type(found) is not Unit and type(found) is not Spelling:
+            if type(found) not in _LEAN:
                 raise
-        if type(found) is Unit and name != _ABOVE:
+        anchor = found
+        if type(found) is Unit and name == _ABOVE:
+            found = found.around
+        while type(found) is not Spelling:
             found.learn(node)
             try:
                 known = get(node)
-                if known is not found:
+                if known is not anchor:
                     return known
             except AttributeError:
                 pass
-        (found.tree if type(found) is Unit else found).learn(node)
+            found = found.around
+        found.learn(node)
         return get(node)
 
     return read

@@ -43,6 +43,7 @@ class Search:
         self.files: dict[str, bool] = {}
         self.listings: dict[str, str] = {}
         self._every: list[tuple[str, ...] | None] = []
+        self._installed: list[bool] = []
         self._tops: dict[str, str] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
 
@@ -86,9 +87,11 @@ class Search:
 
     def installed(self) -> bool:
         """Say whether the project lies where it was installed, beside the metadata of its wheel."""
-        folders, _, self.listings[self.root] = listing(self.root)
+        if not self._installed:
+            folders, _, self.listings[self.root] = listing(self.root)
+            self._installed.append(any(name.endswith(".dist-info") for name in folders))
         self.trail.listed.add(self.root)
-        return any(name.endswith(".dist-info") for name in folders)
+        return self._installed[0]
 
     def _listed(self) -> tuple[str, ...] | None:
         out: list[str] = []

@@ -20,7 +20,7 @@ from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import CALLED_BY_TORCH
-from torchlint.source.python import DEFS, children, parsed, problem
+from torchlint.source.python import DEFS, LEAVES, children, parsed, problem
 
 _FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
 """Names of what finds functions and classes of any file by a text."""
@@ -131,8 +131,7 @@ _MOST = 100
 _PARSED = 4_000_000
 """Characters of source that are parsed for one question; behind that the answer is yes."""
 
-_LEAVES = frozenset((ast.Name, ast.Constant))
-_SAYING = _LEAVES | {
+_SAYING = LEAVES | {
     *(*DEFS, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Call, ast.Subscript),
     *(ast.Attribute, ast.Assign, ast.arg, ast.Global),
 }
@@ -229,10 +228,12 @@ class Said:
             kind = type(node)
             if kind in _SAYING:
                 place = self._say(node, place)
+            if kind in LEAVES:
+                continue
             docstring = kind is ast.Expr and type(node.value) is ast.Constant  # type: ignore[attr-defined]
             guarded = node.body if not place and _is_guard(node) else ()
             behind = _behind_the_end(node.body) if guarded or node is tree else ()  # type: ignore[attr-defined]
-            if kind not in _LEAVES and not docstring:
+            if not docstring:
                 todo += [
                     (each, _GUARDED if each in guarded else place)
                     for each in children(node)
@@ -242,33 +243,38 @@ class Said:
     def _say(self, node: ast.AST, place: str) -> str:
         """Note what a node says, and return the place that what lies in it is at."""
         around = place.partition(".")[0]
-        if type(node) is ast.Name:
-            self._note(node, around)
-        elif type(node) is ast.Call:
-            self._calls.append((node, place))
-            if isinstance(node.func, ast.Name):
-                self._callees.add(node.func)
-                self._calls_of[node.func.id, around].append(node)
-        elif isinstance(node, (*DEFS, ast.ClassDef)):
-            if around in _TOP:
-                sole = node.name not in self.takes and not node.decorator_list
-                takes = node.args if not isinstance(node, ast.ClassDef) else None
-                self.takes[node.name] = takes if sole else None
-                self.handed[node.name] |= _makers(node)
-            place = self._define(node, place)
-            self.free = self.free or node.name in _FREE | _FREE_IMPORTED
-            self.finding = self.finding or node.name in _KEEPING
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            self._import(node)
-        elif type(node) is ast.Subscript and (module := _of_loaded(node)):
-            self._modules.append((module, around))
-        else:
-            self._note(node, around)
-            self._take(node, place)
+        match node:
+            case ast.Name():
+                self._read(node, around)
+            case ast.Attribute():
+                self._take(node, place, around)
+            case ast.Constant(value=value):
+                if isinstance(value, str):
+                    self._quote(value, place)
+            case ast.Call():
+                self._calls.append((node, place))
+                if isinstance(node.func, ast.Name):
+                    self._callees.add(node.func)
+                    self._calls_of[node.func.id, around].append(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return self._define(node, place, around)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
+            case _:
+                self._give(node, around)
         return place
 
-    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, at: str) -> str:
-        """Note a class or method, and return the place that the code in a definition is at."""
+    def _define(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, at: str, around: str
+    ) -> str:
+        """Note a definition, and return the place that the code in it is at."""
+        if around in _TOP:
+            sole = node.name not in self.takes and not node.decorator_list
+            takes = node.args if not isinstance(node, ast.ClassDef) else None
+            self.takes[node.name] = takes if sole else None
+            self.handed[node.name] |= _makers(node)
+        self.free = self.free or node.name in _FREE | _FREE_IMPORTED
+        self.finding = self.finding or node.name in _KEEPING
         place = node.name if at in _TOP else at
         if isinstance(node, ast.ClassDef):
             self.bases.setdefault(node.name, set()).update(map(_dotted, node.bases))
@@ -280,16 +286,23 @@ class Said:
         self._made[place] |= _makers(node)
         return place
 
-    def _take(self, node: ast.AST, place: str) -> None:
-        match node:
-            case ast.Attribute(value=value, attr=name):
-                own = name in self.methods.get(place.partition(".")[0], ())
-                mine = own and "." in place and _dotted(value) in ("self", "cls")
-                (self.own if mine else self.called)[name].add(place)
-                if name == "__dict__" and _IS_CLASS(_dotted(value)):
-                    self.asked.add((_dotted(value), place))
-            case ast.Constant(value=str(text)):
-                self.quoted.append((text, place))
+    def _take(self, node: ast.Attribute, place: str, around: str) -> None:
+        receiver, name = _dotted(node.value), node.attr
+        self.attributes[name].add((receiver, around))
+        if name == "__dict__" and node not in self._by_key:
+            self.taken.add(receiver)
+        elif (receiver, name) == ("sys", "modules"):
+            self.taken.add(".")
+        own = name in self.methods.get(around, ())
+        mine = own and "." in place and receiver in ("self", "cls")
+        (self.own if mine else self.called)[name].add(place)
+        if name == "__dict__" and _IS_CLASS(receiver):
+            self.asked.add((receiver, place))
+
+    def _quote(self, text: str, place: str) -> None:
+        if end := _NAME_AT_END.search(text):
+            self.texts[end[1]].add(text)
+        self.quoted.append((text, place))
 
     def _names_one(self, call: ast.Call, name: str) -> bool:
         return name == "getattr" and any(isinstance(each, ast.Constant) for each in call.args[1:2])
@@ -367,45 +380,37 @@ class Said:
             else:
                 self.stars.append(dotted)
 
-    def _note(self, node: ast.AST, around: str) -> None:
+    def _read(self, node: ast.Name, around: str) -> None:
+        if type(node.ctx) is not ast.Load:
+            self._give(node, around)
+            return
+        self.names[node.id].add(around)
+        if node not in self._callees:
+            self._handed.add((node.id, around))
+
+    def _give(self, node: ast.AST, around: str) -> None:
+        """Note what a name is given, None for unknown, which a guard gives at the module's level,
+        and what is taken of an object's dictionary or the loaded modules."""
+        level = "" if around in _TOP else around
         match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                self.names[name].add(around)
-                if node not in self._callees:
-                    self._handed.add((name, around))
-            case ast.Attribute(value=value, attr=name):
-                receiver = _dotted(value)
-                self.attributes[name].add((receiver, around))
-                if name == "__dict__" and node not in self._by_key:
-                    self.taken.add(receiver)
-                elif (receiver, name) == ("sys", "modules"):
-                    self.taken.add(".")
+            case ast.Assign(targets=[ast.Name(name) as target], value=value):
+                self._given[level, name].append(value)
+                self._assigned.add(target)
+            case ast.Name(id=name) if node not in self._assigned:
+                self._given[level, name].append(None)
+            case ast.arg(arg=name):
+                self._given[level, name].append(None)
+            case ast.Global(names=names):
+                for name in names:
+                    self._given["", name].append(None)
+            case ast.Subscript() if module := _of_loaded(node):
+                self._modules.append((module, around))
             case ast.Subscript(
                 value=ast.Attribute(value=value, attr="__dict__") as names,
                 slice=ast.Constant(value=str(name)),
             ):
                 self.attributes[name].add((_dotted(value), around))
                 self._by_key.add(names)
-            case ast.Constant(value=str(text)):
-                if end := _NAME_AT_END.search(text):
-                    self.texts[end[1]].add(text)
-            case _:
-                self._give(node, around)
-
-    def _give(self, node: ast.AST, around: str) -> None:
-        """Note what a name is given, None for unknown; a guard gives it at the module's level."""
-        around = "" if around in _TOP else around
-        match node:
-            case ast.Assign(targets=[ast.Name(name) as target], value=value):
-                self._given[around, name].append(value)
-                self._assigned.add(target)
-            case ast.Name(id=name) if node not in self._assigned:
-                self._given[around, name].append(None)
-            case ast.arg(arg=name):
-                self._given[around, name].append(None)
-            case ast.Global(names=names):
-                for name in names:
-                    self._given["", name].append(None)
 
     def _patterns(self, node: ast.expr | None, around: str, depth: int) -> set[str]:
         """Return patterns of the texts that an expression may be."""

@@ -7,15 +7,16 @@ import fnmatch
 import functools
 import itertools
 import re
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import defines, has_main_guard, uncommented
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import needs, parsed
 
 
 @question(
@@ -65,9 +66,6 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
     return next((name for name in asked if module.outside.uses(name) is False), None)
 
 
-_IMPORTS = (cst.Import, cst.ImportFrom)
-
-
 @question(ground=True)
 def broken_import(module: Module) -> tuple[cst.CSTNode, str] | None:
     """Return the statement that shows that the file cannot be imported, and why: what it imports in
@@ -75,12 +73,22 @@ def broken_import(module: Module) -> tuple[cst.CSTNode, str] | None:
     Python; the whole file, where that is so of a package around it. None where nothing shows it."""
     for line in module.root.body:
         for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            tree = parsed(module.source_of(small)) if isinstance(small, _IMPORTS) else None
-            found = (module.outside.broken(*each) for each in (needs(tree) if tree else ()))
+            found = (module.outside.broken(*each) for each in _needs(small))
             if why := next((each for each in found if each is not None), None):
                 return small, why
     why = module.outside.cut_off()
     return (module.root, why) if why is not None else None
+
+
+def _needs(small: cst.CSTNode) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what an import statement needs, as `torchlint.source.python.needs` does for a file."""
+    match small:
+        case cst.ImportFrom(names=names):
+            taken = names if isinstance(names, Sequence) else ()
+            parts = tuple(dotted_text(each.name) or "" for each in taken) or ("*",)
+            yield "." * len(small.relative) + (dotted_text(small.module) or ""), parts
+        case cst.Import(names=names):
+            yield from ((dotted_text(each.name) or "", ()) for each in names)
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))

@@ -25,8 +25,14 @@ class Spelling(NamedTuple):
 @cache
 def called(name: str, what: Spelling) -> bool:
     """Say whether a name is one that people give to such a thing."""
-    found = re.search(what.pattern, name, re.IGNORECASE if what.any_case else 0)
-    return found is not None and not re.search(what.not_these, name, re.IGNORECASE)
+    pattern, not_these = _compiled(what)
+    return pattern.search(name) is not None and not not_these.search(name)
+
+
+@cache
+def _compiled(what: Spelling) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    flags = re.IGNORECASE if what.any_case else 0
+    return re.compile(what.pattern, flags), re.compile(what.not_these, re.IGNORECASE)
 
 
 LOADER = Spelling(

@@ -62,9 +62,9 @@ _OWN_BATCHES = Wording(
         r"|\b(?:pytorch3d|detectron2)\b|\bBlockMask\b|\bBatchEncoding\b|\breturn_tensors\b",
         re.MULTILINE,
     ),
-    tuple(
-        """def dgl torch_geometric pytorch3d detectron2 BlockMask BatchEncoding
-        return_tensors""".split()
+    (
+        *("def to(", "def cuda(", "dgl", "torch_geometric", "pytorch3d", "detectron2"),
+        *("BlockMask", "BatchEncoding", "return_tensors"),
     ),
 )
 """Words without which what a program moves takes ``non_blocking``: graphs, encodings, classes with

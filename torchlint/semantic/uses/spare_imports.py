@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import libcst as cst
 
@@ -48,7 +48,7 @@ class SpareImport:
 
 
 def spare_imports(
-    module: Module, gone: Sequence[cst.CSTNode], kept: Collection[str], *, partly: bool
+    module: Module, gone: Sequence[cst.CSTNode], kept: Callable[[], Set[str]], *, partly: bool
 ) -> list[SpareImport]:
     """Return the imports of which some uses stand in code that goes, where nobody but this file's
     code looks for the name: those of Python's own modules, of NumPy and of parts of torch, in lines
@@ -57,13 +57,13 @@ def spare_imports(
     Args:
         module: the file.
         gone: what goes.
-        kept: names that are used on.
+        kept: gives the names that are used on; asked where no other use is in the way.
         partly: whether those count of which other uses are left.
     """
     names = {each.value: each for node in gone for each in module.within(node, cst.Name)}
     found = []
     for name, read in names.items():
-        home = import_of(module, read) if name not in kept else None
+        home = import_of(module, read)
         if home is None or any(module.is_within(home, node) for node in gone):
             continue
         reads = reads_of(module, module.root, name)
@@ -75,7 +75,7 @@ def spare_imports(
         taken = frozenset(
             at for at, each in enumerate(own) if any(module.is_within(each, node) for node in gone)
         )
-        if not taken or (not partly and len(taken) < len(own)):
+        if not taken or (not partly and len(taken) < len(own)) or name in kept():
             continue
         # Who else looks for the name is asked last: that reads other files.
         alias = _plain_import(module, home, name)
