@@ -84,7 +84,7 @@ class Names:
         self.stars: list[str] = []
         self._star_imports: list[tuple[str, cst.ImportFrom]] = []
         self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
-        self._memory: dict[cst.CSTNode, str | None] = {}
+        self._memory: dict[cst.CSTNode | None, str | None] = {}
         self._calls: dict[str, list[cst.Call]] | None = None
         self._collect()
 
@@ -234,10 +234,11 @@ class Names:
     def name(self, node: cst.CSTNode | None) -> str | None:
         """Return the one dotted name of an expression, canonical for torch's re-exports, or
         None."""
+        found = self._memory.get(node, "")
+        if found != "":
+            return found
         if node is None:
             return None
-        if node in self._memory:
-            return self._memory[node]
         self._memory[node] = None  # where it comes back to itself
         found = self._name(node)
         if found is not None:

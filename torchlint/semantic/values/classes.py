@@ -20,6 +20,12 @@ def in_lightning(module: Module, node: cst.CSTNode) -> bool:
 
 
 @question(ground=True)
+def has_lightning(module: Module) -> bool:
+    """Whether a class of the file is a LightningModule."""
+    return any(_is_lightning(module, cls) for cls in module.nodes(cst.ClassDef))
+
+
+@question(ground=True)
 def _is_lightning(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class is a LightningModule."""
     return scopes(module).is_lightning(cls)
