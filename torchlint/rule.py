@@ -10,7 +10,8 @@ looks at:
 - ``@rule.call("torch.cuda.empty_cache")``: calls of what has one of these dotted names, whatever
   the file calls it;
 - ``@rule.method("backward")``: calls of an attribute of one of these names;
-- ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them.
+- ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them, ``calls=`` and
+  ``file=`` leave out calls and files in which there is nothing to find.
 
 ``runs=``, in ``Rule(...)`` for all checks or in a decorator for one, says how often a place has
 to run; for all but ``"anywhere"`` the hits say by themselves why it is hot. Places in benchmark

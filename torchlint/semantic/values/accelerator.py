@@ -183,6 +183,7 @@ def trains_on_cpu(module: Module) -> bool:
     )
 
 
+@question()
 def lightning_trainers(module: Module) -> list[cst.Call]:
     """Return the calls that make a Lightning ``Trainer``."""
     called = module.names.calls_of(TRAINERS)
