@@ -10,7 +10,8 @@ looks at:
 - ``@rule.call("torch.cuda.empty_cache")``: calls of what has one of these dotted names, whatever
   the file calls it;
 - ``@rule.method("backward")``: calls of an attribute of one of these names;
-- ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them.
+- ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them, ``calls=`` and
+  ``file=`` leave out calls and files in which there is nothing to find.
 
 ``runs=``, in ``Rule(...)`` for all checks or in a decorator for one, says how often a place has
 to run; for all but ``"anywhere"`` the hits say by themselves why it is hot. Places in benchmark
@@ -39,6 +40,7 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_
 from torchlint.semantic.code.failures import fails_before
 from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import CallNames
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
 from torchlint.semantic.data.evaluated_batches import dearer_beside, shown_beside
@@ -309,7 +311,9 @@ class Mark:
         about: what the node must be, see `Rule.on`.
         runs: how often it must run.
         benchmarks: whether benchmark code counts.
-        calls: of a check of certain calls the names: dotted ones, and methods' with a dot in front.
+        calls: of a check of certain calls the names: dotted ones, and methods' with a dot in front;
+            or a test of such names.
+        file: a test of the file, without which no node of it is one.
         declared: what the rule declares of all its hits.
     """
 
@@ -317,7 +321,8 @@ class Mark:
     about: Callable[[Module, Any], object] | None
     runs: str
     benchmarks: bool
-    calls: Sequence[str]
+    calls: CallNames
+    file: Callable[[Module], object] | None
     declared: Declaration
 
     def __call__(self, node: cst.CSTNode, module: Module) -> Iterator[Hit]:
@@ -329,8 +334,12 @@ class Mark:
     def nodes(self, module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
         """Return the nodes of a type that the check may say something of, by what is worked out
         once for all checks."""
+        if self.file is not None and not self.file(module):
+            return ()
         if self.calls:
-            return module.names.calls_of(self.calls)
+            called = module.names.calls_of(self.calls)
+            cheap = self.about is not None
+            return called if cheap else [each for each in called if self.may_run(module, each)]
         return module.nodes(kind) if self.runs in _UNBOUNDED else hot_nodes(module, kind)
 
     def may_run(self, module: Module, node: cst.CSTNode) -> bool:
@@ -410,7 +419,8 @@ class Rule(Declaration):
         about: Callable[[Module, Any], object] | None = None,
         runs: str | None = None,
         benchmarks: bool = False,
-        calls: Sequence[str] = (),
+        calls: CallNames = (),
+        file: Callable[[Module], object] | None = None,
     ) -> Callable[[C], C]:
         """Mark a function as a check of these node types (exact types, no subclasses).
 
@@ -420,12 +430,14 @@ class Rule(Declaration):
                 node runs.
             runs: how often the node must run, where that is not what the rule declares.
             benchmarks: whether benchmark code counts too.
-            calls: names of which the calls that it is about have one, see `Mark.calls`.
+            calls: names of which the calls that it may say something of have one, or a test of
+                them, see `Mark.calls`.
+            file: a test of the file, without which it has nothing to say of any node.
         """
         often = runs or self.runs
 
         def mark(check: C) -> C:
-            marked = Mark(check, about, often, benchmarks, calls, self)
+            marked = Mark(check, about, often, benchmarks, calls, file, self)
             self.checks.extend((node_type, marked) for node_type in node_types)
             return check
 

@@ -137,7 +137,7 @@ def test_a_crash_in_a_rule_names_rule_and_line_and_keeps_the_rest() -> None:
         raise ValueError("boom")
 
     kept = other.rule.checks[:]
-    other.rule.checks[:] = [(kept[0][0], replace(kept[0][1], check=crash, about=None))]
+    other.rule.checks[:] = [(kept[0][0], replace(kept[0][1], check=crash, about=None, calls=()))]
     try:
         report = check(BAD.format("") + "\nmodel = torch.nn.DataParallel(model)\n")
     finally:

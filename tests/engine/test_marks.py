@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import libcst as cst
 import pytest
 
+from tests.checking import rules
+from torchlint.catalog.rule_file import RuleInfo
+from torchlint.catalog.rules import load_rules
 from torchlint.engine.hits import hits
 from torchlint.rule import Hit, Module, Rule, Why
 from torchlint.semantic.project.outside import Outside
 
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "rules"
 TRAIN = """import gc
 from gc import collect as tidy
 
@@ -213,3 +218,48 @@ def test_only_calls_of_its_names_are_given_to_a_check() -> None:
     assert asked[:2] == ["gc.collect()", "tidy()"]
     assert asked[2:4] == ["gc.collect()", "x.collect()"]
     assert [len(check.calls) for _, check in rule.checks] == [1, 1, 0]
+
+
+def test_a_test_of_names_or_of_the_file_leaves_out_what_is_not_asked_about() -> None:
+    asked: list[str] = []
+    text = "import gc\n\ngc.collect()\nx.collect()\nf()\n"
+    module = Module(cst.parse_module(text), text, "src/train.py", Outside())
+
+    def note(node: cst.Call, module: Module) -> Iterator[Hit]:
+        asked.append(module.source_of(node))
+        yield from ()
+
+    rule = a_rule()
+    rule.on(cst.Call, calls=lambda name: name.startswith("gc."))(note)
+    rule.on(cst.Call, calls=(".collect",), file=lambda module: "import gc" in module.text)(note)
+    rule.on(cst.Call, file=lambda module: "import torch" in module.text)(note)
+    hits(module, [rule])
+    assert asked == ["gc.collect()", "gc.collect()", "x.collect()"]
+
+
+def test_a_check_of_certain_calls_is_not_asked_about_those_that_run_seldom() -> None:
+    asked: list[str] = []
+    text = TRAIN + "\ndef once():\n    other.collect()\n"
+    module = Module(cst.parse_module(text), text, "src/train.py", Outside())
+
+    def note(node: cst.Call, module: Module) -> Iterator[Hit]:
+        function = module.function(node)
+        asked.append(function.name.value if function is not None else "")
+        yield Hit(node)
+
+    rule = a_rule("hot")
+    rule.on(cst.Call, calls=(".collect",))(note)
+    hits(module, [rule])
+    assert asked == ["train"]
+
+
+@pytest.mark.parametrize("info", rules(), ids=lambda info: info.code)
+def test_what_a_rule_says_it_cannot_find_it_does_not_find(info: RuleInfo) -> None:
+    (rule,) = load_rules([info.code])[0]
+    family, name = rule.module_name.split(".")[-2:]
+    text = (FIXTURES / family / f"{name}.py").read_text(encoding="utf-8")
+    module = Module(cst.parse_module(text), text, "src/train.py", Outside())
+    for kind, check in rule.checks:
+        asked = set(check.nodes(module, kind))
+        left_out = [node for node in module.nodes(kind) if node not in asked]
+        assert [node for node in left_out for _ in check(node, module)] == []

@@ -126,6 +126,7 @@ class Module:
         self.is_within = self.tree.is_within
         self.statement = self.tree.statement
         self.small_statement = self.tree.small_statement
+        self.loops = self.tree.loops
         self.function = self.tree.function
         self.class_of = self.tree.class_of
         self.name = self.names.name
@@ -164,20 +165,6 @@ class Module:
     def scope(self, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
         """Return the ``def`` that holds `node`, or the file."""
         return self.function(node) or self.root
-
-    def loops(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
-        """Return the loops of the same function whose body repeats `node`, innermost first."""
-        out: list[cst.For | cst.While] = []
-        child = node
-        for above in self.tree.ancestors(node):
-            if type(above) is cst.FunctionDef or type(above) is cst.ClassDef:
-                break
-            if (type(above) is cst.For and child is above.body) or (
-                type(above) is cst.While and child in (above.body, above.test)
-            ):
-                out.append(above)
-            child = above
-        return out
 
     def loop(self, node: cst.CSTNode) -> cst.For | cst.While | None:
         """Return the innermost of `loops`."""

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Asked = Callable[Concatenate[Module, P], R]
 
-_PENDING = object()
+_PENDING, _NEW = object(), object()
 
 QUESTIONS: dict[str, Question] = {}
 """All questions of the files that have been imported, by name."""
@@ -62,18 +62,20 @@ def question(
         def ask(module: Module, *args: P.args, **named: P.kwargs) -> Any:
             if module.counterfactual is not None:
                 return imagined(module, *args, **named)
-            if not remember:
-                return decide(module, *args, **named)
             key: Any = (args, *named.items()) if named else args
             known = module.answers[decide]
-            if key not in known:
-                found = _worked_out(decide, several, module, key, args, named)
-            else:
-                found = known[key]
-                if found is _PENDING:
-                    module.circles += 1
-                    return circular
+            found = known.get(key, _NEW)
+            if found is _NEW:
+                found = _worked_out(decide, several, module, known, key, args, named)
+            elif found is _PENDING:
+                module.circles += 1
+                return circular
             return iter(found) if several else found
+
+        def ask_anew(module: Module, *args: P.args, **named: P.kwargs) -> Any:
+            if module.counterfactual is not None:
+                return imagined(module, *args, **named)
+            return decide(module, *args, **named)
 
         def imagined(module: Module, *args: P.args, **named: P.kwargs) -> Any:
             world = module.counterfactual
@@ -84,7 +86,9 @@ def question(
             world.pending.add(key)
             try:
                 truth: Any = (
-                    ask(module.ground, *args, **named) if ground else decide(module, *args, **named)
+                    asked(module.ground, *args, **named)
+                    if ground
+                    else decide(module, *args, **named)
                 )
                 truth = tuple(truth) if several else truth
             finally:
@@ -92,14 +96,22 @@ def question(
             given: Any = world.tell(about, (*args, *named.values()), truth) if yes else truth
             return iter(given) if several else given
 
-        return cast(Asked[P, R], functools.update_wrapper(ask, decide))
+        asked = cast(Asked[P, R], functools.update_wrapper(ask if remember else ask_anew, decide))
+        return asked
 
     return mark
 
 
-def _worked_out(decide: Any, several: bool, module: Module, key: Any, args: Any, named: Any) -> Any:
+def _worked_out(
+    decide: Any,
+    several: bool,
+    module: Module,
+    answers: dict[Any, Any],
+    key: Any,
+    args: Any,
+    named: Any,
+) -> Any:
     """Return the answer to a question that has not been answered yet, and remember it."""
-    answers = module.answers[decide]
     answers[key] = _PENDING
     circles, outermost = module.circles, not module.asking
     module.asking += 1

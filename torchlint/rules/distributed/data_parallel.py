@@ -106,7 +106,7 @@ from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
-from torchlint.semantic.values.accelerator import makes_lightning_trainer
+from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.params import bind
 
@@ -154,7 +154,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_lightning_trainer)
+@rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS)
 def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
     strategy = keyword_argument(module, node, "strategy")
     if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":

@@ -100,7 +100,7 @@ from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import Function, attr_of, is_name
 from torchlint.semantic.data.replicas import replica_wraps
-from torchlint.semantic.values.accelerator import makes_lightning_trainer
+from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 from torchlint.semantic.values.inferred import inferred
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -126,7 +126,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_lightning_trainer)
+@rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS)
 def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
     strategy = keyword_argument(module, node, "strategy")
     if (

@@ -112,7 +112,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import has_star, is_name, method_called
 from torchlint.semantic.data import datasets
-from torchlint.semantic.data.frameworks import makes_training_arguments
+from torchlint.semantic.data.frameworks import ARGUMENTS, makes_training_arguments
 from torchlint.semantic.data.pickling import sendable
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
@@ -144,7 +144,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_training_arguments)
+@rule.on(cst.Call, about=makes_training_arguments, calls=ARGUMENTS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if has_star(node):
         return

@@ -75,7 +75,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.data.frameworks import makes_training_arguments
+from torchlint.semantic.data.frameworks import ARGUMENTS, makes_training_arguments
 
 _BETTER = {"logging_steps": "50", "eval_accumulation_steps": "20"}
 _SMOKE = 100
@@ -97,7 +97,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_training_arguments)
+@rule.on(cst.Call, about=makes_training_arguments, calls=ARGUMENTS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     steps, strategy = (
         keyword_argument(module, node, "max_steps"),

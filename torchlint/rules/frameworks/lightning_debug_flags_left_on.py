@@ -92,7 +92,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import attr_of, keyword_of
-from torchlint.semantic.values.accelerator import makes_lightning_trainer
+from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 
 _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
 _PROFILERS = frozenset(("advanced", "pytorch", "AdvancedProfiler", "PyTorchProfiler"))
@@ -120,7 +120,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_lightning_trainer)
+@rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _for_debugging(module, node):
         return

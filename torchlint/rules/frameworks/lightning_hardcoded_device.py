@@ -92,7 +92,7 @@ from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety, Tran
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.factories import factories_of, takes_device
 from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.classes import has_lightning, in_lightning
 from torchlint.semantic.values.inferred import inferred
 
 _BEFORE = frozenset(
@@ -119,7 +119,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=in_lightning)
+@rule.on(cst.Call, about=in_lightning, file=has_lightning)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not _has_self(module, node):
         return

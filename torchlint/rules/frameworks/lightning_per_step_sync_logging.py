@@ -97,7 +97,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.time.iterations import number_of
-from torchlint.semantic.values.accelerator import makes_lightning_trainer
+from torchlint.semantic.values.accelerator import lightning_trainers
 
 _SYNC = (
     "sync_dist=True makes every training step wait for all processes; log per epoch "
@@ -165,8 +165,7 @@ def _alone(module: Module) -> bool:
     """Say whether the file's Trainer is given one device."""
     given = {
         number_of(module, keyword_argument(module, call, "devices"))
-        for call in module.nodes(cst.Call)
-        if makes_lightning_trainer(module, call)
+        for call in lightning_trainers(module)
     }
     return given == {1}
 

@@ -102,7 +102,7 @@ from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import attr_of, keyword_of
 from torchlint.semantic.code.versions import version_guarded
-from torchlint.semantic.values.accelerator import makes_lightning_trainer
+from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 from torchlint.semantic.values.inferred import inferred
 
 # Argument → what to write instead: the migration guides of Lightning 1.4 to 2.0. The signature of
@@ -215,7 +215,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_lightning_trainer, benchmarks=True)
+@rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS, benchmarks=True)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if mentions(module, _VERSION_1) or _for_a_version(module, node):
         return

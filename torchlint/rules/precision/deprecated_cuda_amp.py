@@ -139,6 +139,7 @@ _TAKES_OVER = (
     "The new autocast takes over the dtype and the cache that a library, or an autocast around it, "
     "has set; the old one did not."
 )
+_CALLS = [f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in _NEW]
 _SINCE = {"autocast": (1, 12), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
 """The versions of torch that brought the new names (docs and release notes of PyTorch)."""
 _DEPRECATED = (2, 4)
@@ -157,7 +158,8 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, cst.Decorator, benchmarks=True)
+@rule.on(cst.Decorator, benchmarks=True)
+@rule.on(cst.Call, calls=_CALLS, benchmarks=True)
 def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     use = node.decorator if isinstance(node, cst.Decorator) else node
     found = _old(module, use)

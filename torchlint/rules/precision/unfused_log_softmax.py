@@ -111,6 +111,7 @@ _RANKS = (
 _DEPTH = 5
 _SMALL = 0.01
 _CROSS = ("cross_entropy", "CrossEntropyLoss")
+_NAMES = ("log", *_BINARY, *_CROSS)
 _NOTE = "Results differ by rounding, and are finite where a probability underflows to zero."
 _EPSILON = "log({kind} + number) → {fused}: one kernel, and stable without the added number."
 _TWICE = "cross_entropy takes logits; with a softmax in front it is applied twice."
@@ -132,10 +133,14 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+def _is_meant(name: str) -> bool:
+    return name.rpartition(".")[2].rstrip("_") in _NAMES
+
+
+@rule.on(cst.Call, file=lambda module: module.names.calls_of(_is_meant))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     found = operation_of(module, node)
-    if found is None or not found.operands or found.name not in ("log", *_BINARY, *_CROSS):
+    if found is None or not found.operands or found.name not in _NAMES:
         return
     if no_grad(module, node):
         return

@@ -131,7 +131,7 @@ def _writes(module: Module, node: cst.Call) -> bool:
     return module.name(node.func) in _CALLS or (method in _METHODS and not callees_of(module, node))
 
 
-@rule.on(cst.Call, about=_writes)
+@rule.on(cst.Call, about=_writes, calls=(*_CALLS, *(f".{name}" for name in _METHODS)))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     heat = heat_of(module, node)
     places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]

@@ -187,6 +187,8 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not _may_record(module, node):
+        return
     if _evaluates(module, node) and _first(module, node):
         heat = heat_of(module, node)
         fix = _offered(module, node, _fix(module, node, heat))
@@ -249,7 +251,7 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
 def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a model that records a graph in a training step, of which nothing is used: a GAN's
     generator, a target."""
-    if _only_detached(module, node):
+    if _trainable(module, node) and _only_detached(module, node):
         yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
 
 
@@ -282,7 +284,7 @@ def _without_graph(module: Module, node: cst.Call) -> bool:
 def _unused(module: Module, node: cst.Call) -> bool:
     """Say whether a model runs again and again, or where nothing is trained, and its graph ends
     unused."""
-    if not (_trainable(module, node) or runs_module_method(module, node) or _shared(module, node)):
+    if not _may_record(module, node):
         return False
     if in_lightning(module, node) or not matters(module, node):
         return False
@@ -304,6 +306,11 @@ def _unused(module: Module, node: cst.Call) -> bool:
         return False
     kept = keeps_what_it_computes(module, model)
     return not (kept or volatile(module, node) or foreign(module, model))
+
+
+def _may_record(module: Module, node: cst.Call) -> bool:
+    """Say whether a call runs a network, or gives what one gave."""
+    return _trainable(module, node) or runs_module_method(module, node) or _shared(module, node)
 
 
 def _shared(module: Module, node: cst.Call) -> bool:

@@ -150,7 +150,8 @@ class _Growth:
     node: cst.AugAssign | cst.Assign | cst.Call
 
 
-@rule.on(cst.AugAssign, cst.Assign, cst.Call)
+@rule.on(cst.Call, calls=(".append", ".extend"))
+@rule.on(cst.AugAssign, cst.Assign)
 def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterator[Hit]:
     growth = _growth(module, node)
     if growth is None:

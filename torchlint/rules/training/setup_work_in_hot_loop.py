@@ -149,7 +149,13 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
     return None
 
 
-@rule.on(cst.Call, about=_construct)
+def _may_construct(name: str) -> bool:
+    """Say whether `_construct` may have something to say of calls of a name."""
+    named = name in _PARAMETERISED or name in _SCALERS or name.startswith("torch.optim.")
+    return named or name in ("torch.compile", ".to", ".cuda", ".train", ".eval")
+
+
+@rule.on(cst.Call, about=_construct, calls=_may_construct)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     found, heat = _construct(module, node), heat_of(module, node)
     if found is None or not _invariant(module, node, heat):

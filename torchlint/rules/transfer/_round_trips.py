@@ -39,6 +39,10 @@ class RoundTrip:
     through: tuple[str, ...]
 
 
+SENDS = (*ops.DATA_FACTORIES, *(f".{name}" for name in MOVES))
+"""Calls that may end a trip to the host."""
+
+
 @question(
     yes="the data went to the host and comes back", no="`{0}` is not the end of a trip to the host"
 )

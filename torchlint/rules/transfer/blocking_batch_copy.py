@@ -170,7 +170,12 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
     works_alone,
 )
-from torchlint.semantic.device.transfers import cast_before, certainly_tensor, transfer_of
+from torchlint.semantic.device.transfers import (
+    TRANSFERS,
+    cast_before,
+    certainly_tensor,
+    transfer_of,
+)
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
@@ -238,7 +243,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, calls=TRANSFERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = _blocking(module, node)
     if transfer is None or not said_somewhere(module, _speaks_of_a_loader):

@@ -142,7 +142,7 @@ from torchlint.semantic.device.factories import (
     takes_device,
 )
 from torchlint.semantic.device.host_reads import host_copy
-from torchlint.semantic.device.transfers import certainly_tensor, is_cached, transfer_of
+from torchlint.semantic.device.transfers import TRANSFERS, certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.device.uploads import tensor_data
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.once import runs_once
@@ -250,7 +250,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, calls=TRANSFERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     if transfer is None or is_cached(module, node):

@@ -103,7 +103,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
-from torchlint.semantic.device.possible_waits import synchroniser
+from torchlint.semantic.device.possible_waits import SYNCHRONISERS, synchroniser
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.values.inferred import inferred
 
@@ -147,7 +147,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=synchroniser)
+@rule.on(cst.Call, about=synchroniser, calls=SYNCHRONISERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     near = [_spelled(module, call) for call in _near(module, node)]
     if any(map(_MEMORY.search, near)) or _ordered(module, node) or _asked(module, node):

@@ -106,7 +106,7 @@ from torchlint.rule import (
     Severity,
     one_sentence,
 )
-from torchlint.rules.transfer._round_trips import RoundTrip, round_trip
+from torchlint.rules.transfer._round_trips import SENDS, RoundTrip, round_trip
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy
@@ -145,7 +145,7 @@ NOTE = (
 CURRENT = "The result lies on the tensor's own device, which need not be the current one."
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, calls=SENDS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for host data that a call brings back to the device it came from."""
     trip = round_trip(module, node)

@@ -107,7 +107,12 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.host_reads import host_copy
-from torchlint.semantic.device.value_sized import SIZED_BY_VALUES, gathers, unsized
+from torchlint.semantic.device.value_sized import (
+    SIZED_BY_ARGUMENT,
+    SIZED_BY_VALUES,
+    gathers,
+    unsized,
+)
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of, inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
@@ -160,7 +165,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=unsized)
+@rule.on(cst.Call, about=unsized, calls=SIZED_BY_ARGUMENT)
 def check_unsized(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a call that is not told the size of its result, which depends on values on the
     device."""

@@ -110,7 +110,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, on_device
-from torchlint.semantic.code.contract import held_to, is_listed, qualified_name
+from torchlint.semantic.code.contract import (
+    held_to,
+    is_listed,
+    is_under_contract,
+    qualified_name,
+)
 from torchlint.semantic.code.guards import off_the_gpu
 from torchlint.semantic.data.per_step_use import logging_call, shown_tensors
 from torchlint.semantic.device.possible_waits import (
@@ -137,7 +142,7 @@ rule = Rule(
 )
 
 
-@rule.on(*WAITING, about=held_to, benchmarks=True)
+@rule.on(*WAITING, about=held_to, file=is_under_contract, benchmarks=True)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for each wait in code under the contract, and for those that are listed
     elsewhere: verify holds whole steps to the list."""
@@ -146,7 +151,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             yield _hit(module, wait)
 
 
-@rule.on(cst.Call, about=is_listed, benchmarks=True)
+@rule.on(cst.Call, about=is_listed, file=is_under_contract, benchmarks=True)
 def check_unseen(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a call that may wait, where a wait is listed and none is in view."""
     home = _home(module, node)

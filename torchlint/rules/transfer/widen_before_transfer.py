@@ -86,7 +86,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.device.exact_dtypes import BYTES, cast_target, exact_dtype_of, named_dtype
 from torchlint.semantic.device.host_reads import host_copy
-from torchlint.semantic.device.transfers import transfer_of
+from torchlint.semantic.device.transfers import TRANSFERS, transfer_of
 from torchlint.semantic.values.inferred import inferred
 
 _BACK = (
@@ -113,7 +113,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, calls=TRANSFERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     if transfer is None or transfer.like:

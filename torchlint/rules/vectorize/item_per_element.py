@@ -146,7 +146,8 @@ _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _OWN_KIND = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "bool"}
 
 
-@rule.on(cst.For, cst.CompFor, cst.Call)
+@rule.on(cst.Call, calls=("builtins.map",))
+@rule.on(cst.For, cst.CompFor)
 def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hit]:
     for found in element_reads(module, node):
         fix = _fix(module, node, found)

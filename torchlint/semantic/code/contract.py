@@ -16,6 +16,12 @@ from torchlint.source.allowed_waits import listed
 from torchlint.source.globs import matches
 
 
+@question(ground=True, remember=False)
+def is_under_contract(module: Module) -> bool:
+    """Whether the contract is about anything in the file."""
+    return _held(module) is not None
+
+
 @question(
     yes="it stands in code that must not wait, or its line lists a wait",
     no="no contract of no waits covers it",

@@ -8,6 +8,7 @@ import builtins
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
@@ -268,11 +269,12 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
     """Return that a name is bound by nothing in the file, is no builtin, and no other file gives
     it to this one; None where something may bind it."""
     name = node.value
-    if name in _BUILTINS or module.names.bindings(name, node)[1] or name.startswith("_"):
+    if name in _BUILTINS or name.startswith("_") or module.is_label(node):
         return None
-    if module.is_label(node) or any(name in each for each in module.names.outer.values()):
+    names = module.names
+    if names.bindings(name, node)[1] or any(name in each for each in names.outer.values()):
         return None
-    if _is_replaced(module, name) or _given_by_others(module, name) or _starred(module, name):
+    if _is_replaced(module, name) or _starred(module, name) or _given_by_others(module, name):
         return None
     return f"a NameError, as nothing defines `{name}`"
 
@@ -339,7 +341,8 @@ def _misfit(module: Module, call: cst.Call) -> str | None:
     """Return how a call does not fit the function or class of the project that it calls; None where
     it may fit."""
     own = _method(module, call)
-    found = own or _base(module, call) or _definition(module, call.func)
+    inherited = own or _base(module, call)
+    found = inherited or _definition(module, call.func)
     if found is None:
         return None
     if isinstance(found, ast.ClassDef):
@@ -351,6 +354,9 @@ def _misfit(module: Module, call: cst.Call) -> str | None:
         return None
     problem = _problem(function.args, skipped, call)
     if problem is None or _is_patched(module, found.name):
+        return None
+    cls = module.class_of(call)
+    if inherited is not None and (cls is None or not _only_itself(module, cls)):
         return None
     return f"a TypeError, as the call of `{found.name}` {problem}"
 
@@ -377,46 +383,44 @@ def _lacking_there(module: Module, call: cst.Call) -> str | None:
 
 
 def _method(module: Module, call: cst.Call) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the method that ``self.method`` calls, where the class around the call defines it once
-    and no other class is made of this one."""
-    function, cls = module.function(call), module.class_of(call)
+    """Return the method that ``self.method`` calls, where the class around the call defines it
+    once."""
     match call.func:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(method)) if (
-            isinstance(function, cst.FunctionDef)
-            and cls is not None
-            and module.class_of(function) is cls
-            and not function.decorators
-            and any(each.name.value == "self" for each in function.params.params[:1])
-            and _only_itself(module, cls)
-        ):
-            made = _defined(module.text, cls.name.value)
-            if made is None or made.decorator_list:
-                return None
-            named = _named_in(made).get(method, ())
-            methods = [each for each in made.body if isinstance(each, DEFS) and each in named]
-            return methods[0] if len(named) == 1 and methods else None
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(method)):
+            function, cls = module.function(call), module.class_of(call)
+            if (
+                isinstance(function, cst.FunctionDef)
+                and cls is not None
+                and module.class_of(function) is cls
+                and not function.decorators
+                and any(each.name.value == "self" for each in function.params.params[:1])
+            ):
+                return _sole_methods(module, cls).get(method)
     return None
 
 
-@functools.lru_cache(maxsize=256)
-def _named_in(cls: ast.ClassDef) -> Mapping[str, list[ast.AST]]:
-    """Return what has a name in a class, itself too, by name."""
-    found = dict[str, list[ast.AST]]()
-    for each in walk(cls):
-        found.setdefault(getattr(each, "name", None) or "", []).append(each)
-    return found
+@question()
+def _sole_methods(
+    module: Module, cls: cst.ClassDef
+) -> Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the methods of a class by name, those apart whose name it gives to something else as
+    well."""
+    made = _defined(module.text, cls.name.value)
+    if made is None or made.decorator_list:
+        return {}
+    named = Counter(getattr(each, "name", None) for each in walk(made))
+    methods = (each for each in made.body if isinstance(each, DEFS))
+    return {each.name: each for each in methods if named[each.name] == 1}
 
 
 def _base(module: Module, call: cst.Call) -> ast.ClassDef | None:
-    """Return the class whose constructor ``super().__init__`` calls, the only base of a class of
-    which no other is made."""
-    cls = module.class_of(call)
+    """Return the class whose constructor ``super().__init__`` calls, the only base of a class."""
     match call.func:
-        case cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")) if (
-            cls is not None and len(cls.bases) == 1 and _only_itself(module, cls)
-        ):
-            found = _definition(module, cls.bases[0].value, handed_on=True)
-            return found if isinstance(found, ast.ClassDef) else None
+        case cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")):
+            cls = module.class_of(call)
+            if cls is not None and len(cls.bases) == 1:
+                found = _definition(module, cls.bases[0].value, handed_on=True)
+                return found if isinstance(found, ast.ClassDef) else None
     return None
 
 

@@ -174,13 +174,12 @@ class Flow:
     def is_write(self, node: cst.Name) -> bool:
         """Say whether a Name node is bound here (assignment, loop target, ``as``, parameter), not
         read."""
+        parents = self.tree.parents
         child: cst.CSTNode = node
-        for above in self.tree.ancestors(node):
-            kind = type(above)
-            if kind not in _PARTS:
-                return kind in _BINDING and getattr(above, _BINDING[kind]) is child
+        while type(above := parents[child]) in _PARTS:
             child = above
-        return False
+        kind = type(above)
+        return kind in _BINDING and getattr(above, _BINDING[kind]) is child
 
     def names_in(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the Name nodes spelled `name` inside `scope`, nested functions included, in source

@@ -157,10 +157,11 @@ class Guards:
             yield condition.test, condition.needed
 
     def _conditions(self, node: cst.CSTNode, until: cst.CSTNode | None) -> Iterator[Condition]:
-        child = node
-        for above in self.tree.ancestors(node):
+        at, parents = node, self.tree.parents
+        while at in parents:
+            child = at
+            at = above = parents[child]
             if type(above) not in _DECIDING and above is not until:
-                child = above
                 continue
             if type(above) is cst.IndentedBlock or type(above) is cst.Module:
                 yield from self._exits(above, child)
@@ -175,7 +176,6 @@ class Guards:
                 yield Condition(above.left, isinstance(above.operator, cst.And), ())
             if above is until or (until is None and type(above) in FUNCTIONS):
                 return
-            child = above
 
     def _exits(
         self, block: cst.IndentedBlock | cst.Module, child: cst.CSTNode

@@ -9,7 +9,7 @@ imports start with a dot, so that they never equal a name of torch; unbound name
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Elsewhere
 
 _BUILTINS = frozenset(dir(builtins))
+CallNames = Collection[str] | Callable[[str], object]
+"""Dotted names, and methods' with a dot in front; or a test of such a name."""
 
 
 @frozen
@@ -82,7 +84,7 @@ class Names:
         self.stars: list[str] = []
         self._star_imports: list[tuple[str, cst.ImportFrom]] = []
         self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
-        self._memory: dict[cst.CSTNode, str | None] = {}
+        self._memory: dict[cst.CSTNode | None, str | None] = {}
         self._calls: dict[str, list[cst.Call]] | None = None
         self._collect()
 
@@ -232,10 +234,11 @@ class Names:
     def name(self, node: cst.CSTNode | None) -> str | None:
         """Return the one dotted name of an expression, canonical for torch's re-exports, or
         None."""
+        found = self._memory.get(node, "")
+        if found != "":
+            return found
         if node is None:
             return None
-        if node in self._memory:
-            return self._memory[node]
         self._memory[node] = None  # where it comes back to itself
         found = self._name(node)
         if found is not None:
@@ -255,9 +258,10 @@ class Names:
             return f"{base}.{node.attr.value}" if base is not None else None
         return self.meaning(node.value, node) if type(node) is cst.Name else None
 
-    def calls_of(self, names: Iterable[str]) -> list[cst.Call]:
+    def calls_of(self, names: CallNames) -> list[cst.Call]:
         """Return the calls of what has one of some dotted names, or, for a name with a dot in
-        front, of a method of that name, in source order."""
+        front, of a method of that name, in source order; or of what has a name that a test says is
+        meant."""
         if self._calls is None:
             self._calls = {}
             for call in self.tree.nodes(cst.Call):
@@ -266,7 +270,8 @@ class Names:
                 for each in (dotted, method):
                     if each is not None:
                         self._calls.setdefault(each, []).append(call)
-        found = {call for name in names for call in self._calls.get(name, ())}
+        meant = filter(names, self._calls) if callable(names) else names
+        found = {call for name in meant for call in self._calls.get(name, ())}
         return sorted(found, key=self.tree.order.__getitem__)
 
     def meaning(self, name: str, at: cst.CSTNode) -> str | None:

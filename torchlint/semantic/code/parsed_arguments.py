@@ -34,7 +34,7 @@ _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _NESTED = (*DEFS, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp)
 
 
-@question()
+@question(remember=False)
 def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
     """Say whether a name stands for arguments from a parser that the file shows whole, which has no
     option of a name, and nothing in the project adds one."""

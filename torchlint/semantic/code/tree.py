@@ -103,6 +103,7 @@ class Tree:
         self._named: defaultdict[str, list[cst.Name]] | None = None
         self._named_orders: dict[str, list[int]] = {}
         self._small: dict[cst.CSTNode, cst.CSTNode | None] = {}
+        self._loops: dict[cst.CSTNode, tuple[Loop, ...]] = {}
         self._orders: dict[type, list[int]] = {}
         self._walk(root)
 
@@ -260,6 +261,21 @@ class Tree:
 
         return self.climbed(node, self._small, small)
 
+    def loops(self, node: cst.CSTNode) -> tuple[Loop, ...]:
+        """Return the loops of the same function whose body repeats `node`, innermost first."""
+
+        def around(at: cst.CSTNode, above: cst.CSTNode | None) -> tuple[Loop, ...] | Open:
+            kind = type(above)
+            if above is None or kind is cst.FunctionDef or kind is cst.ClassDef:
+                return ()
+            if isinstance(above, LOOPS) and (
+                at is above.body or (isinstance(above, cst.While) and at is above.test)
+            ):
+                return (above, *self.loops(above))
+            return OPEN
+
+        return self.climbed(node, self._loops, around)
+
     def nodes(self, *types: type[N]) -> list[N]:
         """Return all nodes of exactly these types in source order."""
         if len(types) == 1:
@@ -306,23 +322,21 @@ class Tree:
         low, high, owners = self.order[node], self.ends[node], self.owners
         found: list[N] = []
         for node_type in types:
-            found += self._between(node_type, low, high)
+            every = self.by_type.get(node_type)
+            if every is None:
+                continue
+            orders = self._orders.get(node_type)
+            if orders is None:
+                orders = self._orders[node_type] = [self.order[each] for each in every]
+            first = bisect.bisect_left(orders, low)
+            if first < len(orders) and orders[first] <= high:
+                found += every[first : bisect.bisect_right(orders, high, first)]
         if len(types) > 1:
             found.sort(key=self.order.__getitem__)
         if found and not nested:
             owner = node if type(node) in FUNCTIONS else owners[node]
             found = [each for each in found if owners[each] is owner or each is node]
         return iter(found)
-
-    def _between(self, node_type: type[N], low: int, high: int) -> list[N]:
-        if node_type not in self.by_type:
-            return []
-        every: list[N] = self.by_type[node_type]
-        if node_type not in self._orders:
-            self._orders[node_type] = [self.order[n] for n in every]
-        orders = self._orders[node_type]
-        first = bisect.bisect_left(orders, low)
-        return every[first : bisect.bisect_right(orders, high, first)]
 
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Say whether `node` is `outer` or lies inside it."""

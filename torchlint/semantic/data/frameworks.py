@@ -5,6 +5,8 @@ Sources: the documentation of Lightning 2 (`Trainer`) and of transformers (`Trai
 
 from __future__ import annotations
 
+from functools import partial
+
 import libcst as cst
 
 from torchlint.semantic.module import Module
@@ -12,6 +14,10 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values import library
 from torchlint.semantic.values.classes import in_lightning
+
+_ARGUMENTS = "transformers.TrainingArguments"
+ARGUMENTS = partial(library.gives, _ARGUMENTS)
+"""What makes them has one of these names."""
 
 
 @question(
@@ -31,4 +37,4 @@ def lightning_step(module: Module, node: cst.CSTNode) -> str | None:
 @question(yes="`{0}` makes TrainingArguments", no="`{0}` makes no TrainingArguments")
 def makes_training_arguments(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes the ``TrainingArguments`` of a transformers ``Trainer``."""
-    return library.makes(module, module.name(call.func), "transformers.TrainingArguments")
+    return library.makes(module, module.name(call.func), _ARGUMENTS)

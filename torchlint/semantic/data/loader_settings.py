@@ -33,7 +33,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.accelerator import makes_lightning_trainer
+from torchlint.semantic.values.accelerator import lightning_trainers
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
@@ -371,7 +371,7 @@ def _trains(arg: cst.Arg, call: cst.Call) -> bool:
 def _validates_seldom(module: Module) -> bool:
     """Say whether the trainer, of this file or else of the project, is told to validate in some of
     the epochs alone."""
-    if any(makes_lightning_trainer(module, call) for call in module.nodes(cst.Call)):
+    if lightning_trainers(module):
         return _in_some_epochs(module.text)
     return said_somewhere(module, _in_some_epochs)
 

@@ -115,11 +115,11 @@ def logging_call(module: Module, call: cst.Call) -> Sink | None:
     if not isinstance(func, cst.Attribute) or (name or "").startswith(("torch.", "numpy.")):
         return None
     kind = _method(module, call, func)
-    # A class of this file may keep what it is handed.
-    own = bool(callees_of(module, call)) or isinstance(
-        inferred(module, func.value).node, cst.ClassDef
-    )
-    return Sink(call, "take" if own and kind in ("show", "debug") else kind) if kind else None
+    if kind in ("show", "debug") and (
+        callees_of(module, call) or isinstance(inferred(module, func.value).node, cst.ClassDef)
+    ):
+        kind = "take"  # A class of this file may keep what it is handed.
+    return Sink(call, kind) if kind else None
 
 
 def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:

@@ -35,6 +35,8 @@ _OPERATIONS = ops.having("waits") - ops.having("reads") - ops.having("to-host")
 _TEXTS = frozenset(("builtins.str", "builtins.repr"))
 _STREAMS = ops.dotted("stream")
 _DEVICE = ops.dotted("whole-device")
+SYNCHRONISERS = (*_DEVICE, ".synchronize")
+"""Calls of which `synchroniser` says something."""
 
 READ = "Python reads it on the host"
 TO_HOST = "it is copied to the host"

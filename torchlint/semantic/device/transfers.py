@@ -27,6 +27,8 @@ from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _METHODS = ops.having("move") - {"cpu"} | {"type"}
+TRANSFERS = tuple(f".{name}" for name in sorted(_METHODS))
+"""Calls of which `transfer_of` says something."""
 _OF_OTHER = ("other", "non_blocking", "copy")
 
 _CASTS = ops.having("cast") - ops.having("move")

@@ -23,7 +23,10 @@ SIZED_BY_VALUES = ops.having("values-decide", "method") - ops.having(
 ) | ops.having("pick", "several-on-request")
 """Methods and functions; `where` is one of them with a condition alone."""
 _NAMES = frozenset(("none", "str"))
+_ONE_HOT = "torch.nn.functional.one_hot"
 _REPEATS = "repeat_interleave"
+SIZED_BY_ARGUMENT = (_ONE_HOT, f"torch.{_REPEATS}", f".{_REPEATS}")
+"""Calls of which `unsized` says something."""
 
 
 @question(
@@ -68,7 +71,7 @@ def unsized(module: Module, call: cst.Call) -> Unsized | None:
     result by; None where the call says the size."""
     name = module.name(call.func)
     method = method_called(call)
-    if name == "torch.nn.functional.one_hot":
+    if name == _ONE_HOT:
         bound, values, size = arguments_of(module, call, name), "tensor", "num_classes"
     elif name == f"torch.{_REPEATS}" or (
         method == _REPEATS and inferred(module, getattr(call.func, "value")).tensor  # noqa: B009

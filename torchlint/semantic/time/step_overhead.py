@@ -80,7 +80,7 @@ def _always(test: cst.BaseExpression) -> bool:
 def _bounded(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a loop ends after a literal number of rounds, or by a ``break`` of its own."""
     assert isinstance(loop, LOOPS)
-    breaks = (b for b in module.within(loop.body, cst.Break) if module.loops(b)[:1] == [loop])
+    breaks = (b for b in module.within(loop.body, cst.Break) if module.loops(b)[:1] == (loop,))
     return iteration_count(module, loop) is not None or any(True for _ in breaks)
 
 

@@ -4,6 +4,7 @@ project that may run in one process with it."""
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import libcst as cst
 
@@ -52,6 +53,9 @@ _CHOOSES = regex(
 )
 _OTHER_DEVICES = regex(r"cuda|\bgpus?\b|\bmps\b|\bxpu\b|is_available|accelerat|\btrainer\b")
 _MODEL = regex(r"^[^\S\n]*class\s+\w+\(.*Module\b", re.MULTILINE)
+_TRAINER = "lightning.Trainer"
+TRAINERS = partial(library.gives, _TRAINER)
+"""What makes one has one of these names."""
 _RUNS_ALWAYS = regex(r"(async\s+)?def\b|with\b|if\s+__name__\b")
 
 
@@ -173,17 +177,20 @@ def _uses_cuda(text: str) -> bool:
 @question(ground=True)
 def trains_on_cpu(module: Module) -> bool:
     """Whether every Lightning ``Trainer`` of the file is told to stay on the CPU."""
-    every = [
-        c
-        for c in module.nodes(cst.Call)
-        if isinstance(c, cst.Call) and makes_lightning_trainer(module, c)
-    ]
+    every = lightning_trainers(module)
     return bool(every) and all(
         string(keyword_argument(module, call, "accelerator")) == "cpu" for call in every
     )
 
 
+@question()
+def lightning_trainers(module: Module) -> list[cst.Call]:
+    """Return the calls that make a Lightning ``Trainer``."""
+    called = module.names.calls_of(TRAINERS)
+    return [call for call in called if makes_lightning_trainer(module, call)]
+
+
 @question(yes="`{0}` makes a Lightning Trainer", no="`{0}` makes no Lightning Trainer")
 def makes_lightning_trainer(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes a Lightning ``Trainer``."""
-    return library.makes(module, module.name(call.func), "lightning.Trainer")
+    return library.makes(module, module.name(call.func), _TRAINER)

@@ -15,7 +15,20 @@ from torchlint.semantic.question import question
 )
 def in_lightning(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` lies in a LightningModule."""
-    return scopes(module).is_lightning(module.class_of(node))
+    cls = module.class_of(node)
+    return cls is not None and _is_lightning(module, cls)
+
+
+@question(ground=True)
+def has_lightning(module: Module) -> bool:
+    """Whether a class of the file is a LightningModule."""
+    return any(_is_lightning(module, cls) for cls in module.nodes(cst.ClassDef))
+
+
+@question(ground=True)
+def _is_lightning(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class is a LightningModule."""
+    return scopes(module).is_lightning(cls)
 
 
 @question(

@@ -66,9 +66,14 @@ def constant(dotted: str) -> Value | None:
 def makes(module: Module, name: str | None, cls: str) -> bool:
     """Say whether a dotted name is a class or a function of a library that makes objects of a
     class, and not one of the project's own."""
-    found = row(name) if name is not None else None
-    makes_it = found is not None and found.gives == "object" and found.of == cls
-    return makes_it and module.outside.find(name) is None
+    return name is not None and gives(cls, name) and module.outside.find(name) is None
+
+
+def gives(cls: str, name: str) -> bool:
+    """Say whether a dotted name is a class or a function of a library that makes objects of a
+    class, where the project has none of that name."""
+    found = row(name)
+    return found is not None and found.gives == "object" and found.of == cls
 
 
 def instance(dotted: str) -> Value:
