@@ -4,10 +4,13 @@ answer."""
 from __future__ import annotations
 
 import libcst as cst
+import pytest
 
+from torchlint.semantic.code.tree import Function
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.values.facts import BUDGET, values
+from torchlint.semantic.values.facts import BUDGET, Values, values
+from torchlint.semantic.values.value import Value
 
 TEXT = """import torch
 
@@ -85,3 +88,34 @@ def test_attributes_follow_the_same_rule() -> None:
     assert found.class_attribute(cls, "x", 0).kind == "?"
     assert found.class_attribute(cls, "x", BUDGET).device == "cuda"
     assert found.class_attribute(cls, "n", 1) is found.class_attribute(cls, "n", BUDGET)
+
+
+def test_what_is_asked_in_the_middle_of_an_analysis_is_asked_again_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "import torch\n\nprint(unknown())\nmade = torch.zeros(3)\n"
+    module, _ = _module(text)
+    found = values(module)
+    target = module.nodes(cst.AssignTarget)[0].target
+    callees, early = found.flow.callees, list[Value]()
+
+    def asking(call: cst.Call) -> tuple[Function, ...]:
+        early.append(found.value(target))
+        return callees(call)
+
+    monkeypatch.setattr(found.flow, "callees", asking)
+    assert not found.value(module.nodes(cst.Call)[0]).tensor
+    assert early
+    assert not early[0].tensor
+    assert found.value(target).tensor
+
+
+def test_what_is_asked_twice_after_it_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, _ = _module("import torch\n\nmade = torch.zeros(3)\n")
+    found = values(module)
+    target = module.nodes(cst.AssignTarget)[0].target
+    first = found.value(target)
+    monkeypatch.setattr(Values, "run", lambda *_: pytest.fail("analysed again"))
+    assert found.value(target) is first
+    with pytest.raises(pytest.fail.Exception):
+        found.value(target, 0)

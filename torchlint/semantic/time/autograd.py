@@ -32,7 +32,10 @@ class Autograd:
         self._functions: dict[cst.CSTNode, bool | None] = {}
         # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that
         # is.
-        self._switched = any(self._is_switch(call) for call in scopes.tree.nodes(cst.Call))
+        self._switched = any(
+            isinstance(scopes.tree.parents.get(call), cst.Expr)
+            for call in scopes.names.calls_of(("torch.set_grad_enabled",))
+        )
 
     def no_grad(self, node: cst.CSTNode) -> bool | None:
         """Return True, False, or None where callers disagree or a flag decides at run time."""
@@ -45,15 +48,6 @@ class Autograd:
             return None
         function = self._scopes.tree.function(node)
         return self._function(function) if function is not None else False
-
-    def _is_switch(self, call: cst.CSTNode) -> bool:
-        plain = isinstance(call, cst.Call) and isinstance(
-            self._scopes.tree.parents.get(call), cst.Expr
-        )
-        return (
-            plain
-            and self._scopes.names.name(getattr(call, "func", None)) == "torch.set_grad_enabled"
-        )
 
     def _function(self, function: cst.FunctionDef) -> bool | None:
         if function not in self._functions:

@@ -73,6 +73,8 @@ class Values(Budgeted, Roles):
         self._runs: dict[tuple[cst.CSTNode, int], Interpreter] = {}
         self._attributes: dict[tuple[cst.ClassDef, str, int], Value] = {}
         self._full_runs: dict[cst.CSTNode, Interpreter] = {}
+        self._final: dict[cst.CSTNode, Value] = {}
+        """What was asked from outside, when no analysis was under way."""
         self._full_attributes: dict[tuple[cst.ClassDef, str], tuple[int, Value]] = {}
         self._parameters: dict[cst.FunctionDef, params.Parameters] = {}
         self._written: dict[str, list[tuple[cst.Attribute, cst.Assign | cst.AugAssign]]] | None = (
@@ -94,8 +96,13 @@ class Values(Budgeted, Roles):
 
     def value(self, node: cst.CSTNode, budget: int = BUDGET) -> Value:
         """Return what is known of an expression (or of the target an assignment binds)."""
-        owner = self.tree.function(node) or self.tree.root
-        return self.run(owner, budget).value_of(node)
+        final = budget == BUDGET and not self._open
+        if final and node in self._final:
+            return self._final[node]
+        found = self.run(self.tree.function(node) or self.tree.root, budget).value_of(node)
+        if final:
+            self._final[node] = found
+        return found
 
     def run_with(
         self, function: cst.FunctionDef, budget: int, given: Mapping[str, Value]

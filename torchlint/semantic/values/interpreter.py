@@ -69,27 +69,17 @@ class Interpreter(Expressions):
             self.suite(body)
         elif body is not None:
             for statement in body:
-                self.statement(statement)
+                if type(statement) in _STATEMENTS:
+                    _STATEMENTS[type(statement)](self, statement)
 
-    def suite(self, suite: cst.BaseSuite) -> bool:
-        """Interpret a block; return whether control always leaves it (return, raise, continue,
-        break)."""
+    def suite(self, suite: cst.BaseSuite | cst.SimpleStatementLine) -> bool:
+        """Interpret a block or a line; return whether control always leaves it (return, raise,
+        continue, break)."""
         for statement in suite.body:
-            if self.statement(statement):
-                return True
-        return False
-
-    def statement(self, node: cst.CSTNode) -> bool:
-        """Interpret one statement; return whether control leaves."""
-        kind = type(node)
-        if kind in _SIMPLE:
-            self._step(node)
-            return False
-        return kind in _STATEMENTS and bool(_STATEMENTS[kind](self, node))
-
-    def _line(self, node: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> bool:
-        for small in node.body:
-            if self.statement(small):
+            kind = type(statement)
+            if kind in _SIMPLE:
+                self._step(statement)
+            elif kind in _STATEMENTS and _STATEMENTS[kind](self, statement):
                 return True
         return False
 
@@ -97,9 +87,9 @@ class Interpreter(Expressions):
         """Evaluate a simple statement or an expression of a header, or repeat what it came to with
         the same values."""
         values, budget = self.values, self.budget
-        if node not in values.steps:
-            values.steps[node] = Step(node)
-        step = values.steps[node]
+        step = values.steps.get(node)
+        if step is None:
+            step = values.steps[node] = Step(node)
         before = list(map(self.env.get, step.names))
         for met in step.met:
             if (met.least == budget if met.short else met.least <= budget) and met.before == before:
@@ -360,8 +350,8 @@ def _join_env(a: Env, b: Env, test: cst.BaseExpression | None = None) -> Env:
 
 
 _STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {
-    cst.SimpleStatementLine: Interpreter._line,
-    cst.SimpleStatementSuite: Interpreter._line,
+    cst.SimpleStatementLine: Interpreter.suite,
+    cst.SimpleStatementSuite: Interpreter.suite,
     cst.If: Interpreter._if,
     cst.For: Interpreter._for,
     cst.While: Interpreter._while,

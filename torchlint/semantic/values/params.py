@@ -713,17 +713,19 @@ def converted(values: Values, owner: cst.CSTNode) -> set[str]:
     """Return the parameters of a function of which it makes tensors, ``torch.LongTensor(x)``, or
     binds anew to a list made of them: what is done to that says nothing of what comes in."""
     table = values.names.tables.get(owner, {}) if isinstance(owner, cst.FunctionDef) else {}
+    taken = {
+        name for name, bindings in table.items() if any(each.kind == "param" for each in bindings)
+    }
     given = {
-        call.args[0].value.value
-        for call in values.tree.within(owner, cst.Call)
-        if isinstance(call, cst.Call) and call.args and isinstance(call.args[0].value, cst.Name)
-        if values.names.name(call.func) in ops.DATA_FACTORIES
+        first.value
+        for call in (values.tree.within(owner, cst.Call) if taken else ())
+        if call.args and isinstance(first := call.args[0].value, cst.Name)
+        if first.value in taken and values.names.name(call.func) in ops.DATA_FACTORIES
     }
     return {
         name
-        for name, bindings in table.items()
-        if any(each.kind == "param" for each in bindings)
-        and (name in given or any(_listed(each.value, name) for each in bindings))
+        for name in taken
+        if name in given or any(_listed(each.value, name) for each in table[name])
     }
 
 

@@ -15,6 +15,8 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
 from torchlint.semantic.values.value import Value
 
+_LITERALS = frozenset((cst.Integer, cst.Float, cst.SimpleString))
+
 
 class Met(NamedTuple):
     """One evaluation of a step.
@@ -61,8 +63,11 @@ class Step:
                 while text:
                     names[text] = None
                     text = text.rpartition(".")[0]
-            elif kind is cst.Arg:
-                nodes.append(at.value)
+            elif kind is cst.Call:
+                nodes.append(at.func)
+                nodes += [arg.value for arg in at.args]
+            elif kind in _LITERALS:
+                continue
             elif kind is cst.AssignTarget and type(at.target) is cst.Name:
                 targets[at.target.value] = None
             else:

@@ -161,8 +161,10 @@ def join(a: Value, b: Value) -> Value:
 
 def _either_device(a: Value, b: Value) -> bool:
     """Say whether two strings name devices of which one is not the CPU: ``"cuda:0"``, ``"cpu"``."""
+    if a.kind != "str" or b.kind != "str":
+        return False
     named = {(each.name or each.device or "").partition(":")[0] for each in (a, b)}
-    return a.kind == b.kind == "str" and named <= _DEVICES and named != {CPU}
+    return named <= _DEVICES and named != {CPU}
 
 
 def moved_or_not(there: Value, here: Value) -> Value:
