@@ -43,7 +43,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import CallNames
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
-from torchlint.semantic.data.evaluated_batches import dearer_beside, shown_beside
+from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.data.later_steps import LaterSteps, later_steps
 from torchlint.semantic.data.per_step_use import LogLines, log_lines, made_for_logs
 from torchlint.semantic.device.host_reads import HostRead
@@ -444,7 +444,6 @@ class Rule(Declaration):
         return mark
 
 
-_DEARER = "The same step waits for the device in any case, and `{beside}` costs more."
 _STAYS = "`{beside}` waits for the device as well, whatever becomes of this."
 _AS_BEFORE = (
     "A tensor that shares memory with one that the loop changes in place is read as it was before "
@@ -474,7 +473,7 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
     """Return a hit with its severity: what costs only where somebody turns on an option that is off
     by default, or uses what nothing uses here, is a hint, and so are all in a file that cannot be
-    imported, and a wait or a copy beside what costs more."""
+    imported, and a wait or a copy of an evaluation beside another that stays."""
     severity = hit.severity or Severity(declared.severity)
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
     if severity is Severity.WARNING and (
@@ -485,11 +484,10 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
     # What the host fills takes as long as it is large; a row of numbers costs the wait alone.
     row = declared.effect == "upload" and inferred(module, hit.node).rank in (0, 1)
     if severity is Severity.WARNING and (waits or row):
-        dearer = dearer_beside(module, node)
-        other = dearer or _waits_in_evaluation(module, node)
+        other = _waits_in_evaluation(module, node)
         if other is not None:
             words = {**hit.args, "beside": module.shown(other)}
-            message = f"{hit.message or declared.message} {_STAYS if dearer is None else _DEARER}"
+            message = f"{hit.message or declared.message} {_STAYS}"
             return replace(hit, args=words, message=message, severity=Severity.INFO)
     if broken_import(module) is not None:
         severity = Severity.INFO

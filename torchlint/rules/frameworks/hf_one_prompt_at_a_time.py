@@ -140,7 +140,7 @@ def check_model(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"call": module.shown(node.func), "what": what, "how": how})
 
 
-@rule.on(cst.Call, about=lambda module, _: mentions(module, _MAKES_PIPELINE))
+@rule.on(cst.Call, file=lambda module: mentions(module, _MAKES_PIPELINE))
 def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
     made = sole_definition(module, node.func)
     given = positional(node)

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.data.per_step_use import (
     Sink,
     logged_in,
@@ -19,17 +17,13 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, called_elsewhere, heat_of
+from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.step_overhead import anomalies_sought
-from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.uses.environment import steps_environment
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.unavoidable_syncs import (
-    comes_to,
-    copies_up,
     goes_on_elsewhere,
     nearest,
-    needs_device,
     stays_beside,
     turn_places,
     wait_that_stays,
@@ -110,63 +104,15 @@ def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression 
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
-    if heat_of(module, node).grade is Grade.EVAL:
-        for place in turn_places(module, node):
-            if isinstance(place, cst.Call) and _works_on(module, place):
-                yield place
-
-
-def _works_on(module: Module, call: cst.Call) -> bool:
-    """Say whether a call copies what the host works on in the same turn."""
-    return host_copy(module, call) is not None and (
-        needed_at_once(module, call) or _taken_by_host(module, call)
-    )
-
-
-@question(
-    yes="`{answer}` in the same step costs more, and the step waits for the device all the same",
-    no="nothing in the same step is known to cost more while the step waits all the same",
-)
-def dearer_beside(module: Module, node: cst.CSTNode) -> cst.Call | None:
-    """Return the work of the host in the same turn of the loop that costs more than a wait or a
-    copy of `node`, where the turn waits for the device in any case: a step of an environment, which
-    takes an action that a network has chosen; a file that is written or read, a picture or a plot,
-    a score of another library, beside a value that the host needs in that very turn or a copy of
-    what only the host has. One wait less then leaves the device as idle as it was. What costs
-    microseconds on each side is no such work. A function without a loop is asked by all its calls
-    in view."""
-    loop = module.loop(node)
-    if isinstance(loop, cst.For | cst.While):
-        return _dearer_in(module, node, loop)
-    function = module.function(node)
-    if loop is not None or function is None or called_elsewhere(module, function).hot:
-        return None
-    sites = [dearer_beside(module, site) for site in call_sites(module, function)]
-    return sites[0] if sites and all(sites) else None
-
-
-def _dearer_in(module: Module, node: cst.CSTNode, loop: cst.For | cst.While) -> cst.Call | None:
-    calls = (
-        call
-        for call in module.within(loop.body, cst.Call)
-        if not module.is_within(call, node) and not module.is_within(node, call)
-    )
-    dear = [call for call in calls if _is_dear(module, call) and comes_to(module, call, node)]
-    acts = (call for call in dear if steps_environment(module, call))
-    waits = dear and any(_waits_in_turn(module, place) for place in turn_places(module, node))
-    return next(acts, dear[0] if waits else None)
-
-
-def _is_dear(module: Module, call: cst.Call) -> bool:
-    slow = module.called(call) in libraries.SLOW or method_called(call) in libraries.SLOW_METHODS
-    return slow or steps_environment(module, call)
-
-
-def _waits_in_turn(module: Module, place: cst.BaseExpression) -> bool:
-    """Say whether a place makes its turn wait whatever becomes of other waits."""
-    return needs_device(module, place) or (
-        isinstance(place, cst.Call) and (_works_on(module, place) or copies_up(module, place))
-    )
+    if heat_of(module, node).grade is not Grade.EVAL:
+        return
+    for place in turn_places(module, node):
+        if (
+            isinstance(place, cst.Call)
+            and host_copy(module, place) is not None
+            and (needed_at_once(module, place) or _taken_by_host(module, place))
+        ):
+            yield place
 
 
 def _taken_by_host(module: Module, copy: cst.Call) -> bool:

@@ -287,21 +287,3 @@ WRITERS = frozenset(
     safetensors.torch.save_file""".split()
 )
 """Functions that write what they are given to a file."""
-SLOW = WRITERS | frozenset(
-    """cv2.imread cv2.imshow cv2.waitKey imageio.imread imageio.v2.imread imageio.v3.imread
-    librosa.load matplotlib.pyplot.close matplotlib.pyplot.draw matplotlib.pyplot.figure
-    matplotlib.pyplot.imsave matplotlib.pyplot.pause matplotlib.pyplot.savefig
-    matplotlib.pyplot.show matplotlib.pyplot.subplots nibabel.load nibabel.save os.system
-    pandas.read_csv pydicom.dcmread requests.get requests.post SimpleITK.ReadImage
-    SimpleITK.WriteImage skimage.io.imread skimage.metrics.structural_similarity
-    skimage.measure.label sklearn.metrics.average_precision_score
-    sklearn.metrics.classification_report sklearn.metrics.roc_auc_score soundfile.read
-    subprocess.call subprocess.check_call subprocess.check_output subprocess.run
-    tifffile.imread
-    time.sleep torchaudio.load torchvision.io.read_image""".split()
-)
-"""Functions that take the host milliseconds: they read, decode or write a file, draw a figure, sort
-all scores, start a process or wait. A copy of a few numbers, and what the host loses by one wait
-more in a step that waits in any case, are tens of microseconds."""
-SLOW_METHODS = frozenset("savefig to_csv to_excel".split())
-"""Methods of figures and tables that write a file, by names that nothing else has."""

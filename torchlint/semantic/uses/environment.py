@@ -3,12 +3,9 @@ array there."""
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.names import dotted_text
@@ -23,7 +20,6 @@ from torchlint.semantic.values.place import lives, on_device
 
 _CALLS_UP = 3
 _STEPS = regex(r"\.step\(\s*[^\s)]")
-_WORLD = regex(r"(^|[._])(vec_?)?envs?(ironments?)?(_\w+)?$|simulator$", re.IGNORECASE)
 _READS = ops.having("host-memory")
 _NO_WORLDS = ("optimizer", "scaler", "module", "tensor")
 
@@ -42,26 +38,6 @@ def for_environment(module: Module, node: cst.CSTNode) -> bool:
         for place in destinations(module, node)
         if isinstance(place, (cst.Call, cst.Return))
     )
-
-
-@question(
-    yes="`{0}` steps an environment on the host with an action that is not drawn at random",
-    no="`{0}` is not known to step an environment of the host with what a network has chosen",
-)
-def steps_environment(module: Module, call: cst.Call) -> bool:
-    """Say whether a call is one step of what is called an environment, with an action that is not
-    drawn from all that there are: the host has waited for a network to choose it. A simulator that
-    takes tensors of the device makes nothing wait."""
-    match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name("step")):
-            named = _WORLD.search(dotted_text(receiver) or "") is not None
-            actions = [sole_definition(module, arg.value) or arg.value for arg in call.args]
-            ready = any(
-                "action_space" in module.source(action) or on_device(module, action) is True
-                for action in actions
-            )
-            return named and not ready and _steps(module, call)
-    return False
 
 
 def _steps(module: Module, call: cst.Call) -> bool:

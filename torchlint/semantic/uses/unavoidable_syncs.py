@@ -65,9 +65,7 @@ def turn_waits(
     """Return the other reads of the device, and copies to the host, that each turn of the innermost
     loop around `node` makes; with `put_off` also those that could be made after the loop, else only
     what the host needs in that very turn."""
-    return tuple(
-        place for place in turn_places(module, node) if needs_device(module, place, put_off=put_off)
-    )
+    return tuple(place for place in turn_places(module, node) if _waits(module, place, put_off))
 
 
 def turn_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -106,13 +104,14 @@ def nearest(
     module: Module,
     node: cst.CSTNode,
     others: Iterable[_Place],
+    turn: cst.CSTNode | None = None,
 ) -> _Place | None:
     """Return the first of some places of a turn with no run of a model, backward pass or step
-    between it and `node`."""
+    between it and `node`; the turn is one of the innermost loop, where it is not given."""
     calls: list[cst.Call] | None = None
     for other in others:
         if calls is None:
-            around = module.within(_turn(module, node) or module.root, cst.Call)
+            around = module.within(turn or module.loops(node)[0], cst.Call)
             calls = [each for each in around if _starts_work(module, each)]
         first, last = (other, node) if module.before(other, node) else (node, other)
         behind = (each for each in calls if module.before(first, each))
@@ -208,10 +207,7 @@ def _masks(module: Module, part: cst.SubscriptElement, names: Iterable[str]) -> 
     return mask.tensor and mask.dtype == "bool" and mask.device != CPU
 
 
-@question(yes="the host needs `{0}` in that very turn", no="the host does not need `{0}` at once")
-def needs_device(module: Module, place: cst.BaseExpression, *, put_off: bool = False) -> bool:
-    """Say whether the host reads the device at a place for what it does in that very turn; with
-    `put_off` also where it could do so later."""
+def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
     if isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation)):
         value = inferred(module, place)
         if value.tensor and not value.loose and on_device(module, place) is True:
@@ -288,27 +284,25 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     with no run of a model, backward pass or step between the two: the one before `node`, or behind
     it where `node` has a condition of its own. Of several that wait for the same work one is left,
     for which there is none."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return None
     places = (
         place
-        for place in _readers(module, _turn(module, node))
+        for place in _readers(module, turn)
         if not module.is_within(node, place)
         and not module.is_within(place, node)
-        and comes_to(module, place, node)
-        and (module.before(place, node) or not comes_to(module, node, place))
+        and _comes_to(module, place, node)
+        and (module.before(place, node) or not _comes_to(module, node, place))
     )
-    return nearest(module, node, places)
-
-
-def _turn(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the innermost loop around a place, or its function where none is."""
-    return module.loop(node) or module.function(node)
+    return nearest(module, node, places, turn)
 
 
 @question()
-def _readers(module: Module, turn: cst.CSTNode | None) -> list[cst.Call | cst.If]:
+def _readers(module: Module, turn: cst.CSTNode) -> list[cst.Call | cst.If]:
     return [
         place
-        for place in (module.within(turn, cst.Call, cst.If) if turn is not None else ())
+        for place in module.within(turn, cst.Call, cst.If)
         if isinstance(place, (cst.Call, cst.If)) and _reads(module, place)
     ]
 
@@ -322,7 +316,7 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     return all(
         arm is not None
         and any(
-            comes_to(module, each, arm) and _reads_number(module, each)
+            _comes_to(module, each, arm) and _reads_number(module, each)
             for each in module.within(arm, cst.Call)
             if isinstance(each, cst.Call)
         )
@@ -330,7 +324,7 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     )
 
 
-def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
+def _comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
     """Say whether each run of code that comes to `node` comes to a place of the same turn too."""
     child = place
     for above in module.ancestors(place):
