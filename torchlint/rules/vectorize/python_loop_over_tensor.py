@@ -92,7 +92,7 @@ loss.backward()
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
@@ -107,6 +107,7 @@ from torchlint.rules.vectorize._bodies import (
     sizes_differ,
     writes_elements,
 )
+from torchlint.rules.vectorize._pixels import writes_pixels
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
 from torchlint.rules.vectorize._vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
@@ -129,6 +130,7 @@ from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
 
 _REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
+_LOSS_NAMES = ops.having("loss") | frozenset(ops.values("class", "loss").values())
 _FEW = 8
 _WITH_STEP = 3
 """How many arguments a ``range`` with a step has."""
@@ -160,6 +162,14 @@ _PARTS = (
 _HEADS = (
     "Modules of one kind run one after another on the same input; stack their weights and run all "
     "in one product (a wider Linear, bmm, einsum)."
+)
+_LOSSES = (
+    "A Python loop computes a loss for each element of a list, several small kernels forward and "
+    "backward for each; stack the list and compute the loss of all elements in one call."
+)
+_PIXELS = (
+    "Nested Python loops write an array element by element, again and again; let NumPy write all "
+    "elements at once, by slices (out[:h, :w] = image) or by masks (out[image == 0] = 1)."
 )
 _SUPPRESSION = (
     "Non-maximum suppression box by box in Python; torchvision.ops.nms or batched_nms does it in "
@@ -207,6 +217,14 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
         alone = together is not None and together.alone
         fix = brought_to_host(module, together) if together is not None and alone else None
     yield Hit(place, message=found, severity=severity, fix=fix)
+
+
+@rule.on(cst.For, runs="sample")
+def check_pixels(node: cst.For, module: Module) -> Iterator[Hit]:
+    """Find arrays of the host that nested loops write element by element."""
+    outer = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
+    if writes_pixels(module, node) and not (outer and writes_pixels(module, outer)):
+        yield Hit(node, message=_PIXELS)
 
 
 def _listed(module: Module, node: _Loop) -> bool:
@@ -323,6 +341,8 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
             and _works(module, body, goes.target)
         ):
             return _ROWS
+    if _scored(module, node, body):
+        return _LOSSES
     if not isinstance(node, cst.For) or not on_accelerator(module):
         return ""
     if counts_elements(module, node):
@@ -358,6 +378,43 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
             func=cst.Name() as func, args=[cst.Arg(value=things), *_]
         ) if module.name(func) == "builtins.enumerate" and inferred(module, things).tensor:
             yield index
+
+
+def _scored(module: Module, node: _Loop, body: cst.CSTNode) -> bool:
+    """Say whether a loop computes the loss of each tensor in a list against a row of one tensor:
+    what is compared with rows of one shape is of one shape as well."""
+    holders = {
+        goes.target.value: goes.iterated
+        for goes in goes_over(module, node)
+        if isinstance(goes.target, cst.Name) and not _ranged(module, goes.iterated)
+    }
+    for call in module.within(body, cst.Call):
+        operation = operation_of(module, call)
+        if operation is None or operation.name not in _LOSS_NAMES:
+            continue
+        parts = [_holder_of(module, node, each, holders) for each in operation.operands[:2]]
+        known = [part for part in parts if part is not None]
+        listed = any(inferred(module, part).kind == "list" for part in known)
+        if listed and any(on_device(module, p) and one_tensor(module, p) for p in known):
+            return True
+    return False
+
+
+def _holder_of(
+    module: Module,
+    node: _Loop,
+    part: cst.BaseExpression,
+    holders: Mapping[str, cst.BaseExpression],
+) -> cst.BaseExpression | None:
+    """Return the list or tensor of which each turn of a loop takes one element as `part`, by a name
+    in `holders` or by a number, ``x[t]``."""
+    match part:
+        case cst.Name(value=name):
+            return holders.get(name)
+        case cst.Subscript(value=holder, slice=[cst.SubscriptElement(cst.Index(value=index))]):
+            bound = {name.value for name in _bound(module, node)}
+            return holder if bound & module.names_in(index) else None
+    return None
 
 
 def _starts_slices(module: Module, node: _Loop) -> bool:
