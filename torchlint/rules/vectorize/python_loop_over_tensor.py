@@ -12,8 +12,8 @@ comparison of a tensor with each, where torch operations (and numbers of the hos
 body does and no turn needs another one; sums, lists that grow and branches are no needs. Further a
 loop that counts elements or writes them into a tensor one by one, the loss of each tensor in a list
 against a row of the target, greedy suppression of boxes, and, as info, modules of one kind that get
-the same input one after another. For every sample, too: nested loops over the sizes of an array that
-write it element by element, and use nothing but Python's and NumPy's functions.
+the same input one after another. For every sample, too: nested loops over the sizes of an array
+that write it element by element, and use nothing but Python's and NumPy's functions.
 
 ## Setup
 ```python
