@@ -10,10 +10,10 @@ Flagged, in a `forward`, a loss, a step or an evaluation batch: a loop over the 
 over `range()` of one of its sizes or of the batch's with an index into it, or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no turn needs another one; sums, lists that grow and branches are no needs. Further a
-loop that counts elements or writes them into a tensor one by one, the loss of each tensor in a list
-against a row of the target, greedy suppression of boxes, and, as info, modules of one kind that get
-the same input one after another. For every sample, too: nested loops over the sizes of an array
-that write it element by element, and use nothing but Python's and NumPy's functions.
+loop that counts elements or writes them into a tensor one by one, greedy suppression of boxes, and,
+as info, modules of one kind that get the same input one after another. For every sample, too:
+nested loops over the sizes of an array that write it element by element, and use nothing but
+Python's and NumPy's functions.
 
 ## Setup
 ```python
@@ -94,7 +94,7 @@ loss.backward()
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -132,7 +132,6 @@ from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.place import on_device
 
 _REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
-_LOSS_NAMES = ops.having("loss") | frozenset(ops.values("class", "loss").values())
 _FEW = 8
 _WITH_STEP = 3
 """How many arguments a ``range`` with a step has."""
@@ -164,10 +163,6 @@ _PARTS = (
 _HEADS = (
     "Modules of one kind run one after another on the same input; stack their weights and run all "
     "in one product (a wider Linear, bmm, einsum)."
-)
-_LOSSES = (
-    "A Python loop computes a loss for each element of a list, several small kernels forward and "
-    "backward for each; stack the list and compute the loss of all elements in one call."
 )
 _PIXELS = (
     "Nested Python loops write an array element by element, again and again; let NumPy write all "
@@ -343,8 +338,6 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
             and _works(module, body, goes.target)
         ):
             return _ROWS
-    if _scored(module, node, body):
-        return _LOSSES
     if not isinstance(node, cst.For) or not on_accelerator(module):
         return ""
     if counts_elements(module, node):
@@ -380,43 +373,6 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
             func=cst.Name() as func, args=[cst.Arg(value=things), *_]
         ) if module.name(func) == "builtins.enumerate" and inferred(module, things).tensor:
             yield index
-
-
-def _scored(module: Module, node: _Loop, body: cst.CSTNode) -> bool:
-    """Say whether a loop computes the loss of each tensor in a list against a row of one tensor:
-    what is compared with rows of one shape is of one shape as well."""
-    holders = {
-        goes.target.value: goes.iterated
-        for goes in goes_over(module, node)
-        if isinstance(goes.target, cst.Name) and not _ranged(module, goes.iterated)
-    }
-    for call in module.within(body, cst.Call):
-        operation = operation_of(module, call)
-        if operation is None or operation.name not in _LOSS_NAMES:
-            continue
-        parts = [_holder_of(module, node, each, holders) for each in operation.operands[:2]]
-        known = [part for part in parts if part is not None]
-        listed = any(inferred(module, part).kind == "list" for part in known)
-        if listed and any(on_device(module, p) and one_tensor(module, p) for p in known):
-            return True
-    return False
-
-
-def _holder_of(
-    module: Module,
-    node: _Loop,
-    part: cst.BaseExpression,
-    holders: Mapping[str, cst.BaseExpression],
-) -> cst.BaseExpression | None:
-    """Return the list or tensor of which each turn of a loop takes one element as `part`, by a name
-    in `holders` or by a number, ``x[t]``."""
-    match part:
-        case cst.Name(value=name):
-            return holders.get(name)
-        case cst.Subscript(value=holder, slice=[cst.SubscriptElement(cst.Index(value=index))]):
-            bound = {name.value for name in _bound(module, node)}
-            return holder if bound & module.names_in(index) else None
-    return None
 
 
 def _starts_slices(module: Module, node: _Loop) -> bool:
