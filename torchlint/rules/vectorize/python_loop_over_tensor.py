@@ -11,7 +11,9 @@ over `range()` of one of its sizes or of the batch's with an index into it, or o
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no turn needs another one; sums, lists that grow and branches are no needs. Further a
 loop that counts elements or writes them into a tensor one by one, greedy suppression of boxes, and,
-as info, modules of one kind that get the same input one after another.
+as info, modules of one kind that get the same input one after another. For every sample, too:
+nested loops over the sizes of an array that write it element by element, and use nothing but
+Python's and NumPy's functions.
 
 ## Setup
 ```python
@@ -107,6 +109,7 @@ from torchlint.rules.vectorize._bodies import (
     sizes_differ,
     writes_elements,
 )
+from torchlint.rules.vectorize._pixels import writes_pixels
 from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
 from torchlint.rules.vectorize._vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
@@ -161,6 +164,10 @@ _HEADS = (
     "Modules of one kind run one after another on the same input; stack their weights and run all "
     "in one product (a wider Linear, bmm, einsum)."
 )
+_PIXELS = (
+    "Nested Python loops write an array element by element, again and again; let NumPy write all "
+    "elements at once, by slices (out[:h, :w] = image) or by masks (out[image == 0] = 1)."
+)
 _SUPPRESSION = (
     "Non-maximum suppression box by box in Python; torchvision.ops.nms or batched_nms does it in "
     "one kernel."
@@ -207,6 +214,14 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
         alone = together is not None and together.alone
         fix = brought_to_host(module, together) if together is not None and alone else None
     yield Hit(place, message=found, severity=severity, fix=fix)
+
+
+@rule.on(cst.For, runs="sample")
+def check_pixels(node: cst.For, module: Module) -> Iterator[Hit]:
+    """Find arrays of the host that nested loops write element by element."""
+    outer = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
+    if writes_pixels(module, node) and not (outer and writes_pixels(module, outer)):
+        yield Hit(node, message=_PIXELS)
 
 
 def _listed(module: Module, node: _Loop) -> bool:

@@ -82,11 +82,9 @@ class Iterations:
 
     def _length(self, node: cst.BaseExpression, depth: int) -> int | None:
         if isinstance(node, (cst.Tuple, cst.List)):
-            return (
-                None
-                if any(isinstance(e, cst.StarredElement) for e in node.elements)
-                else len(node.elements)
-            )
+            # What begins empty grows before a loop goes over it.
+            starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
+            return None if starred else len(node.elements) or None
         if isinstance(node, cst.Call) and self.names.name(node.func) == "builtins.range":
             numbers = [self.number(arg.value) for arg in node.args]
             known = [n for n in numbers if n is not None]

@@ -191,4 +191,6 @@ class Parts(Calls):
             )
         ):
             rank = max(holder.rank - len(indices), 0)
-        return holder.but(rank=rank, node=None, item=None)
+        # No list, and no mapping of tensors, takes a slice beside another index.
+        several = len(node.slice) > 1 and any(isinstance(i.slice, cst.Slice) for i in node.slice)
+        return holder.but(rank=rank, node=None, item=None, loose=holder.loose and not several)
