@@ -1339,6 +1339,104 @@ def test_what_a_function_may_give_again_is_kept_as_a_copy() -> None:
     assert output(after) == output(source)
 
 
+DISPLAY = """\
+class Display(object):
+    def __init__(self, steps, meters, prefix=""):
+        self.digits = len(str(steps))
+        self.meters = meters
+        self.prefix = prefix
+
+    def show(self, step):
+        texts = [f"{self.prefix} {step:{self.digits}d}"]
+        texts += [str(meter) for meter in self.meters]
+        print("\\t".join(texts))
+
+    def last(self):
+        for meter in self.meters:
+            print(f"{meter}")
+        return ", ".join(str(meter) for meter in self.meters)
+
+
+"""
+SHOWN = "if i % 3 == 0:\n    display.show(i)\n"
+
+
+def displayed(body: str = SHOWN, end: str = "return display.last()\n", **changes: str) -> str:
+    """Return a program that feeds a meter, which an object that writes it out holds in a list."""
+    start = "losses, other = AverageMeter(), AverageMeter()\n".replace(", other", "", 1)
+    start = "losses = AverageMeter()\nother = AverageMeter('other')\n"
+    start += "display = Display(len(loader), [losses, other], prefix='step')\n"
+    source = HEAD + METER + DISPLAY + function(start, FED + body, end)
+    for old, new in changes.values():
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        displayed(),
+        displayed(end="display.show(-1)\nreturn losses.avg\n"),
+        displayed(a=("[losses, other], prefix='step'", "prefix='step', meters=(other, losses)")),
+        displayed(a=("        texts += [str(meter) for", "        texts += [f'{meter}' for")),
+        displayed(body="if i % 3 == 0:\n    display.show(i)\n    losses.reset()\n"),
+    ],
+)
+def test_what_writes_a_meter_out_now_and_then_is_fed_before_that(source: str) -> None:
+    after = fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after
+    assert "pending_losses.clear()" in after
+    assert output(after) == output(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        displayed(body="display.show(i)\nx = x + 1\n"),
+        displayed(body=SHOWN + "print(display.meters[0])\n"),
+        displayed(body="if i % 3 == 0:\n    show = display.show\nshow(i)\n"),
+        displayed(a=("        self.meters = meters\n", "        self.meters = meters\n" * 2)),
+        displayed(a=("class Display(object)", "class Display(dict)")),
+        displayed(
+            a=(
+                "    def last(self):\n",
+                "    def rows(self):\n        return self.meters\n\n    def last(self):\n",
+            ),
+            b=(
+                SHOWN.replace("\n", "\n        ").rstrip(" "),
+                "if i == 3:\n            rows = display.rows()\n"
+                "        if i > 3:\n            print(rows[0])\n",
+            ),
+        ),
+        displayed(
+            a=(
+                '        print("\\t".join(texts))\n',
+                "        return (f'{meter}' for meter in self.meters)\n",
+            ),
+            b=(
+                "            display.show(i)\n",
+                "            texts = display.show(i)\n        print(next(texts, 0))\n",
+            ),
+        ),
+        displayed(
+            a=('            print(f"{meter}")\n', "            kept.append(meter)\n"),
+            b=("class Display", "kept = []\n\n\nclass Display"),
+        ),
+        displayed(
+            a=('        return ", ".join', '        self.first = meter\n        return ", ".join'),
+        ),
+        displayed(
+            a=("    return display.last()\n", "    return display\n"),
+            b=(SHOWN[:5], "if i % 3 == 0 and i:"),
+        ),
+    ],
+)
+def test_a_meter_that_more_may_look_at_is_fed_at_once(source: str) -> None:
+    codes = frozenset({"TL101", "TL105"})
+    assert check(source, codes=codes).findings
+    assert fixed(source, "safe", codes=codes).after in ("", source)
+
+
 def test_a_meter_that_looks_into_what_it_was_given_is_updated_at_once() -> None:
     held = "class Scaled:\n    def __init__(self, sgd):\n        self.sgd = sgd\n"
     held += "        self.total = 0.0\n\n    def update(self, val):\n"

@@ -21,7 +21,7 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.uses.accumulators import shared
 from torchlint.semantic.uses.graphless import graphless
-from torchlint.semantic.uses.meters import number_store
+from torchlint.semantic.uses.meters import display_of, number_store
 from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.values.classes import class_named
 from torchlint.semantic.values.detachable import detachable
@@ -370,6 +370,7 @@ def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
         return None
     own = [each.line for each in steps if each.root.value == name]
     others = [each for each in reads if not any(module.is_within(each, line) for line in own)]
+    others = [seen for each in others for seen in _seen_by(module, each, loops[0])]
     found: Place | None = None
     for loop in loops:
         if module.is_within(binding, loop) or loop.orelse is not None or endless(module, loop):
@@ -387,6 +388,15 @@ def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
         each for each in others if module.before(each, found.loop) or module.is_within(each, widest)
     ]
     return found if all(_looks(module, each) for each in early) else None
+
+
+def _seen_by(module: Module, use: cst.Name, loop: cst.For | cst.While) -> list[cst.Name]:
+    """Return a use of an object; in the place of one that hands it to what only writes it out, the
+    uses of that."""
+    shown = display_of(module, use)
+    if not shown or shared(module, loop, shown[0].value):
+        return [use]
+    return shown
 
 
 def _holds(module: Module, shown: cst.If | LogLines | None, step: Step) -> bool:
