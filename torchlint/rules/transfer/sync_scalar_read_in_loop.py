@@ -197,6 +197,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.uses.accumulators import changed_below
+from torchlint.semantic.uses.assumptions import ACCELERATOR, other_accelerator
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import (
@@ -288,8 +289,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if read.how in ("slice", "index") and copied_at_once(module, read.node):
             continue
-        later = _first_of(_LATER, module, read)
-        fix = later = later or done_after_loop(module, LOG_EVERY, read, SELDOM)
+        fix = later = _put_off(module, read)
         message = _needed(module, read) if fix is None else None
         if message is None and worked_on_beside(module, read.node) is not None:
             continue
@@ -330,6 +330,20 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             why_hot=read.inside,
             cause=cause,
         )
+
+
+def _put_off(module: Module, read: HostRead) -> Fix | None:
+    """Return the fix by which a number is read after the loop: on the device, or where that may
+    round, or needs an accelerator that has float64, from tensors that are kept."""
+    later = _first_of(_LATER, module, read)
+    if (
+        later is not None
+        and later.safety is Safety.SAFE
+        and (ACCELERATOR not in later.assumes or not other_accelerator(module))
+    ):
+        return later
+    kept = done_after_loop(module, LOG_EVERY, read, SELDOM)
+    return kept if kept is not None and kept.safety is Safety.SAFE else later or kept
 
 
 @rule.on(cst.Subscript)
