@@ -102,8 +102,13 @@ BROKEN = {
                 "self.state += 1",
                 "self.more = x",
                 "for y in x:\n            self.state = y",
+                "if x is None:\n            return x\n        self.state = x",
+                "with self.more(x):\n            self.state = x",
+                "self.state: int = x",
             )
         ),
+        "class Net(nn.Module):\n    @torch.autocast('cuda')\n    def forward(self, x):\n"
+        "        self.state = self.state + x\n        return x\n",
         "def build():\n    return nn.TransformerEncoder(layer, 2)\n",
         "from timm import create_model\n",
     ),

@@ -1416,6 +1416,11 @@ def test_what_writes_a_meter_out_now_and_then_is_fed_before_that(source: str) ->
             ),
         ),
         displayed(
+            a=('            print(f"{meter}")\n', '            yield f"{meter}"\n'),
+            b=('        return ", ".join(str(meter) for meter in self.meters)\n', ""),
+            c=("            display.show(i)\n", "            rows = display.last()\n"),
+        ),
+        displayed(
             a=('            print(f"{meter}")\n', "            kept.append(meter)\n"),
             b=("class Display", "kept = []\n\n\nclass Display"),
         ),

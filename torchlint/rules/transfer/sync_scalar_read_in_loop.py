@@ -109,10 +109,14 @@ certainly has no dimension; names that are read now and then; and arithmetic wit
 (`float(a) / (float(b) + 1e-6)`) that is done on the device in float64, where each divisor is a
 whole number and a fraction, and so never zero.
 
-Unsafe elsewhere: terms that are divided, or multiplied by what may be an array; what a function
-of a package, or one whose annotation says a number, returns; a loop that may be left on another way than to the line behind it; sums that start as 0 in a
-loop that may add nothing; and other arithmetic with several reads, as a division by zero raises
-nothing on the device. There is no float64 on MPS. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
+Where the device would round a sum in another way, as a term that is divided, where there may be no
+float64 (MPS), or what is added may not be whole, the tensors are kept instead, and their numbers
+added behind the loop in the same order, and before a line that looks at the sum now and then. That
+is safe too.
+
+Unsafe elsewhere: what a function of a package, or one whose annotation says a number, returns; a
+loop that may be left on another way than to the line behind it; and other arithmetic with several
+reads, as a division by zero raises nothing on the device. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
 steps, with the loop's own counter or one that `enumerate` adds, and in the last step where the loop tells

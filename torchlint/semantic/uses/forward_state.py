@@ -21,10 +21,11 @@ def keeps_state(word: str, text: str) -> bool:
 
 
 def _carries(cls: ast.ClassDef, forward: ast.AST) -> bool:
-    # Of a static one, as in a `torch.autograd.Function`, each run has an object of its own.
     if not isinstance(forward, ast.FunctionDef) or forward.name != "forward":
         return False
-    if forward.decorator_list or not forward.args.args:
+    # Of a static one, as in a `torch.autograd.Function`, each run has an object of its own.
+    static = any(getattr(each, "id", "") == "staticmethod" for each in forward.decorator_list)
+    if static or not forward.args.args:
         return False
     me = forward.args.args[0].arg
 
@@ -42,7 +43,8 @@ def _carries(cls: ast.ClassDef, forward: ast.AST) -> bool:
         targets = line.targets if isinstance(line, ast.Assign) else []
         rest = line.value if isinstance(line, ast.Assign) else line
         # A method of its own, or of a base, may look at all that is kept.
-        if kept and any(each.attr in kept or each.attr not in layers for each in own(rest)):
+        looks = any(each.attr in kept or each.attr not in layers for each in own(rest))
+        if kept and (looks or any(isinstance(each, ast.Return) for each in ast.walk(rest))):
             return True
         parts = [part for each in targets for part in getattr(each, "elts", [each])]
         kept -= {each.attr for part in parts for each in own(part) if each is part}
@@ -54,6 +56,7 @@ def _straight(lines: list[ast.stmt]) -> Iterator[ast.stmt]:
     as one."""
     for line in lines:
         if isinstance(line, ast.With):
+            yield from (ast.Expr(each.context_expr) for each in line.items)
             yield from _straight(line.body)
         else:
             yield line

@@ -226,24 +226,24 @@ def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name:
     for node in module.within(cls.body, cst.Attribute, nested=True):
         if node.attr.value != kept.attr.value or node is kept:
             continue
-        above = module.parent(node)
-        whole = module.parent(above) if isinstance(above, cst.CompFor) else above
-        if not isinstance(above, (cst.CompFor, cst.For)) or above.iter is not node:
+        above, function = module.parent(node), module.function(node)
+        if not isinstance(function, cst.FunctionDef) or function not in methods:
             return False
         # A generator looks at them whenever somebody asks it, but for one that is joined at once.
-        joined = isinstance(whole, cst.GeneratorExp) and _is_joined(module, whole)
-        at_once = joined or isinstance(whole, (cst.ListComp, cst.For))
-        if not at_once or module.function(node) not in methods:
+        if function.asynchronous or any(True for _ in module.within(function.body, cst.Yield)):
             return False
-        if not isinstance(above.target, cst.Name) or any(
-            True for _ in module.within(whole, cst.Yield)
-        ):
-            return False
-        reads = reads_of(module, module.function(node) or whole, above.target.value)
-        if isinstance(above, cst.CompFor):
-            inside = module.within(whole, cst.Name, nested=True)
-            reads = [each for each in inside if each.value == above.target.value]
-        if not all(each is above.target or _as_text(module, each) for each in reads):
+        match above, module.parent(above):
+            case cst.For(iter=row, target=cst.Name(name) as target), _ if row is node:
+                reads = reads_of(module, function, name)
+            case (
+                cst.CompFor(iter=row, target=cst.Name(name) as target),
+                (cst.ListComp() | cst.GeneratorExp()) as whole,
+            ) if row is node and (isinstance(whole, cst.ListComp) or _is_joined(module, whole)):
+                inside = module.within(whole, cst.Name, nested=True)
+                reads = [each for each in inside if each.value == name]
+            case _:
+                return False
+        if not all(each is target or _as_text(module, each) for each in reads):
             return False
     return True
 
