@@ -198,6 +198,11 @@ def test_a_project_that_breaks_an_assumption_gets_unsafe_fixes_that_name_it(
 ) -> None:
     found = fixes(PROGRAM + "\n\n" + line)
     hit = [each for each in found if f"does not keep to `{name}`" in each.note]
+    if name == assumptions.ACCELERATOR:
+        # The numbers of the sum are added after the loop instead, which needs no float64.
+        assert {each.safety for each in found} == {Safety.SAFE}
+        assert all(name not in each.assumes for each in found)
+        return
     assert hit
     assert {each.safety for each in hit} == {Safety.UNSAFE}
     assert all(name not in each.assumes for each in found)

@@ -1721,6 +1721,9 @@ ON_MPS = {
         "right += (out.argmax(1) == y).sum().item()\nif i % 3 == 2:\n    right /= 3\n",
         "return right\n",
     ),
+    "set back to a whole number": function(
+        "total = 0.0\n", ADD + "if i % 3 == 0:\n    total = 0\n", "return total\n"
+    ),
     "two sums": function(
         "total, right = 0.0, 0\n",
         ADD + "right += (out.argmax(1) == y).sum().item() / len(y)\n",
@@ -1736,6 +1739,13 @@ ON_MPS = {
         "total = 0.0\n", ADD + "loss.data.mul_(0)\n", "return total\n"
     ),
 }
+
+
+def test_a_sum_that_ends_as_a_whole_number_stays_one() -> None:
+    source = HEAD + ON_MPS["set back to a whole number"]
+    after = fixed(source, "safe", codes=frozenset({"TL101"})).after or source
+    assert "pending_" in after
+    assert output(after) == output(source)
 
 
 @pytest.mark.parametrize("name", ON_MPS)
