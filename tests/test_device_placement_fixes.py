@@ -220,6 +220,46 @@ def test_nothing_is_left_behind_on_another_device() -> None:
     assert all(out.device.type == "meta" for out in names["outs"])
 
 
+GPU = """
+import torch
+from types import SimpleNamespace
+
+
+def pick(args, p, model, loader):
+    outs = []
+    for x in loader:
+        x = x.cuda({0})
+        y = torch.zeros(3, 4).cuda({0}, non_blocking=True)
+        outs.append(model(x) + y)
+    return outs
+
+
+loader = [torch.arange(12.0).reshape(3, 4)]
+model = torch.nn.Identity()
+outs = []
+for gpu in (None, 0, "cuda:0", torch.device("cuda")):
+    args = SimpleNamespace(gpu=gpu, gpus=[gpu])
+    outs += pick(args, {{"gpu": gpu, 0: gpu}}, model, loader)
+"""
+
+
+@pytest.mark.parametrize("gpu", ["args.gpu", "p['gpu']", "p[0]"])
+def test_the_current_gpu_that_none_names_stays_the_one(gpu: str) -> None:
+    before = GPU.format(gpu).replace("{{", "{").replace("}}", "}")
+    after = repaired(before, "safe")
+    assert f'device="cuda" if {gpu} is None else {gpu}' in after
+    for target in ("cpu", "meta"):
+        names, _ = execute(after, target)
+        assert {out.device.type for out in names["outs"]} == {target}
+    assert not compared(before, after)
+
+
+@pytest.mark.parametrize("gpu", ["args.gpus.pop()", "p[len(p) - 2]"])
+def test_what_names_a_gpu_only_once_is_evaluated_once(gpu: str) -> None:
+    before = GPU.format(gpu).replace("{{", "{").replace("}}", "}")
+    assert repaired(before, "safe") == before
+
+
 def test_what_may_change_is_not_called_safe() -> None:
     before = program(*(lines for lines, safety in SHAPES.values() if safety == "unsafe"))
     assert repaired(before, "safe") == before

@@ -83,6 +83,7 @@ _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
 SELDOM = "Only every 50th step is logged, and the last where the loop tells which it is."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
+_SET_BACK = "Where the loop has set it back to 0, it gives 0.0 instead."
 _APART = "Tensors of different devices would raise."
 _LAST_PLACE = "To divide by a number, a GPU multiplies by its inverse: the last place may differ."
 """``BinaryDivTrueKernel.cu`` of PyTorch."""
@@ -208,6 +209,8 @@ class _Deferral:
         self.notes += _differing(self.module, found)
         if not reaches_line_behind(self.module, found.sum.loop, found.sum.name):
             self.notes.append(_LEFT)
+        if found.kind == "float" and found.sum.whole:
+            self.notes.append(_SET_BACK)
         if found.kind != found.sum.start and _counts_each_step(self.module, found):
             self.assumes[STEPS] = _EMPTY
         elif found.kind != found.sum.start:

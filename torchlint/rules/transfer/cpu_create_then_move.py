@@ -72,7 +72,7 @@ class Ragged(nn.Module):
 Safe for zeros, ones, empty, eye, a full of a literal and ranges by whole steps: the same bits,
 dtype and strides. Unsafe for random numbers, as the CPU's generator is no longer advanced: the
 values change, and so do later draws on the CPU, the next shuffle of a DataLoader among them. Unsafe
-for inexact ranges, for `requires_grad=True`, for `.cuda(n)` of a variable that may be None, where
+for inexact ranges, for `requires_grad=True`, for `.cuda(gpus[n])`, which may be None, where
 `.to(other)` evaluates more than a name or is given what may be no tensor, and where `.to` casts to
 a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
 code that may do more, as that runs earlier, and where code replaces or watches functions of torch;
@@ -409,9 +409,12 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
         or not _chain(module, transfer, factory)
     ):
         return None
-    options: dict[str, cst.BaseExpression] = {
-        "device": transfer.target or cst.SimpleString('"cuda"')
-    }
+    cuda = cst.SimpleString('"cuda"')
+    options: dict[str, cst.BaseExpression] = {"device": transfer.target or cuda}
+    if _may_be_no_number(transfer) and transfer.target is not None and _repeatable(transfer.target):
+        # .cuda(None) means the current GPU, but device=None the CPU.
+        unset = cst.parse_expression(f"{module.source_of(transfer.target)} is None")
+        options["device"] = cst.IfExp(unset, cuda, transfer.target)
     if transfer.like and transfer.target is not None:
         options = {
             name: cst.Attribute(transfer.target, cst.Name(name)) for name in ("device", "dtype")
@@ -613,11 +616,28 @@ def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[
         )
         if not plain:
             yield "other"
-    literal = transfer.target is None or isinstance(
-        transfer.target, (cst.Integer, cst.SimpleString)
-    )
-    if method == "cuda" and not literal:
+    if _may_be_no_number(transfer) and not _repeatable(transfer.target):
         yield "cuda"
+
+
+def _may_be_no_number(transfer: Transfer) -> bool:
+    """Say whether a tensor is moved by ``.cuda(gpu)``, whose argument may be None."""
+    literal = isinstance(transfer.target, (cst.Integer, cst.SimpleString))
+    return method_called(transfer.call) == "cuda" and transfer.target is not None and not literal
+
+
+def _repeatable(node: cst.CSTNode | None) -> bool:
+    """Say whether to evaluate an expression twice changes nothing: a name, an attribute of one, or
+    what stands under a written key."""
+    match node:
+        case cst.Attribute(value=value):
+            return _repeatable(value)
+        case cst.Subscript(
+            value=value,
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() | cst.Integer()))],
+        ):
+            return _repeatable(value)
+    return isinstance(node, cst.Name)
 
 
 def _casts(module: Module, transfer: Transfer) -> bool:

@@ -75,7 +75,8 @@ reuses the loop's own counter or adds `enumerate`; where what the loop goes over
 step is logged as well. A number that is bound in each step and logged now
 and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
 and so are reads without a log of their own that are made at once. A meter of the project whose class only
-computes its own attributes is fed after the loop, and before what looks at it now and then: safe too.
+computes its own attributes is fed after the loop, and before what looks at it now and then: safe too,
+also where an object of the project that only writes its meters out (`ProgressMeter(n, [losses])`) holds it.
 For any other meter the tensor is only a suggestion, and so is all of it where
 several functions that hand back numbers read the device in the same step. The note says where a
 clock is read behind it, and of a progress bar which other read the step still waits for. In a loop

@@ -109,10 +109,14 @@ certainly has no dimension; names that are read now and then; and arithmetic wit
 (`float(a) / (float(b) + 1e-6)`) that is done on the device in float64, where each divisor is a
 whole number and a fraction, and so never zero.
 
-Unsafe elsewhere: terms that are divided, or multiplied by what may be an array; what a function
-of a package, or one whose annotation says a number, returns; a loop that may be left on another way than to the line behind it; sums that start as 0 in a
-loop that may add nothing; and other arithmetic with several reads, as a division by zero raises
-nothing on the device. There is no float64 on MPS. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
+Where the device would round a sum in another way, as a term that is divided, where there may be no
+float64 (MPS), or what is added may not be whole, the tensors are kept instead, and their numbers
+added behind the loop in the same order, and before a line that looks at the sum now and then. That
+is safe too.
+
+Unsafe elsewhere: what a function of a package, or one whose annotation says a number, returns; a
+loop that may be left on another way than to the line behind it; and other arithmetic with several
+reads, as a division by zero raises nothing on the device. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
 steps, with the loop's own counter or one that `enumerate` adds, and in the last step where the loop tells
@@ -197,6 +201,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.uses.accumulators import changed_below
+from torchlint.semantic.uses.assumptions import ACCELERATOR, other_accelerator
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import (
@@ -288,8 +293,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         if read.how in ("slice", "index") and copied_at_once(module, read.node):
             continue
-        later = _first_of(_LATER, module, read)
-        fix = later = later or done_after_loop(module, LOG_EVERY, read, SELDOM)
+        fix = later = _put_off(module, read)
         message = _needed(module, read) if fix is None else None
         if message is None and worked_on_beside(module, read.node) is not None:
             continue
@@ -330,6 +334,20 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             why_hot=read.inside,
             cause=cause,
         )
+
+
+def _put_off(module: Module, read: HostRead) -> Fix | None:
+    """Return the fix by which a number is read after the loop: on the device, or where that may
+    round, or needs an accelerator that has float64, from tensors that are kept."""
+    later = _first_of(_LATER, module, read)
+    if (
+        later is not None
+        and later.safety is Safety.SAFE
+        and (ACCELERATOR not in later.assumes or not other_accelerator(module))
+    ):
+        return later
+    kept = done_after_loop(module, LOG_EVERY, read, SELDOM)
+    return kept if kept is not None and kept.safety is Safety.SAFE else later or kept
 
 
 @rule.on(cst.Subscript)

@@ -19,9 +19,9 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import endless
-from torchlint.semantic.uses.accumulators import shared
+from torchlint.semantic.uses.accumulators import shared, sum_of_loop
 from torchlint.semantic.uses.graphless import graphless
-from torchlint.semantic.uses.meters import number_store
+from torchlint.semantic.uses.meters import display_of, number_store
 from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.values.classes import class_named
 from torchlint.semantic.values.detachable import detachable
@@ -133,7 +133,9 @@ def _step(module: Module, line: cst.CSTNode) -> Step | None:
                 return None
             kept.append((node, hint))
     whole = all(any(node is read.tensor for node, _ in kept) for read in reads)
-    whole = whole and len(reads_of(module, line, root.value)) == 1
+    counted = isinstance(line.body[0], cst.AugAssign) and line.body[0].target is root
+    looks = [each for each in reads_of(module, line, root.value) if each is not root or not counted]
+    whole = whole and len(looks) == (0 if counted else 1)
     return Step(line, root, tuple(kept), reads, _raises(module, root, line)) if whole else None
 
 
@@ -161,7 +163,9 @@ def _may_raise(module: Module, node: cst.CSTNode) -> bool:
     calls = (each for each in module.within(node, cst.Call) if len(each.args) == 1)
     casts = (module.name(each.func) for each in calls)
     return any(each in ("builtins.int", "builtins.round") for each in casts) or any(
-        isinstance(each.operator, _MAY_RAISE) for each in module.within(node, cst.BinaryOperation)
+        isinstance(each.operator, _MAY_RAISE)
+        and (isinstance(each.operator, cst.Power) or not _counts(module, each.right))
+        for each in module.within(node, cst.BinaryOperation)
     )
 
 
@@ -305,6 +309,8 @@ def _changed(
         ) if method.value != "append":
             store = number_store(module, call)
             return None if store is None else (root, [(v, k) for k, v in store.items()])
+        case cst.AugAssign(target=cst.Name() as root, value=value):
+            return (root, [(value, "value")]) if sum_of_loop(module, small) is not None else None
         case cst.Expr(
             value=cst.Call(
                 func=cst.Attribute(value=target, attr=cst.Name("append")),
@@ -360,6 +366,8 @@ def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
     """Return the widest loop after which a step may run, where nothing but steps beside it uses
     its object in the loop, or looks at it in one branch now and then."""
     name, loops = step.root.value, module.loops(step.line)
+    if isinstance(step.line.body[0], cst.AugAssign) and step.line.body[0].target is step.root:
+        return _place_of_sum(module, step, steps)
     owner = module.tree.owners[loops[0]]
     writes, reads = writes_of(module, owner, name), reads_of(module, owner, name)
     binding = module.small_statement(writes[0]) if len(writes) == 1 else None
@@ -370,6 +378,7 @@ def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
         return None
     own = [each.line for each in steps if each.root.value == name]
     others = [each for each in reads if not any(module.is_within(each, line) for line in own)]
+    others = [seen for each in others for seen in _seen_by(module, each, loops[0])]
     found: Place | None = None
     for loop in loops:
         if module.is_within(binding, loop) or loop.orelse is not None or endless(module, loop):
@@ -387,6 +396,31 @@ def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
         each for each in others if module.before(each, found.loop) or module.is_within(each, widest)
     ]
     return found if all(_looks(module, each) for each in early) else None
+
+
+def _place_of_sum(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
+    """Return the loop after which the steps of a sum may run, where one branch at the most looks at
+    it, or starts it anew, now and then."""
+    grows = step.line.body[0]
+    found = sum_of_loop(module, grows) if isinstance(grows, cst.AugAssign) else None
+    if found is None or found.loop.orelse is not None or endless(module, found.loop):
+        return None
+    own = [each.line for each in steps if each.root.value == found.name]
+    uses = [*found.reads, *writes_of(module, found.loop, found.name)]
+    others = [each for each in uses if not any(module.is_within(each, line) for line in own)]
+    shown = {_shown(module, each, found.loop) for each in others}
+    if None in shown or len(shown) > 1 or any(_holds(module, each, step) for each in shown):
+        return None
+    return None if heat_of(module, found.loop).hot else Place(found.loop, next(iter(shown), None))
+
+
+def _seen_by(module: Module, use: cst.Name, loop: cst.For | cst.While) -> list[cst.Name]:
+    """Return a use of an object; in the place of one that hands it to what only writes it out, the
+    uses of that."""
+    shown = display_of(module, use)
+    if not shown or shared(module, loop, shown[0].value):
+        return [use]
+    return shown
 
 
 def _holds(module: Module, shown: cst.If | LogLines | None, step: Step) -> bool:

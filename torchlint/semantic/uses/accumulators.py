@@ -59,6 +59,7 @@ class LoopSum:
         start: ``int`` or ``float``: the kind of the literal.
         steps: the statements by which it grows.
         scaled: whether the loop also divides or multiplies it, now and then.
+        whole: whether the loop sets it back to a whole number.
         reads: what reads it inside the loop.
         each_step: those of the reads that happen in every step.
         read_after: whether anything outside the loop may read it.
@@ -69,6 +70,7 @@ class LoopSum:
     start: str
     steps: tuple[cst.AugAssign | cst.Assign, ...]
     scaled: bool
+    whole: bool
     reads: tuple[cst.Name, ...]
     each_step: tuple[cst.Name, ...]
     read_after: bool
@@ -129,7 +131,9 @@ def sum_of_loop(module: Module, step: cst.AugAssign | cst.Assign) -> LoopSum | N
     often = tuple(read for read in reads if not _now_and_then(module, read, loop))
     start = "int" if isinstance(literal, cst.Integer) else "float"
     behind = _seen_behind(module, loop, name, [*steps, *map(module.small_statement, scalings)])
-    return LoopSum(name, loop, start, steps, bool(scalings), reads, often, behind)
+    set_back = [module.statement(write) for write in others if write not in scalings]
+    whole = any(isinstance(_assigned_by(module, each, name), cst.Integer) for each in set_back)
+    return LoopSum(name, loop, start, steps, bool(scalings), whole, reads, often, behind)
 
 
 def _seen_behind(

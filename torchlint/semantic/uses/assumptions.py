@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.uses.forward_state import keeps_state
 from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 
 ACCELERATOR = "accelerator-is-cuda"
@@ -102,16 +105,6 @@ _GRAPH = Wording(
 )
 """Words without which a network computes the same with a graph and without: its fast paths for
 inference ask whether there is one, and a compiler makes other kernels."""
-_STORED = Wording(
-    regex(
-        r"^([ \t]+)def forward\((?:(?!^\1\S).)*?"
-        r"(?:^[ \t]+(?:[\w.]+, *)*self\.\w+(?:\[[^\n]*\])?(?:, *[\w.]+)* *=(?!=)"
-        r"|self\.\w+\.append\()",
-        re.MULTILINE | re.DOTALL,
-    ),
-    ("def forward(",),
-)
-"""A forward pass that keeps something on the network, which the next one may go on with."""
 _SEVERAL = Wording(
     regex(r"\bcuda:[1-9]|\.cuda\(\s*[1-9]|\bdevice_map\b|\bpipeline_parallel|\bPipelineStage\b"),
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
@@ -152,7 +145,7 @@ def own_losses(module: Module) -> bool:
 def minds_graph(module: Module) -> bool:
     """Say whether a network of the project may compute otherwise where autograd records no
     graph, or keep what it has computed for its next run."""
-    return says(module, _GRAPH) or says(module, _STORED)
+    return says(module, _GRAPH) or said_somewhere(module, partial(keeps_state, "def forward("))
 
 
 @question(ground=True)

@@ -161,6 +161,107 @@ def number_store(module: Module, update: cst.Call) -> dict[str, cst.BaseExpressi
     return handed if len(handed) == len(update.args) else None
 
 
+@question(
+    yes="it is handed to an object that only writes it out when it is told to",
+    no="it is not known what the object does to which it is handed",
+)
+def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
+    """Return the reads of what ``progress = ProgressMeter(n, [losses, top1])`` makes, where `use`
+    is a meter in the list: its class writes the meters out in its methods and does no more with
+    them, and each read calls one of these."""
+    element = module.parent(use)
+    shown = module.parent(element)
+    arg = module.parent(shown)
+    made = module.parent(arg)
+    if not (isinstance(element, cst.Element) and isinstance(shown, (cst.List, cst.Tuple))):
+        return None
+    match module.parent(made):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
+            pass
+        case _:
+            return None
+    if not isinstance(arg, cst.Arg) or not isinstance(made, cst.Call) or has_star(made):
+        return None
+    found = class_named(module, made.func)
+    owner = module.tree.owners[target]
+    if found is None or not _is_plain(*found) or len(writes_of(module, owner, target.value)) != 1:
+        return None
+    where, cls = found
+    methods = {each.name.value: each for each in _methods(cls)}
+    start = methods.get("__init__")
+    names = [each.name.value for each in start.params.params[1:]] if start is not None else []
+    place = (
+        [each for each in made.args if each.keyword is None].index(arg) if not arg.keyword else 0
+    )
+    name = arg.keyword.value if arg.keyword else names[place] if place < len(names) else None
+    if start is None or name is None or not _only_shows(where, cls, start, name):
+        return None
+    reads = reads_of(module, owner, target.value)
+    for read in reads:
+        method = module.parent(read)
+        call = module.parent(method)
+        known = isinstance(method, cst.Attribute) and method.attr.value in methods
+        if not known or not isinstance(call, cst.Call) or call.func is not method:
+            return None
+    return reads
+
+
+def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name: str) -> bool:
+    """Say whether a class keeps a parameter of its constructor in one attribute, and goes over that
+    to make texts of what it holds."""
+    reads = reads_of(module, start, name)
+    assign = module.small_statement(reads[0]) if len(reads) == 1 else None
+    match assign:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute() as kept)], value=value
+        ) if value is reads[0] and is_name(kept.value, _me(start) or ""):
+            pass
+        case _:
+            return False
+    methods = _methods(cls)
+    if len(writes_of(module, start, name)) != 1 or any(
+        _looks_at_itself(module, each, _me(each) or "") for each in methods
+    ):
+        return False
+    for node in module.within(cls.body, cst.Attribute, nested=True):
+        if node.attr.value != kept.attr.value or node is kept:
+            continue
+        above, function = module.parent(node), module.function(node)
+        if not isinstance(function, cst.FunctionDef) or function not in methods:
+            return False
+        # A generator looks at them whenever somebody asks it, but for one that is joined at once.
+        if function.asynchronous or any(True for _ in module.within(function.body, cst.Yield)):
+            return False
+        match above, module.parent(above):
+            case cst.For(iter=row, target=cst.Name(name) as target), _ if row is node:
+                reads = reads_of(module, function, name)
+            case (
+                cst.CompFor(iter=row, target=cst.Name(name) as target),
+                (cst.ListComp() | cst.GeneratorExp()) as whole,
+            ) if row is node and (isinstance(whole, cst.ListComp) or _is_joined(module, whole)):
+                inside = module.within(whole, cst.Name, nested=True)
+                reads = [each for each in inside if each.value == name]
+            case _:
+                return False
+        if not all(each is target or _as_text(module, each) for each in reads):
+            return False
+    return True
+
+
+def _is_joined(module: Module, row: cst.GeneratorExp) -> bool:
+    call = module.taker(row)
+    return isinstance(call, cst.Call) and attr_of(call.func) == "join"
+
+
+def _as_text(module: Module, use: cst.CSTNode) -> bool:
+    """Say whether a use of an object makes a text of it."""
+    above = module.parent(use)
+    if isinstance(above, cst.FormattedStringExpression):
+        return True
+    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    return module.called(call) in ("builtins.str", "builtins.print")
+
+
 _PURE = frozenset(
     f"builtins.{name}" for name in "round float int abs len sum max min isinstance bool".split()
 )

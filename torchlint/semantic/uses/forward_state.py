@@ -1,0 +1,73 @@
+"""What a forward pass keeps on its object, by the text of a file: whether its next run may go on
+with it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def keeps_state(word: str, text: str) -> bool:
+    """Say whether a forward pass in a text that holds `word` keeps something on its object that it
+    does not assign anew in each run, before anything else may look at it."""
+    if word not in text:
+        return False
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return True
+    classes = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
+    return any(_carries(cls, each) for cls in classes for each in ast.walk(cls))
+
+
+def _carries(cls: ast.ClassDef, forward: ast.AST) -> bool:
+    if not isinstance(forward, ast.FunctionDef) or forward.name != "forward":
+        return False
+    # Of a static one, as in a `torch.autograd.Function`, each run has an object of its own.
+    static = any(getattr(each, "id", "") == "staticmethod" for each in forward.decorator_list)
+    if static or not forward.args.args:
+        return False
+    me = forward.args.args[0].arg
+
+    def own(part: ast.AST) -> Iterator[ast.Attribute]:
+        for each in ast.walk(part):
+            if isinstance(each, ast.Attribute) and getattr(each.value, "id", None) == me:
+                yield each
+
+    kept = {each.attr for each in own(forward) if isinstance(each.ctx, ast.Store)}
+    kept |= {_changed(each) for each in ast.walk(forward)} & {each.attr for each in own(forward)}
+    layers = {each.attr for each in own(cls) if isinstance(each.ctx, ast.Store)} | {"training"}
+    if kept & {each.name for each in ast.walk(cls) if isinstance(each, ast.FunctionDef)}:
+        return True
+    for line in _straight(forward.body):
+        targets = line.targets if isinstance(line, ast.Assign) else []
+        rest = line.value if isinstance(line, ast.Assign) else line
+        # A method of its own, or of a base, may look at all that is kept.
+        looks = any(each.attr in kept or each.attr not in layers for each in own(rest))
+        if kept and (looks or any(isinstance(each, ast.Return) for each in ast.walk(rest))):
+            return True
+        parts = [part for each in targets for part in getattr(each, "elts", [each])]
+        kept -= {each.attr for part in parts for each in own(part) if each is part}
+    return bool(kept)
+
+
+def _straight(lines: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that each run of a block takes, one by one; a block that may be left out
+    as one."""
+    for line in lines:
+        if isinstance(line, ast.With):
+            yield from (ast.Expr(each.context_expr) for each in line.items)
+            yield from _straight(line.body)
+        else:
+            yield line
+
+
+def _changed(node: ast.AST) -> str:
+    """Return the attribute of an object of which a node changes a part, or to which it appends."""
+    match node:
+        case (
+            ast.Subscript(value=ast.Attribute(attr=name), ctx=ast.Store())
+            | ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name), attr="append"))
+        ):
+            return name
+    return ""
