@@ -502,13 +502,19 @@ def step(model, optimizer, batches, device):
 @pytest.mark.parametrize(
     ("head", "kept"),
     [
-        ("import torch\n\n\n", "loss.detach()\n"),
-        ("import torch\n\nDEVICES = ('mps', 'cuda')\n\n\n", "loss.detach()\n"),
-        ("import torch\n\ndevice = torch.device('cuda')\n\n\n", "loss.detach().double()\n"),
+        ("import torch\n\n\n", "pending_total.append(loss.detach())\n"),
+        (
+            "import torch\n\nDEVICES = ('mps', 'cuda')\n\n\n",
+            "pending_total.append(loss.detach())\n",
+        ),
+        (
+            "import torch\n\ndevice = torch.device('cuda')\n\n\n",
+            "total += loss.detach().double()\n",
+        ),
     ],
 )
 def test_a_sum_has_64_bits_only_where_the_device_has_them(head: str, kept: str) -> None:
-    assert f"total += {kept}" in after("TL101", head + SUM)
+    assert kept in after("TL101", head + SUM)
 
 
 TRAIN = """\

@@ -322,7 +322,7 @@ BELIEFS = [
     ("k = host", "k", "tensor on the CPU", ""),
     ("k = y.shape", "k", "shape, on the host", ""),
     ("k = step + 1", "step", "Python number, on the host", ""),
-    ("k = acc.double()", "k", "tensor on the GPU, float64", ""),
+    ("k = acc.double()", "k", "tensor on the GPU, float64, 1-dimensional", ""),
     (
         "k = writer.get()",
         "k",
