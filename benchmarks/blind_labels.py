@@ -5,7 +5,8 @@
 Experts read files drawn at random from little-known training repositories without seeing what any
 linter says of them, and wrote down each line that one should speak of: path, line, category,
 verdict (``sure``, or ``arguable`` where the gain is small or depends) and why. CORPUS has the
-repositories as ``owner+name`` folders, each of which is checked as a project of its own. A line is
+repositories as ``owner+name`` folders, each of which is checked as a project of its own; labels of
+others are left out. A line is
 flagged where a finding of any rule begins on the line before it at the earliest and ends on the one
 behind it at the latest.
 """
@@ -31,6 +32,7 @@ def main() -> None:
     args = parser.parse_args()
     labels = [json.loads(row) for row in args.labels.read_text(encoding="utf-8").splitlines()]
     found: dict[str, list[tuple[int, int]]] = collections.defaultdict(list)
+    labels = [each for each in labels if (args.corpus / each["path"].partition("/")[0]).is_dir()]
     for name in sorted({label["path"].partition("/")[0] for label in labels}):
         for each in json.loads(says(args.corpus / name, *CHECK, "--output-format", "json", ".")):
             path = Path(each["filename"]).relative_to(args.corpus.resolve())

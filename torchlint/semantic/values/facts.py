@@ -143,14 +143,17 @@ class Values(Budgeted, Roles):
         return found
 
     def _environment(self, function: cst.FunctionDef, budget: int) -> dict[str, Value]:
+        return self.parameters(function).environment(budget)
+
+    def parameters(self, function: cst.FunctionDef) -> params.Parameters:
+        """Return what is known of the parameters of a function."""
         if function not in self._parameters:
             self._parameters[function] = params.Parameters(self, function)
-        return self._parameters[function].environment(budget)
+        return self._parameters[function]
 
     def given(self, function: cst.FunctionDef, name: str, *, far: bool) -> Iterator[Value]:
         """Yield what the calls of a function pass as a parameter; `far`: in other files too."""
-        self._environment(function, 0)
-        return self._parameters[function].given(name, far=far)
+        return self.parameters(function).given(name, far=far)
 
     def summary(
         self, function: cst.CSTNode, budget: int, given: Mapping[str, Value] | None = None

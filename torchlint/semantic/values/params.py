@@ -20,7 +20,15 @@ from torchlint.semantic.code.tree import Tree, attr_of, has_star, is_name, keywo
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import BATCH, CLASS, META, OPTIONS, SPECIAL_TOKEN, called
+from torchlint.semantic.torch.spelling import (
+    BATCH,
+    CLASS,
+    DEVICE,
+    META,
+    OPTIONS,
+    SPECIAL_TOKEN,
+    called,
+)
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -197,10 +205,43 @@ class Parameters:
         host = _host_device(param.default)
         if host is not None and self._kept(param, self._calls) and not self._may_be_moved():
             return host
+        if called(param.name.value, DEVICE) and self._host_devices.get(param.name.value):
+            return self._host_devices[param.name.value]
         if self._function.name.value != "__init__":
             return None
         made = self._constructed(param.name.value, budget)
         return made if made.device == CPU else None
+
+    @cached_property
+    def _host_devices(self) -> dict[str, Value | None]:
+        """The parameters called a device for which each call of the file gives the host, by name:
+        written out, or handed on from function to function."""
+        devices = (name for name in self._params if called(name, DEVICE))
+        return {name: self._handed_host(name, {self._function: {name}}) for name in devices}
+
+    def _handed_host(self, name: str, seen: dict[cst.FunctionDef, set[str]]) -> Value | None:
+        values, passed = self._values, self._passed.get(name, ())
+        known = len(passed) == len(values.flow.sites(self._function)) > 0
+        if not known or values.flow.escapes(self._function) or any(True for _ in self._elsewhere()):
+            return None
+        found = None
+        for expr in passed:
+            above = values.tree.function(expr)
+            if not isinstance(expr, cst.Name):
+                host = _host_device(expr)
+            elif above is not None and expr.value in values.parameters(above)._params:
+                if expr.value in seen.setdefault(above, set()):
+                    continue
+                seen[above].add(expr.value)
+                kept = len(values.flow.writes(above, expr.value)) == 1
+                host = values.parameters(above)._handed_host(expr.value, seen) if kept else None
+            else:
+                _, bindings = values.names.bindings(expr.value, expr)
+                host = _host_device(bindings[0].value) if len(bindings) == 1 else None
+            if host is None:
+                return None
+            found = host
+        return found
 
     def _may_be_moved(self) -> bool:
         """Say whether the function makes an object that code of its class in another file may take
