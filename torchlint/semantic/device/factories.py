@@ -41,6 +41,8 @@ _ELEMENT_WRITERS = ops.having("host-memory")
 _READS = ops.having("reads")
 _NUMBERS = frozenset("builtins." + name for name in ("bool", "complex", "float", "int"))
 _FILLERS = ops.having("in-place", "mixes") - ops.having("sets")
+# Each one is a launch where the tensor is made on the device, and no copy.
+_FEW_WRITES = 2
 
 
 @question(
@@ -271,7 +273,9 @@ def size_by_name(module: Module, call: cst.Call) -> bool:
 
 def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
     """Say whether the function reads or writes single elements of a named tensor, or of one that
-    `self` holds, or uses the host's copy elsewhere."""
+    `self` holds, or uses the host's copy elsewhere. One or two numbers that are written once may
+    as well be written on the device."""
+    few = 0
     scope: cst.CSTNode = module.scope(name)
     alike = [*module.within(scope, cst.Attribute)] if isinstance(name, cst.Attribute) else []
     reads = _reads_alike(module, name) if isinstance(name, cst.Name) else alike
@@ -284,6 +288,9 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
         if _used_elsewhere(module, read, above) or _decided_on_host(module, read):
             return True
         written = isinstance(above, cst.Subscript) and _writes(module, above)
+        if written and few < _FEW_WRITES and _writes_number(module, read, name):
+            few += 1
+            continue
         if isinstance(above, cst.Attribute):
             written = above.attr.value in _ELEMENT_WRITERS or _copies_data(module, read, above)
         # What is written once it has been moved is written there.
@@ -321,6 +328,24 @@ def _writes(module: Module, part: cst.Subscript) -> bool:
         case ((cst.AssignTarget() | cst.AugAssign()), _):
             return True
     return False
+
+
+def _writes_number(module: Module, read: cst.CSTNode, moved: cst.CSTNode) -> bool:
+    """Say whether a number is written to one place or slice of a tensor, no more often than it is
+    moved: ``x[0] = 1``."""
+    part, statement = module.parent(read), module.small_statement(read)
+    if not isinstance(part, cst.Subscript) or not isinstance(statement, cst.Assign):
+        return False
+    parts = [each.slice for each in part.slice]
+    places = [each.value for each in parts if isinstance(each, cst.Index)]
+    numbers = [inferred(module, each) for each in (statement.value, *places)]
+    loops = [each for each in module.ancestors(part) if isinstance(each, (cst.For, cst.While))]
+    once = module.function(read) is module.function(moved)
+    return (
+        once
+        and set(module.ancestors(moved)).issuperset(loops)
+        and all(each.kind in ("number", "bool") and not each.tensor for each in numbers)
+    )
 
 
 def _decided_on_host(module: Module, read: cst.Name | cst.Attribute) -> bool:
