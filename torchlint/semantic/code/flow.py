@@ -42,8 +42,16 @@ class Flow:
         in the file.
         """
         if call not in self._callees:
-            self._callees[call] = tuple(self._resolve(call.func))
+            self._callees[call] = tuple(self._resolve(call.func) or self._of_object(call.func))
         return self._callees[call]
+
+    def _of_object(self, func: cst.BaseExpression) -> list[Function]:
+        """Return what runs where an object of a class of this file is called itself."""
+        if not self.tree.named("__call__") or self.scopes.local_class(func) is not None:
+            return []
+        made = self.instances.class_of(func)
+        method = self.scopes.method(made, "__call__") if made is not None else None
+        return [method] if method is not None else []
 
     def _resolve(self, func: cst.BaseExpression) -> list[Function]:
         if type(func) is cst.Name:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import libcst as cst
@@ -31,6 +31,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Link, entrances, heat_of
 from torchlint.semantic.time.once import runs_once
+from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import classes_behind, home_of_parameters, inferred
 from torchlint.semantic.values.value import Value
 
@@ -176,10 +177,12 @@ def calls_of(module: Module, wanted: Wanted) -> Iterator[cst.Call]:
 
 @question(ground=True)
 def _calls_by_name(module: Module) -> dict[str, list[cst.Call]]:
-    """Return the calls of a file by the last name of what is called."""
+    """Return the calls of a file by the last name of what is called, ``C()`` for ``C()(x)``."""
     found: dict[str, list[cst.Call]] = {}
     for call in module.nodes(cst.Call):
-        found.setdefault(last_name(call.func), []).append(call)
+        inner = call.func
+        name = f"{last_name(inner.func)}()" if isinstance(inner, cst.Call) else last_name(inner)
+        found.setdefault(name, []).append(call)
     return found
 
 
@@ -230,29 +233,43 @@ def _row(module: Module, node: cst.CSTNode) -> int:
 
 def _means(module: Module, call: cst.Call, wanted: Wanted) -> bool:
     """Say whether a call reaches the function."""
+    if wanted.definition.name.endswith(".__call__"):
+        return _inherits(module, call.func, wanted) is True
     found = module.outside.find(module.name(call.func))
     if found is not None:
         return (found.path, found.name) == (wanted.definition.path, wanted.definition.name)
-    cls, dot, _ = wanted.definition.name.partition(".")
-    if not dot or not isinstance(call.func, cst.Attribute) or module.name(call.func) is not None:
+    if "." not in wanted.definition.name or not isinstance(call.func, cst.Attribute):
         return False
-    if callees_of(module, call):
+    if module.name(call.func) is not None or callees_of(module, call):
         return False
-    owner = Definition(wanted.definition.path, cls, CLASS)
     receiver = call.func.value
-    family = _family(module, receiver)
-    if family:
-        before = family[: family.index(owner)] if owner in family else None
-        return before is not None and not any(map(wanted.overridden, before))
-    if any(owner in one_of for one_of in _one_of(module, receiver)):
+    inherits = _inherits(module, receiver, wanted)
+    if inherits is not None:
+        return inherits
+    if any(_has(family, wanted) for family in _one_of(module, receiver)):
         return True
     value = inferred(module, receiver)
     return wanted.alone and value.kind in ("?", "object", "module") and value.node is None
 
 
-def _one_of(module: Module, receiver: cst.BaseExpression) -> Iterator[list[Definition]]:
-    """Yield the families of the objects that ``self.x`` may be, where its class gives it several,
-    one for each setting."""
+def _inherits(module: Module, receiver: cst.BaseExpression, wanted: Wanted) -> bool | None:
+    """Say whether an object has the method of its own class or an ancestor's, None where its class
+    is unknown."""
+    family = _family(module, receiver)
+    return _has(family, wanted) if family else None
+
+
+def _has(family: Sequence[Definition], wanted: Wanted) -> bool:
+    """Say whether the method is the one that an object finds by its class and its ancestors."""
+    cls = wanted.definition.name.rpartition(".")[0]
+    owner = Definition(wanted.definition.path, cls, CLASS)
+    return owner in family and not any(map(wanted.overridden, family[: family.index(owner)]))
+
+
+def _one_of(module: Module, receiver: cst.BaseExpression) -> Iterator[Sequence[Definition]]:
+    """Yield the families of the objects that an expression may be, where a function, or the class
+    of ``self.x``, makes one of several, one for each setting."""
+    yield from values(module).families(inferred(module, receiver))
     cls, text = module.class_of(receiver), dotted_text(receiver) or ""
     if cls is None or not text.startswith("self."):
         return
@@ -260,7 +277,7 @@ def _one_of(module: Module, receiver: cst.BaseExpression) -> Iterator[list[Defin
         if isinstance(assign.value, cst.Call) and any(
             dotted_text(target.target) == text for target in assign.targets
         ):
-            yield list(classes_behind(module, inferred(module, assign.value)))
+            yield classes_behind(module, inferred(module, assign.value))
 
 
 def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:

@@ -91,6 +91,12 @@ def speaks_for(caller: str) -> str | None:
     return caller[: found.end()] if found is not None else ""
 
 
+def objects_of(cls: str, text: str) -> set[str]:
+    """Return the last names under which a text may call objects that it makes of a class."""
+    made = re.findall(rf"(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*{re.escape(cls)}\(", text)
+    return {f"{cls}()", *made}
+
+
 def telling(method: str) -> bool:
     """Say whether a method's name, where one class of a project alone has it, tells the class:
     ``forward``, ``update`` and what else is one word may be a method of anything."""
@@ -112,22 +118,26 @@ class Written(NamedTuple):
         often: whether it stands in a loop, or in a function that may run in each step by its name
             or by what it calls.
         own: whether it calls a method of the class around it that this class itself defines.
+        looped: whether it stands in a loop of its function.
     """
 
     receiver: str | None
     within: str
     often: bool
     own: bool
+    looped: bool
 
 
 @frozen
 class Calls:
-    """The calls of one file by the last name of what is called, and what its imports bind, in
-    whatever scope; or `unread`, where Python does not accept its text."""
+    """The calls of one file by the last name of what is called, ``C()`` for ``C()(x)``, what its
+    imports bind, in whatever scope, and which functions run a backward pass; or `unread`, where
+    Python does not accept its text."""
 
     sites: Mapping[str, frozenset[Written]] = field(default_factory=dict)
     imports: Mapping[str, frozenset[str]] = field(default_factory=dict)
     stars: tuple[str, ...] = ()
+    stepping: frozenset[str] = frozenset()
     unread: bool = False
     _around: dict[tuple[str, bool], frozenset[str] | None] = field(default_factory=dict)
 
@@ -170,23 +180,25 @@ class _Reader:
         self.sites: dict[str, set[Written]] = {}
         self.imports: dict[str, set[str]] = {}
         self.stars: list[str] = []
-        self._todo: list[tuple[ast.AST, str, str, bool, frozenset[str]]] = []
+        self._todo: list[tuple[ast.AST, str, str, bool, bool, frozenset[str]]] = []
 
     def read(self, tree: ast.Module) -> Calls:
         """Return the calls of a tree."""
-        self._todo.append((tree, "", "", False, frozenset()))
+        self._todo.append((tree, "", "", False, False, frozenset()))
         while self._todo:
-            node, cls, within, often, methods = self._todo.pop()
+            node, cls, within, often, looped, methods = self._todo.pop()
             kind = type(node)
-            often = often or kind in _LOOPS
+            often, looped = often or kind in _LOOPS, looped or kind in _LOOPS
             if kind not in _TOLD:
                 pass
             elif isinstance(node, ast.Call):
                 name, receiver = _callee(node.func)
                 if name:
                     own = receiver in _OBJECTS and name in methods
-                    self.sites.setdefault(name, set()).add(Written(receiver, within, often, own))
+                    site = Written(receiver, within, often, own, looped)
+                    self.sites.setdefault(name, set()).add(site)
             elif isinstance(node, DEFS):
+                looped = False
                 within = within or (f"{cls}.{node.name}" if cls else node.name)
                 often = often or _MAY_STEP.search(node.name) is not None
             elif isinstance(node, ast.ClassDef):
@@ -198,12 +210,12 @@ class _Reader:
             for value in map(node.__getattribute__, BELOW[kind]):
                 if type(value) is list:
                     self._todo += [
-                        (each, cls, within, often, methods)
+                        (each, cls, within, often, looped, methods)
                         for each in value
                         if type(each) not in _LEAVES
                     ]
                 elif type(value) not in _LEAVES:
-                    self._todo.append((value, cls, within, often, methods))
+                    self._todo.append((value, cls, within, often, looped, methods))
         stepping = {site.within for name in _STEPPING for site in self.sites.get(name, ())}
         return Calls(
             {
@@ -214,7 +226,25 @@ class _Reader:
             },
             {name: frozenset(found) for name, found in self.imports.items()},
             tuple(self.stars),
+            frozenset(self._backward()),
         )
+
+    def _backward(self) -> set[str]:
+        """Return the functions that run a backward pass outside of their loops, by themselves or by
+        a method of their own class."""
+        passes = self.sites.get("backward", ())
+        found = {site.within for site in passes if site.within and not site.looped}
+        own = [
+            (site.within, f"{site.within.partition('.')[0]}.{name}")
+            for name, sites in self.sites.items()
+            for site in sites
+            if site.own and not site.looped
+        ]
+        before = -1
+        while before < len(found):
+            before = len(found)
+            found |= {within for within, called in own if called in found}
+        return found
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for local, dotted in bound(node):
@@ -237,6 +267,9 @@ def written(tree: ast.Module | None) -> Calls:
 def _callee(func: ast.expr) -> tuple[str, str | None]:
     if isinstance(func, ast.Name):
         return func.id, ""
+    if isinstance(func, ast.Call):
+        name, receiver = _callee(func.func)
+        return (f"{name}()" if name else "", receiver)
     if not isinstance(func, ast.Attribute):
         return "", None
     parts: list[str] = []

@@ -25,7 +25,7 @@ from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reach, stem_of
 from torchlint.semantic.torch import names as torch_names
-from torchlint.semantic.values.value import UNKNOWN, Value
+from torchlint.semantic.values.value import CLASSES, UNKNOWN, Value
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -110,6 +110,8 @@ class Outside:
     def named(self, value: Value) -> Definition | None:
         """Return the class of another file that an instance is of; see `instance`."""
         path, separator, name = (value.name or "").rpartition(_SEPARATOR)
+        if CLASSES in path:
+            return None
         return (
             Definition(path + ".py", name, CLASS)
             if separator and value.kind in _INSTANCES
@@ -323,14 +325,16 @@ class Outside:
 
     def takes_step(self, definitions: Iterable[Definition], method: str) -> bool:
         """Say whether one call of a function of another file, or of a method of the first of these
-        classes that has it, is one training step."""
-        near = [
-            each
-            for each in definitions
-            if self.project is not None
-            and any(self.project.says(each.path, step) for step in _STEPS)
-        ]
-        return self._is_so(exports.takes_step, near, method)
+        classes that has it, is one training step; of a file that is looked at for another one, by
+        how the function is written."""
+        project = self.project
+        if project is None:
+            return False
+        near = [each for each in definitions if any(project.says(each.path, s) for s in _STEPS)]
+        if self.deep:
+            return self._is_so(exports.takes_step, near, method)
+        known = (project.steps_as_written(each.path, each.name, method) for each in near)
+        return next((found for found in known if found is not None), False)
 
     def _is_so(
         self,
@@ -397,6 +401,13 @@ class Outside:
             if found is not None and self.project is not None
             else ()
         )
+
+    def families(self, value: Value) -> list[tuple[Definition, ...]]:
+        """Return for each of the classes in other files of which a value may be an instance the
+        class with its ancestors in the project."""
+        names = (value.name or "").split(CLASSES)
+        found = (self.family(value.but(name=name)) for name in names)
+        return [each for each in found if each]
 
     def bases(self, value: Value) -> tuple[str, ...]:
         """Return the dotted names of the bases outside the project of the class that a value is an

@@ -40,6 +40,7 @@ from torchlint.semantic.project.callers import (
 from torchlint.semantic.project.calls import (
     Calls,
     lexicon,
+    objects_of,
     speaks_for,
     telling,
     written,
@@ -620,6 +621,15 @@ class Project:
             site.within == function.name for name in names for site in calls.sites.get(name, ())
         )
 
+    def steps_as_written(self, path: str, name: str, method: str) -> bool | None:
+        """Say whether a function, or a method of a class, runs a backward pass outside of its
+        loops, as it is written; None where the file defines none. Nothing is analysed for it."""
+        self._trail.read.add(path)
+        origin = self.index(path).names.get(name) if method else None
+        if method and (origin is None or method not in origin.methods):
+            return None
+        return (f"{name}.{method}" if method else name) in self._written(path).stepping
+
     def may_be_called(self, target: Definition) -> bool:
         """Say whether other files hold calls that may reach a function."""
         return bool(self._callers(target))
@@ -658,7 +668,7 @@ class Project:
     def _steps(self, target: Definition) -> list[Step]:
         """Return the names by which files may call a function, its own file first."""
         if target not in self._ways:
-            method = "." in target.name
+            method = "." in target.name and not target.name.endswith(".__call__")
             self._ways[target] = [Step(target.path, target.name.rpartition(".")[2], method)]
             self._ways[target] += [
                 Step(path, name, method) for path, names in self._callers(target) for name in names
@@ -841,6 +851,9 @@ class Project:
     def _each_caller(self, target: Definition) -> Iterator[tuple[str, tuple[str, ...]]]:
         every = self._every() or ()
         cls, _, name = target.name.rpartition(".")
+        if cls and name == "__call__":
+            yield from self._calling_objects(target, cls)
+            return
         calling = self._words(every).get(name, set())
         mentioning = self._mentioning(cls) if cls and calling else frozenset()
         if cls and not telling(name):
@@ -855,6 +868,18 @@ class Project:
                 names = self._names_for(path, target)
             if names:
                 yield path, tuple(sorted(names))
+
+    def _calling_objects(
+        self, target: Definition, cls: str
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the files that make objects of a class and may call them, each with the names that
+        it has for them."""
+        for path in sorted(self._words(self._every() or ()).get(cls, ())):
+            if path != target.path and self._speaks(path, target.path):
+                made = objects_of(cls, self.text(path) or "")
+                names = made & self._written(path).sites.keys()
+                if names:
+                    yield path, tuple(sorted(names))
 
     def _speaks(self, path: str, called: str) -> bool:
         """Say whether calls in the file `path` say how the file `called` is used."""

@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Tree, method_called
+from torchlint.semantic.code.tree import Tree, is_name, last_name, method_called
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -30,6 +30,7 @@ _RUNS = regex(
 """Methods by which a module is run on a batch, beside calling it."""
 
 
+_TAKES_BATCHES = regex(r"(^|_)(model|net|network|trainer|learner|agent|solver)$", re.IGNORECASE)
 _SEVERAL = regex(r"(loaders|dls)$", re.IGNORECASE)
 
 
@@ -117,7 +118,10 @@ class Loops:
             return LoopKind.TRAIN if one else LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
             self._feeds_model(loop)
-            or (self._over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
+            or (
+                self._over_batches(loop)
+                and (self._moves(loop) or self.has_model_call(loop) or self._hands_batches_on(loop))
+            )
         ):
             return LoopKind.EVAL
         return LoopKind.TRAIN if any(map(self._steps_elsewhere, calls)) else LoopKind.OTHER
@@ -130,8 +134,10 @@ class Loops:
             return outside.takes_step((found,), "")
         if not isinstance(call.func, cst.Attribute) or self.flow.callees(call):
             return False
-        family = self.values.family(self.values.value(call.func.value))
-        return bool(family) and outside.takes_step(family, call.func.attr.value)
+        return any(
+            outside.takes_step(family, call.func.attr.value)
+            for family in self.values.families(self.values.value(call.func.value))
+        )
 
     def _steps_once_more(self, loop: cst.For | cst.While) -> bool:
         """Say whether a loop over epochs makes an optimizer step for what was left over behind the
@@ -206,6 +212,18 @@ class Loops:
             ):
                 return self.values.value(loop.iter).kind in ("?", "loader")
         return False
+
+    def _hands_batches_on(self, loop: cst.For) -> bool:
+        """Say whether a loop gives its batches to a method of what is called a model or a trainer:
+        ``model.set_input(batch)``."""
+        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        return any(
+            _TAKES_BATCHES.search(last_name(call.func.value)) is not None
+            and any(is_name(arg.value, *targets) for arg in call.args)
+            and self.values.value(call.func.value).kind in ("?", "module", "object")
+            for call in self.tree.within(loop.body, cst.Call)
+            if isinstance(call.func, cst.Attribute)
+        )
 
     def has_model_call(self, node: cst.CSTNode, depth: int = 2) -> bool:
         """Say whether a model is called inside `node`, or in a local function called from there."""

@@ -443,6 +443,12 @@ class Values(Budgeted, Roles):
             return self.scopes.family_outside(instance.node)
         return self.names.outside.family(instance)
 
+    def families(self, instance: Value) -> Sequence[Sequence[Definition]]:
+        """Return `family` for each of the classes of which a value may be an instance."""
+        if isinstance(instance.node, cst.ClassDef):
+            return [self.scopes.family_outside(instance.node)]
+        return self.names.outside.families(instance)
+
     # -- torch -------------------------------------------------------------------------------------
 
     def default_device(self, node: cst.CSTNode) -> bool:

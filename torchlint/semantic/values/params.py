@@ -869,7 +869,8 @@ def _positional(function: cst.FunctionDef, call: cst.Call, method: bool) -> list
     ``self``."""
     names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
     static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
-    bound = method and not static and isinstance(call.func, cst.Attribute)
+    through = isinstance(call.func, cst.Attribute) or function.name.value == "__call__"
+    bound = method and not static and through
     return names[1:] if bound else names
 
 

@@ -42,7 +42,8 @@ class Value(NamedTuple):
         keyed: what a dict holds under literal keys, as far as all its keys are literals; of a
             batch and of what is not known, what the code at hand has put under them.
         node: the expression or definition that made it.
-        name: dotted name of the class of an instance, or of a function or class.
+        name: dotted name of the class of an instance, or of a function or class; of an instance of
+            one of several classes of other files, their names with `CLASSES` between.
     """
 
     kind: str = "?"
@@ -94,6 +95,8 @@ class Value(NamedTuple):
         )
 
 
+CLASSES = "|"
+_MOST_CLASSES = 4
 _DEVICES = frozenset((CUDA, CPU, ACCEL, "mps", "xpu"))
 _NUMBER_OR_TENSOR = (
     {"number", "tensor"},
@@ -155,8 +158,16 @@ def join(a: Value, b: Value) -> Value:
         items=_items(a.items, b.items),
         keyed=_keyed(a.keyed, b.keyed),
         node=a.node if a.node is b.node else None,
-        name=a.name if a.name == b.name else None,
+        name=a.name if a.name == b.name else _either_class(a, b),
     )
+
+
+def _either_class(a: Value, b: Value) -> str | None:
+    """Return the names of the classes in other files of which an object is an instance of one."""
+    names = [each for value in (a, b) for each in (value.name or "").split(CLASSES)]
+    alike = a.kind in ("object", "module") and a.node is None and b.node is None
+    few = len(set(names)) <= _MOST_CLASSES and all(".py:" in each for each in names)
+    return CLASSES.join(sorted(set(names))) if alike and few else None
 
 
 def _either_device(a: Value, b: Value) -> bool:
