@@ -15,7 +15,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
-from torchlint.semantic.values.value import ACCEL, CPU, CUDA, META, Value
+from torchlint.semantic.values.value import ACCEL, CLASSES, CPU, CUDA, META, Value
 
 _PLACES = {
     CUDA: "on the GPU",
@@ -205,8 +205,7 @@ class Beliefs:
         if value.kind == "?":
             return "not known"
         if value.kind == "module":
-            name = (value.name or "").rpartition(":")[2]
-            named = f" `{name}`" if name not in ("", "loss") else ""
+            named = "" if value.name == "loss" else _classes(value)
             return f"{'loss ' * (value.name == 'loss')}module{named}" + (
                 f" {_PLACES[value.device]}" if value.device else ""
             )
@@ -224,10 +223,7 @@ class Beliefs:
             items = self._noun(node, item).replace(item.kind, _PLURAL[item.kind], 1)
             return f"{value.kind} of {items}"
         if value.kind in ("object", "optimizer"):
-            named = (value.name or "").rpartition(":")[
-                2
-            ]  # the name of a class elsewhere holds its file
-            return f"{value.kind} `{named}`" if named else value.kind
+            return value.kind + _classes(value)
         return _KINDS.get(value.kind, value.kind)
 
     def _place(self, node: cst.CSTNode, value: Value) -> str:
@@ -251,6 +247,13 @@ class Beliefs:
                 yield "a single value" if value.rank == 0 else f"{value.rank}-dimensional"
             if value.grad is True:
                 yield "with a gradient graph"
+
+
+def _classes(value: Value) -> str:
+    """Return the class of an instance, or those of which it may be one of; that of another file is
+    held with its path."""
+    names = [each.rpartition(":")[2] for each in (value.name or "").split(CLASSES)]
+    return f" `{'` or `'.join(names)}`" if value.name else ""
 
 
 def _library(name: str | None) -> bool:

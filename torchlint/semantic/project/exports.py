@@ -19,7 +19,7 @@ from torchlint.semantic.time.heat import Caller, function_heat, heat_of
 from torchlint.semantic.time.loops import loops
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
-from torchlint.semantic.values.value import UNKNOWN, Value
+from torchlint.semantic.values.value import CLASSES, UNKNOWN, Value
 
 _STEPS = ops.SAME_VALUES | ops.having("cast") | ops.REDUCTIONS | {"data", "numpy", "cpu"}
 _READS = ops.having("reads") | {"cpu"}
@@ -54,6 +54,9 @@ def exported(module: Module, value: Value) -> Value:
     name = value.name
     if isinstance(value.node, cst.ClassDef) and value.kind in ("module", "object"):
         name = f"{module.path}:{value.node.name.value}"
+    elif name is not None and CLASSES in name:
+        parts = name.split(CLASSES)
+        name = CLASSES.join(each if ":" in each else f"{module.path}:{each}" for each in parts)
     elif value.kind in ("function", "class"):
         return UNKNOWN
     device = value.device or (batch_device(module, value) if value.kind == "loader" else None)

@@ -45,7 +45,9 @@ from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.params import used_as_tensor
 from torchlint.semantic.values.value import Value
 
-_LOSS_NAME = regex(r"(^|_)(loss|losses|criterion)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE)
+_LOSS_NAME = regex(
+    r"(^|_)(loss|losses|criterion|grad(ient)?_penalty)(_|$|fn|func)|[a-z]Loss$", re.IGNORECASE
+)
 _NOT_LOSS = regex(
     r"^(get|build|make|create|set|init|plot|log|print|show|save|load|parse|add|update|record)_",
     re.IGNORECASE,

@@ -43,7 +43,7 @@ class Value(NamedTuple):
             batch and of what is not known, what the code at hand has put under them.
         node: the expression or definition that made it.
         name: dotted name of the class of an instance, or of a function or class; of an instance of
-            one of several classes of other files, their names with `CLASSES` between.
+            one of several classes of the project, their names with `CLASSES` between.
     """
 
     kind: str = "?"
@@ -163,11 +163,20 @@ def join(a: Value, b: Value) -> Value:
 
 
 def _either_class(a: Value, b: Value) -> str | None:
-    """Return the names of the classes in other files of which an object is an instance of one."""
-    names = [each for value in (a, b) for each in (value.name or "").split(CLASSES)]
-    alike = a.kind in ("object", "module") and a.node is None and b.node is None
-    few = len(set(names)) <= _MOST_CLASSES and all(".py:" in each for each in names)
-    return CLASSES.join(sorted(set(names))) if alike and few else None
+    """Return the names of the classes of the project of which an object is an instance of one."""
+    names = {each for value in (a, b) for each in _class_names(value)}
+    alike = a.kind in ("object", "module") and None not in names
+    return (
+        CLASSES.join(sorted(filter(None, names))) if alike and len(names) <= _MOST_CLASSES else None
+    )
+
+
+def _class_names(value: Value) -> list[str | None]:
+    if isinstance(value.node, cst.ClassDef):
+        return [value.node.name.value]
+    names = (value.name or "").split(CLASSES)
+    own = len(names) > 1
+    return [each if own or ".py:" in each else None for each in names]
 
 
 def _either_device(a: Value, b: Value) -> bool:
