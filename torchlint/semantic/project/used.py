@@ -596,6 +596,7 @@ class Used:
         program: gives the files that may run in one process with one.
         holding: gives the files whose text holds a word.
         fails: says of a file what it cannot import, None where it may run.
+        offers: says whether who installs the project may call what a file defines.
     """
 
     def __init__(
@@ -607,6 +608,7 @@ class Used:
         program: Callable[[str], frozenset[str]],
         holding: Callable[[str], frozenset[str]],
         fails: Callable[[str], str | None],
+        offers: Callable[[str], bool],
     ) -> None:
         self._search = search
         self._find = names
@@ -615,6 +617,7 @@ class Used:
         self._program = program
         self._holding = holding
         self._fails = fails
+        self._offers = offers
         self._said: dict[str, Said | None] = {}
         self._taking: dict[str, bool] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
@@ -707,13 +710,15 @@ class Used:
         )
 
     def _runs(self, path: str) -> bool:
-        """Say whether a file is part of a program, and no library: the project holds a file that
+        """Say whether a file is part of a program, and of no library: the project holds a file that
         does something, in no package, and that imports a package beside the file's own."""
+        if stem_of(path) in _OF_TOOLS or self._offers(path):
+            return False
         top = self._top(path)
         if top not in self._programs:
             package = top != self._search.root and self._search.in_package(top)
             self._programs[top] = not package and any(True for _ in self._programs_for(top))
-        return self._programs[top] and stem_of(path) not in _OF_TOOLS
+        return self._programs[top]
 
     def _top(self, path: str) -> str:
         """Return the folder that holds the outermost package of a file, the project's root at
