@@ -185,6 +185,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, FRAMES, TORCH, changed_torch
 from torchlint.semantic.uses.observers import clock_behind, sees_variables
 from torchlint.semantic.values import definitions_behind
+from torchlint.semantic.values.accelerator import only_apple
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.operations import operation_of
@@ -298,6 +299,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
     if (
         transfer is None
         or "non_blocking" in transfer.given
+        or only_apple(module)
         or transfer.like
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)

@@ -33,7 +33,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.accelerator import lightning_trainers
+from torchlint.semantic.values.accelerator import lightning_trainers, only_apple
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
@@ -240,7 +240,7 @@ def _global(module: Module, name: str, here: cst.FunctionDef | None) -> bool:
 )
 def lacks_pinning(module: Module, node: cst.Call) -> bool:
     """Say whether a loader does not pin its memory, and feeds an accelerator."""
-    if pins_memory(module, node) is not False:
+    if pins_memory(module, node) is not False or only_apple(module):
         return False
     pin = arguments_of(module, node, DATALOADER).value("pin_memory")
     if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
