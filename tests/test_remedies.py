@@ -10,6 +10,7 @@ from tests.checking import check
 
 HEAD = """\
 import json
+import math
 import cv2
 import torch
 from torch import nn
@@ -181,6 +182,37 @@ def search(loader, leaves):
         optimizer.step()
 """
 SAID = {
+    # What `math` makes of a tensor torch makes of it too.
+    "a gain by math": (
+        "TL101",
+        "torch.exp computes it",
+        in_training("gain = math.exp(out.mean() / 10)  # here", "kept.append(penalty(gain))"),
+    ),
+    "a root by math": (
+        "TL101",
+        "torch.sqrt computes it",
+        in_training(behind="log(math.sqrt(loss))  # here"),
+    ),
+    "a logarithm in a forward pass": (
+        "TL101",
+        "torch.log computes it",
+        FORWARD.format("return math.log(lengths.sum())  # here"),
+    ),
+    "what torch has under another name": (
+        "TL101",
+        AFTER,
+        in_training(behind="log(math.fabs(loss))  # here"),
+    ),
+    "math of a number that was read": (
+        "TL101",
+        AFTER,
+        in_training(behind="log(math.sqrt(loss.item()))  # here"),
+    ),
+    "what the step computes with is torch's too": (
+        "TL101",
+        TORCH,
+        in_training("loss = loss * math.exp(out.mean())  # here"),
+    ),
     # Of two tensors that meet on the host, both have to be on the device.
     "scattered by an index of the host": (
         "TL102",
