@@ -197,6 +197,8 @@ _COPIES = frozenset(("copy", "memory_format"))
 _FRESH = ops.having("fresh")
 _OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}
 """What copies an array or a list, or shares the array's memory; the others may give the tensor."""
+_TOKENIZED = "return_tensors"
+"""What a tokenizer or a processor is told by whom it makes tensors of texts or pictures for."""
 _TURNS = ops.having("turns")
 _VIEWS = ops.having("view")
 _WAITS = ops.having("waits", "method")
@@ -420,8 +422,22 @@ def _values_behind(
     module: Module, name: cst.Name
 ) -> list[tuple[cst.BaseExpression | None, int | None]]:
     """Return what a name may hold, each with the element of it that the name is: what it is
-    assigned, or what a loop takes one by one; None for what is not known."""
-    return [_bound_to(module, each, name.value) for each in definitions_of(module, name)]
+    assigned, what a loop takes one by one, or calls give; None for what is not known."""
+    return [
+        value
+        for each in definitions_of(module, name)
+        for value in _given_to(module, each, name.value) or [_bound_to(module, each, name.value)]
+    ]
+
+
+def _given_to(
+    module: Module, definition: cst.CSTNode, name: str
+) -> list[tuple[cst.BaseExpression | None, int | None]]:
+    if not isinstance(definition, cst.FunctionDef):
+        return []
+    method = scopes(module).is_method(definition)
+    sites = call_sites(module, definition)
+    return [(bind(definition, site, method).get(name), None) for site in sites]
 
 
 def _bound_to(
@@ -529,6 +545,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                     _made_there(module, call)
                     or _from_table(module, call)
                     or _of_another_package(module, call)
+                    or any(is_name(arg.keyword, _TOKENIZED) for arg in args)
                 ):
                     continue
                 parts: list[cst.CSTNode] = list(args)
