@@ -182,6 +182,29 @@ def search(loader, leaves):
         optimizer.step()
 """
 SAID = {
+    # The elements of a tensor that a loop goes over, by which a list of the host is asked.
+    "words of a comprehension": (
+        "TL101",
+        OLDER,
+        in_training(
+            "names = list('abcd')\n        kept += [names[i] for i in out.argmax(1)]  # here"
+        ),
+    ),
+    "words of a loop": (
+        "TL101",
+        OLDER,
+        in_training(
+            "names = list('abcd')\n        for i in out.argmax(1):\n            "
+            "kept.append(names[i])  # here"
+        ),
+    ),
+    "a word of each step": (
+        "TL101",
+        AFTER,
+        in_training(
+            "names = list('abcd')\n        i = out.argmax()\n        kept += names[i]  # here"
+        ),
+    ),
     # What `math` makes of a tensor torch makes of it too.
     "a gain by math": (
         "TL101",
