@@ -324,6 +324,7 @@ OTHER = """class Judge:
 START = "from nets import Worker\nWorker().fit()\n"
 
 
+INFO = "def info(object):\n    print([getattr(object, each) for each in dir(object)])\n"
 HEIR = "class Mine(Worker):\n    def go(self, x):\n        "
 BASE_CALLS = "class B:\n    def evaluate(self): pass\n    def go(self): self.evaluate()\n"
 TWO_HEIRS = "class A(Worker): pass\nclass C(A, Trainer): pass\n"
@@ -351,7 +352,11 @@ NESTED = "def make():\n    class A(Worker, Trainer): pass\n"
         (TWO_HEIRS, True),
         (NESTED, True),
         ("import sys\nprint(getattr(Worker(), sys.argv[1]))\n", True),
-        (f"{HEIR}getattr(self, x)\n", True),
+        (f"{HEIR}getattr(self, x)\nMine().go(2)\n", True),
+        (f"{HEIR}getattr(self, x)\n", False),
+        (f"{INFO}print(2)\n", False),
+        (f"{INFO}info(Worker())\n", True),
+        (f"{INFO}logger.info('start')\nself.log.info(2)\n", False),
         ("class Log:\n    def go(self, x):\n        getattr(self, x)\n", False),
         ("flags = object()\nprint(vars(flags), flags.__dict__, dir(flags))\n", False),
         ("for name in vars(Worker):\n    print(name)\n", True),

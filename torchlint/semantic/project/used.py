@@ -73,6 +73,8 @@ _IS_CLASS = regex(r"(.*\.)?(cls|__class__|[A-Z]\w*|\?)\Z").match
 """Names of what may be a class: the dictionary of an object holds no methods."""
 _VALUES = regex(rf"(self|cls)\b|{_OPTIONS.pattern}", re.I)
 """Names of what is no module, whatever its attributes are."""
+_LOGGER = regex(r"(self\.)?_*log(ger)?\Z", re.I)
+"""Names of what is no module either: its methods are those of a logger."""
 _PROGRAM = regex(
     r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
 )
@@ -942,15 +944,23 @@ class Used:
         )
 
     def _asked_of(self, cls: Definition) -> bool:
-        """Say whether a file may take any method of an object of a class."""
+        """Say whether a place that is run may take any method of an object of a class."""
         if not self._by_object:
             texts = filter(self._takes_by_text, self._every)
             self._by_object.append([(path, self._says(path)) for path in texts])
         return any(
             said is None
-            or any(self._may_be(cls, path, said, receiver, at) for receiver, at in said.asked)
+            or any(
+                self._may_be(cls, path, said, receiver, at) and self._is_run(path, at)
+                for receiver, at in said.asked
+            )
             for path, said in self._by_object[0]
         )
+
+    def _is_run(self, path: str, place: str) -> bool:
+        """Say whether a place is at a file's own level, or in a definition that is used."""
+        home = place.partition(".")[0]
+        return home in _TOP or self.used(path, home)
 
     def _may_be(self, cls: Definition, path: str, said: Said, receiver: str, place: str) -> bool:
         """Say whether a dotted name may stand for an object of a class, or for the class."""
@@ -1051,7 +1061,7 @@ class Used:
             whole = f"{rest}.{name}" if rest else name
             # What is no import may be a module that somebody handed on.
             own = not said.loose and receiver in ("self", "cls")
-            unknown = first not in said.imports and not own
+            unknown = first not in said.imports and not own and not _LOGGER.match(receiver)
             if unknown or any(
                 self._leads(path, f"{dotted}.{whole}", target)
                 for dotted in said.imports.get(first, ())
