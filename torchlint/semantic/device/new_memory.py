@@ -63,6 +63,7 @@ def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = Non
     return bool(given) and all(_fresh(where, each, at) for where, each in given)
 
 
+@question(yes="what binds `{0}` is in view", no="nothing in view binds `{0}`", remember=False)
 def values_behind(module: Module, name: cst.Name) -> list[_Bound]:
     """Return what a name may hold, each with the element of it that the name is: what it is
     assigned, what a loop takes one by one, or calls give; None for what is not known."""
