@@ -10,6 +10,7 @@ from tests.checking import check
 
 HEAD = """\
 import json
+import math
 import cv2
 import torch
 from torch import nn
@@ -181,6 +182,60 @@ def search(loader, leaves):
         optimizer.step()
 """
 SAID = {
+    # The elements of a tensor that a loop goes over, by which a list of the host is asked.
+    "words of a comprehension": (
+        "TL101",
+        OLDER,
+        in_training(
+            "names = list('abcd')\n        kept += [names[i] for i in out.argmax(1)]  # here"
+        ),
+    ),
+    "words of a loop": (
+        "TL101",
+        OLDER,
+        in_training(
+            "names = list('abcd')\n        for i in out.argmax(1):\n            "
+            "kept.append(names[i])  # here"
+        ),
+    ),
+    "a word of each step": (
+        "TL101",
+        AFTER,
+        in_training(
+            "names = list('abcd')\n        i = out.argmax()\n        kept += names[i]  # here"
+        ),
+    ),
+    # What `math` makes of a tensor torch makes of it too.
+    "a gain by math": (
+        "TL101",
+        "torch.exp computes it",
+        in_training("gain = math.exp(out.mean() / 10)  # here", "kept.append(penalty(gain))"),
+    ),
+    "a root by math": (
+        "TL101",
+        "torch.sqrt computes it",
+        in_training(behind="log(math.sqrt(loss))  # here"),
+    ),
+    "a logarithm in a forward pass": (
+        "TL101",
+        "torch.log computes it",
+        FORWARD.format("return math.log(lengths.sum())  # here"),
+    ),
+    "what torch has under another name": (
+        "TL101",
+        AFTER,
+        in_training(behind="log(math.fabs(loss))  # here"),
+    ),
+    "math of a number that was read": (
+        "TL101",
+        AFTER,
+        in_training(behind="log(math.sqrt(loss.item()))  # here"),
+    ),
+    "what the step computes with is torch's too": (
+        "TL101",
+        TORCH,
+        in_training("loss = loss * math.exp(out.mean())  # here"),
+    ),
     # Of two tensors that meet on the host, both have to be on the device.
     "scattered by an index of the host": (
         "TL102",

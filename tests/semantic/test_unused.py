@@ -202,6 +202,36 @@ def test_packages(nets: str, files: dict[str, str], used: bool, tmp_path: Path) 
     assert uses(tmp_path, {**package, **files}, "lib/nets.py") is used
 
 
+SOLD = {"run.py": IMPORTING, "pyproject.toml": f"{BUILT}'Nets for all'\n", "lib/a.py": "A = 2\n"}
+SHOWN = "# Nets\n\n```python\nfrom lib.a import A\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"README.md": SHOWN}, False),
+        ({"README.rst": "    >>> x\n\n    import lib.a\n"}, False),
+        (
+            {"README.md": "```\nfrom lib import A\n```\n", "lib/__init__.py": "from .a import A"},
+            False,
+        ),
+        ({}, True),
+        ({"README.md": "Nets, which `train.py` trains.\n```\nimport torch\n```\n"}, True),
+        ({"README.md": "```\nfrom lib.nets import Net\n```\n"}, True),
+        ({"README.md": SHOWN, "lib/__init__.py": "from .nets import Other"}, True),
+        ({"README.md": SHOWN, "lib/__init__.py": "from . import nets"}, True),
+        ({"README.md": SHOWN, "docs/conf.py": ""}, True),
+        ({"README.md": SHOWN, "run.py": "from lib.nets import Net\nprint(Net)\n"}, True),
+    ],
+)
+def test_what_an_installed_package_offers(
+    files: dict[str, str], used: bool, tmp_path: Path
+) -> None:
+    """A README that says what to import from a package shows what others use of it."""
+    given = {"lib/__init__.py": "", "lib/nets.py": NET, **SOLD, **files}
+    assert uses(tmp_path, given, "lib/nets.py") is used
+
+
 TWO = "from lib.nets import Net\ndef old():\n    return Net()\ndef new():\n    pass\n"
 
 
@@ -294,6 +324,7 @@ OTHER = """class Judge:
 START = "from nets import Worker\nWorker().fit()\n"
 
 
+INFO = "def info(object):\n    print([getattr(object, each) for each in dir(object)])\n"
 HEIR = "class Mine(Worker):\n    def go(self, x):\n        "
 BASE_CALLS = "class B:\n    def evaluate(self): pass\n    def go(self): self.evaluate()\n"
 TWO_HEIRS = "class A(Worker): pass\nclass C(A, Trainer): pass\n"
@@ -321,7 +352,11 @@ NESTED = "def make():\n    class A(Worker, Trainer): pass\n"
         (TWO_HEIRS, True),
         (NESTED, True),
         ("import sys\nprint(getattr(Worker(), sys.argv[1]))\n", True),
-        (f"{HEIR}getattr(self, x)\n", True),
+        (f"{HEIR}getattr(self, x)\nMine().go(2)\n", True),
+        (f"{HEIR}getattr(self, x)\n", False),
+        (f"{INFO}print(2)\n", False),
+        (f"{INFO}info(Worker())\n", True),
+        (f"{INFO}logger.info('start')\nself.log.info(2)\n", False),
         ("class Log:\n    def go(self, x):\n        getattr(self, x)\n", False),
         ("flags = object()\nprint(vars(flags), flags.__dict__, dir(flags))\n", False),
         ("for name in vars(Worker):\n    print(name)\n", True),

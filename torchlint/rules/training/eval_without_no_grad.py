@@ -136,7 +136,6 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.heat import Grade, Heat, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.frozen import is_frozen, made_frozen
 from torchlint.semantic.uses.gradients import (
     detached_for_nothing,
@@ -156,7 +155,6 @@ from torchlint.semantic.uses.graph_use import (
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
-_WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
 _DETACHED = (
     "only the detached result is used, so recording the graph is wasted; run it under "
@@ -361,8 +359,6 @@ def _trainable(module: Module, node: cst.Call) -> bool:
     """Say whether the call runs a model that may have parameters, and that does not switch autograd
     off itself."""
     if not is_model_call(module, node) or (method_called(node) == "generate"):
-        return False
-    if inferred(module, node.func).name in _WITHOUT_PARAMETERS:
         return False
     func = node.func
     if isinstance(func, cst.Attribute) and func.attr.value == "forward":

@@ -95,6 +95,7 @@ from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Heat, heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.graph_use import has_no_parameters
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
@@ -141,7 +142,8 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
         case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(
             module, place
         ):
-            return None if _offloads(module, node, place) else (Severity.WARNING, None, False)
+            little = has_no_parameters(module, place) or _offloads(module, node, place)
+            return None if little else (Severity.WARNING, None, False)
         case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(
             module, place
         ):

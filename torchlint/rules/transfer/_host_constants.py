@@ -149,11 +149,18 @@ def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     shown = _resolved(module, first.value)
     if (
         not isinstance(shown, (cst.List, cst.Tuple))
-        or not shown.elements
+        or _is_empty(shown)
         or not _same(module, first.value)
     ):
         return None
     return HostConstant("literal", module.shown(call.func), None)
+
+
+def _is_empty(node: cst.BaseExpression) -> bool:
+    """Say whether a display holds nothing, or nothing but such: no bytes of it are copied."""
+    if not isinstance(node, (cst.List, cst.Tuple)):
+        return False
+    return all(_is_empty(each.value) for each in node.elements)
 
 
 def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -170,32 +170,32 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
     works_alone,
 )
+from torchlint.semantic.device.new_memory import in_new_memory, values_behind
 from torchlint.semantic.device.transfers import (
     TRANSFERS,
     cast_before,
     certainly_tensor,
+    is_network_moved,
     transfer_of,
 )
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
-from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, FRAMES, TORCH, changed_torch
 from torchlint.semantic.uses.observers import clock_behind, sees_variables
 from torchlint.semantic.values import definitions_behind
+from torchlint.semantic.values.accelerator import only_apple
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
-from torchlint.semantic.values.operations import operation_of
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))
-_FRESH = ops.having("fresh")
-_OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}
-"""What copies an array or a list, or shares the array's memory; the others may give the tensor."""
+_TOKENIZED = "return_tensors"
+"""What a tokenizer or a processor is told by whom it makes tensors of texts or pictures for."""
 _TURNS = ops.having("turns")
 _VIEWS = ops.having("view")
 _WAITS = ops.having("waits", "method")
@@ -298,12 +298,14 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
     if (
         transfer is None
         or "non_blocking" in transfer.given
+        or only_apple(module)
         or transfer.like
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
-        or _made_here(module, transfer.source)
+        or in_new_memory(module, transfer.source)
         or _there_already(module, transfer)
         or cast_before(module, transfer.source)
+        or is_network_moved(module, transfer.source)
         or _scattered(transfer.source)
         or _waited_for(module, node)
         or _asked_before(module, transfer)
@@ -378,82 +380,17 @@ def _waited_for(module: Module, call: cst.Call) -> bool:
     )
 
 
-def _made_here(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether what is moved was computed or joined on the host here, ``torch.stack(parts)``, or
-    may be made of an array here: no loader pins that memory."""
-    values = _values_behind(module, source) if isinstance(source, cst.Name) else [(source, None)]
-    return bool(values) and (
-        all(_fresh(module, each, at) for each, at in values)
-        or any(_makes(module, each, _OF_ARRAYS) for each, _ in values)
-    )
-
-
-@question(
-    yes="`{0}` lies in memory that the host has just taken for it",
-    no="`{0}` may lie in memory that a loader has pinned",
-)
-def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = None) -> bool:
-    """Say whether an expression is a tensor that torch computes or joins on the host, a view of
-    one, or what a function of the project makes so; with `at` that element of a tuple."""
-    match node:
-        case cst.Tuple(elements=parts) if at is not None and at < len(parts):
-            return _fresh(module, parts[at].value)
-        case cst.Name():
-            values = _values_behind(module, node)
-            return bool(values) and all(_fresh(module, each, its) for each, its in values)
-    made = operation_of(module, node)
-    if made is not None:
-        viewed = made.name in _VIEWS and bool(made.operands)
-        return made.name in _FRESH or (viewed and _fresh(module, made.operands[0]))
-    functions = definitions_behind.functions(module, node) if isinstance(node, cst.Call) else []
-    given = [
-        (where, each)
-        for where, function in functions
-        for each in definitions_behind.returned(where, function)
-    ]
-    return bool(given) and all(_fresh(where, each, at) for where, each in given)
-
-
-def _values_behind(
-    module: Module, name: cst.Name
-) -> list[tuple[cst.BaseExpression | None, int | None]]:
-    """Return what a name may hold, each with the element of it that the name is: what it is
-    assigned, or what a loop takes one by one; None for what is not known."""
-    return [_bound_to(module, each, name.value) for each in definitions_of(module, name)]
-
-
-def _bound_to(
-    module: Module, definition: cst.CSTNode, name: str
-) -> tuple[cst.BaseExpression | None, int | None]:
-    match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))], value=value):
-            at = next((i for i, each in enumerate(parts) if is_name(each.value, name)), None)
-            return (value if at is not None else None), at
-        case cst.Assign(value=value):
-            return value, None
-        case cst.For():
-            for goes in goes_over(module, definition):
-                if is_name(goes.target, name):
-                    return goes.iterated, None
-    return None, None
-
-
 def _there_already(module: Module, transfer: Transfer) -> bool:
     """Say whether all that a name may hold was made for the very device that it is moved to, or
     moved there: ``mask = ids.to(x.device)``, ``mask = torch.ones(n, device=x.device)``."""
     target = transfer.target
     if target is None or not isinstance(transfer.source, cst.Name):
         return False
-    values = [each for each, _ in _values_behind(module, transfer.source)]
+    values = [each for each, _ in values_behind(module, transfer.source)]
     return bool(values) and all(
         isinstance(each, cst.Call) and any(arg.value.deep_equals(target) for arg in each.args)
         for each in values
     )
-
-
-def _makes(module: Module, value: cst.BaseExpression | None, names: frozenset[str]) -> bool:
-    made = operation_of(module, value) if isinstance(value, cst.Call) else None
-    return made is not None and made.name in names
 
 
 def _scattered(source: cst.BaseExpression) -> bool:
@@ -527,6 +464,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                     _made_there(module, call)
                     or _from_table(module, call)
                     or _of_another_package(module, call)
+                    or any(is_name(arg.keyword, _TOKENIZED) for arg in args)
                 ):
                     continue
                 parts: list[cst.CSTNode] = list(args)

@@ -200,6 +200,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_rea
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.assumptions import ACCELERATOR, other_accelerator
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
@@ -262,6 +263,10 @@ COMPUTED = (
     "`{expr}` reads a GPU value on the host every step, and the step computes on the device with "
     "what becomes of it; do all of that with torch, on the detached tensor."
 )
+MATH = (
+    "`{expr}` reads a GPU value on the host every step; {same} computes it on the device, without "
+    "a wait."
+)
 CHANGED = (
     "`{expr}` reads a GPU value on the host every step; `{change}` changes it in place, so keep a "
     "clone on the device and read that once after the loop."
@@ -278,6 +283,7 @@ SELECTED = (
     "`{index}` is read on the host every step to index with it; index_select, gather or scatter "
     "use it on the device."
 )
+_OF_TORCH = ops.dotted("torch")
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -324,6 +330,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             "expr": module.shown(read.tensor if read.how == "slice" else read.node),
             "taker": module.shown(taker.node) if taker is not None else "",
             "change": module.shown(change) if change is not None else "",
+            "same": _same_of_torch(module, read) or "",
         }
         yield Hit(
             read.node,
@@ -423,6 +430,8 @@ def _instead(module: Module, read: HostRead, fix: Fix | None) -> str | None:
     key = isinstance(module.parent(read.node), cst.Index)
     if not key and read.how != "index" and computed_with(module, read.node):
         return COMPUTED
+    if _same_of_torch(module, read) is not None:
+        return MATH
     if not loop_in_sight(module, read.node):
         return NO_LOOP
     loop = module.loop(read.node)
@@ -430,6 +439,14 @@ def _instead(module: Module, read: HostRead, fix: Fix | None) -> str | None:
         return ENDLESS
     added = isinstance(module.small_statement(read.node), cst.AugAssign)
     return CHANGED if not added and changed_below(module, read.tensor) is not None else None
+
+
+def _same_of_torch(module: Module, read: HostRead) -> str | None:
+    """Return the function of torch that does to a tensor what one of `math` does to a number."""
+    call = read.node
+    name = module.name(call.func) if read.how == "math" and isinstance(call, cst.Call) else None
+    same = f"torch{name.removeprefix('math')}" if name is not None else None
+    return same if same in _OF_TORCH else None
 
 
 def _decides(module: Module, node: cst.CSTNode) -> bool:

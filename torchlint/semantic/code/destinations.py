@@ -43,14 +43,23 @@ _TESTS = (cst.If, cst.While, cst.IfExp)
 _NAMES = 4
 """Further names that a value may be given."""
 
+_TAKING = (cst.Call, cst.Return, cst.Yield, cst.Assign, cst.AugAssign, cst.Slice)
 Place = (
-    cst.Call | cst.If | cst.While | cst.IfExp | cst.For | cst.Return | cst.Assign | cst.AugAssign
+    cst.Call
+    | cst.If
+    | cst.While
+    | cst.IfExp
+    | cst.For
+    | cst.Return
+    | cst.Yield
+    | cst.Assign
+    | cst.AugAssign
 )
 
 
 @question(yes="the value comes to `{answer}`", no="the value comes to nothing that is known")
 def destinations(module: Module, node: cst.CSTNode) -> tuple[Place, ...]:
-    """Return the calls, tests, loops, returns and assignments that a value comes to in its
+    """Return the calls, tests, loops, returns, yields and assignments that a value comes to in its
     function, also as a part of what is computed from it, and under a few further names."""
     places = (place for _, place in arrivals(module, node))
     return tuple(dict.fromkeys(each for each in places if not isinstance(each, cst.Slice)))
@@ -75,7 +84,7 @@ def _destinations(
             yield child, above
         if isinstance(above, cst.For) and above.iter is child:
             yield child, above
-        if isinstance(above, (cst.Call, cst.Return, cst.Assign, cst.AugAssign, cst.Slice)):
+        if isinstance(above, _TAKING):
             listed = isinstance(above, cst.Return) and isinstance(child, cst.Tuple)
             yield inner if listed else child, above
         ends = not isinstance(above, _PARTS) or _asks_no_value(above)

@@ -607,8 +607,11 @@ class Guards:
 
     def untrained(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """Return the condition by which a node of a method runs only where ``self.training`` is
-        false, or a parameter named ``mode`` says so: in an evaluation."""
-        return self.condition(node, None, _says_untrained)
+        false, or a parameter named ``mode`` says so: in an evaluation; not where it is one more
+        mode of training: ``elif mode == "train_rl"``."""
+        test = self.condition(node, None, _says_untrained)
+        trains = test is not None and self.condition(node, None, _says_training) is not None
+        return None if trains else test
 
     def demands(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:
         """Return what the tests around a node demand of the parameters of its function."""
@@ -1251,6 +1254,22 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
             ],
         ):
             return _says_untrained(left, not needed)
+    said = _modes(test)
+    if needed:
+        return bool(said) and all(each.rpartition("_")[2] in _EVALUATIONS for each in said)
+    return any(each in _TRAININGS for each in said)
+
+
+def _says_training(test: cst.BaseExpression, needed: bool) -> bool:
+    said = [each.split("_") for each in (_modes(test) if needed else ())]
+    return bool(said) and all(
+        not _TRAININGS.isdisjoint(each) and each[-1] not in _EVALUATIONS for each in said
+    )
+
+
+def _modes(test: cst.BaseExpression) -> list[str]:
+    """Return the texts with which a test compares what is called a mode, none for another test."""
+    match test:
         case cst.Comparison(
             left=cst.Name("mode" | "phase" | "stage" | "split"),
             comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=names)],
@@ -1258,11 +1277,8 @@ def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
             texts = [names]
             if isinstance(names, (cst.List, cst.Tuple, cst.Set)):
                 texts = [each.value for each in names.elements]
-            said = [string(each) or "" for each in texts]
-            if needed:
-                return bool(said) and all(each.rpartition("_")[2] in _EVALUATIONS for each in said)
-            return any(each in _TRAININGS for each in said)
-    return False
+            return [string(each) or "" for each in texts]
+    return []
 
 
 def _method_calls(branch: Sequence[cst.CSTNode]) -> list[cst.Call]:

@@ -18,6 +18,7 @@ from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, keyword_of, method_called
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
+from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.data.loaders import (
     batches_go_to,
     feeds_device,
@@ -27,13 +28,15 @@ from torchlint.semantic.data.loaders import (
     moves_batches,
     pins_memory,
 )
+from torchlint.semantic.device.new_memory import in_new_memory
+from torchlint.semantic.device.transfers import is_network_moved, transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.accelerator import lightning_trainers
+from torchlint.semantic.values.accelerator import lightning_trainers, only_apple
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
@@ -240,12 +243,25 @@ def _global(module: Module, name: str, here: cst.FunctionDef | None) -> bool:
 )
 def lacks_pinning(module: Module, node: cst.Call) -> bool:
     """Say whether a loader does not pin its memory, and feeds an accelerator."""
-    if pins_memory(module, node) is not False:
+    if pins_memory(module, node) is not False or only_apple(module):
         return False
     pin = arguments_of(module, node, DATALOADER).value("pin_memory")
     if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
         return False
-    return _feeds_device(module, node)
+    return _feeds_device(module, node) and not _joins_first(module, node)
+
+
+def _joins_first(module: Module, node: cst.Call) -> bool:
+    """Say whether the loops over a loader bring to the accelerator only what they have made of its
+    batches on the host: ``torch.stack(images)`` is in memory that no loader pins."""
+    moved = [
+        (where, transfer.source)
+        for where, loop in consumers_of(module, node)
+        for call in where.within(loop, cst.Call)
+        if (transfer := transfer_of(where, call)) is not None
+        and not is_network_moved(where, transfer.source)
+    ]
+    return bool(moved) and all(in_new_memory(*each) for each in moved)
 
 
 def _feeds_device(module: Module, node: cst.Call) -> bool:

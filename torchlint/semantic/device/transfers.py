@@ -13,7 +13,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes
-from torchlint.semantic.code.tree import has_star, keyword_of, method_called
+from torchlint.semantic.code.tree import attr_of, has_star, keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import REMEMBERS
@@ -29,6 +29,7 @@ from torchlint.semantic.values.value import ACCEL, CUDA
 _METHODS = ops.having("move") - {"cpu"} | {"type"}
 TRANSFERS = tuple(f".{name}" for name in sorted(_METHODS))
 """Calls of which `transfer_of` says something."""
+_OF_NETWORKS = ops.having("module") - ops.having("method")
 _OF_OTHER = ("other", "non_blocking", "copy")
 
 _CASTS = ops.having("cast") - ops.having("move")
@@ -200,6 +201,26 @@ def _sets_what_it_asks(module: Module, test: cst.CSTNode) -> bool:
         isinstance(target.target, cst.Attribute) and dotted_text(target.target) in asked
         for target in module.within(branch.body, cst.AssignTarget)
     )
+
+
+@question(
+    yes="`{0}` is a network, which the code around runs or has do what networks alone do",
+    no="`{0}` is not known to be a network",
+)
+def is_network_moved(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what is moved is a network: the code around runs it, or has it do what networks
+    alone do: ``for net in nets: net = net.to(device); net(x)``."""
+    if inferred(module, source).kind == "module":
+        return True
+    if not isinstance(source, cst.Name):
+        return False
+    for read in reads_of(module, module.scope(source), source.value):
+        above = module.parent(read)
+        if isinstance(above, cst.Call) and above.func is read:
+            return True
+        if attr_of(above) in _OF_NETWORKS and isinstance(module.parent(above), cst.Call):
+            return True
+    return False
 
 
 # -- what is certainly a tensor --------------------------------------------------------------------

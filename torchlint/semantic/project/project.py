@@ -47,6 +47,7 @@ from torchlint.semantic.project.calls import (
 )
 from torchlint.semantic.project.index import ALIAS, CLASS, FUNCTION, IMPORT, Index, index
 from torchlint.semantic.project.programs import (
+    NOTHING,
     Imports,
     Meetings,
     Programs,
@@ -191,8 +192,8 @@ class Project:
         self._aside: list[Project] = []
         self._beyond = Dependencies()
         self._trail = self.search.trail
-        self._installed: dict[str, bool] = {}
-        """By folder of an outermost package, as the one who asks has seen it."""
+        self._offered: dict[str, list[set[str] | None]] = {}
+        """By folder of an outermost package what `_shown` says of the folders that install it."""
 
     # -- views -------------------------------------------------------------------------------------
 
@@ -200,7 +201,6 @@ class Project:
         """Return this project for one who asks, whose answers are noted in `trail`."""
         seen = copy.copy(self)
         seen._trail = trail
-        seen._installed = {}
         seen.search = self.search.view(trail)
         return seen
 
@@ -492,8 +492,6 @@ class Project:
         """Say whether the program uses a function or class that stands in no other one, in the file
         `path`, or may use it, as who installs the project may; None for a project of too many
         files."""
-        if self._is_installed(path):
-            return True
         found: bool | None = self.ask(("used", path, name))
         return found
 
@@ -502,18 +500,33 @@ class Project:
         found: bool = self.ask(("tested", path, name))
         return found
 
-    def _is_installed(self, path: str) -> bool:
-        """Say whether something says how to install a file's package or the project: others may
-        call what it defines."""
+    def _is_offered(self, path: str) -> bool:
+        """Say whether who installs the project may call what a file defines: something says how to
+        install the file's package or the project, whose README names no module, or leads to the
+        file by those that it names and what their packages import."""
         top = self.search.top(path)
-        if top not in self._installed:
-            self._installed[top] = any(
-                _installs(name, text)
+        if top not in self._offered:
+            self._offered[top] = [
+                self._shown(folder)
                 for folder in {top, self.search.root}
-                for name in _INSTALLS
-                if (text := self.text(os.path.join(folder, name)) or "")
-            )
-        return self._installed[top]
+                if any(_installs(name, self._beside(folder, name)) for name in _INSTALLS)
+            ]
+        return any(shown is None or path in shown for shown in self._offered[top])
+
+    def _beside(self, folder: str, name: str) -> str:
+        return self.text(os.path.join(folder, name)) or ""
+
+    def _shown(self, folder: str) -> set[str] | None:
+        """Return the files to which the import statements of a folder's README lead, with what
+        packages on the way import; None where it has none of ours, or pages are made of all."""
+        todo = [os.path.join(folder, name) for name in _READMES]
+        shown: set[str] = set()
+        for each in todo:
+            more = self._found_from(each, NOTHING)[0] - shown
+            shown |= more
+            todo += [path for path in more if path.endswith("__init__.py")]
+        paged = any(self.search.is_file(os.path.join(folder, name)) for name in _PAGES)
+        return shown if shown and not paged else None
 
     def _is_used(self, path: str, name: str) -> bool | None:
         use = self._use()
@@ -569,9 +582,8 @@ class Project:
         if not self._used:
             program = functools.partial(self._program, every=every)
             fails = self._imports_that_fail().file
-            self._used.append(
-                Used(self.search, self, self.text, every, program, self._holding, fails)
-            )
+            known = (self.search, self, self.text, every, program, self._holding, fails)
+            self._used.append(Used(*known, self._is_offered))
         return self._used[0]
 
     # -- callers -----------------------------------------------------------------------------------
@@ -1205,6 +1217,9 @@ _INSTALLS = {
     "setup.py": r"\bsetup\(",
 }
 """What says how to install a project, by the file that says it."""
+_READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
+_PAGES = ("mkdocs.yml", "docs/conf.py", "docs/source/conf.py", "doc/conf.py", "doc/source/conf.py")
+"""What makes a site of all that a project documents."""
 _SAID_WITH = r"""["']?\s*[=:]\s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S"""
 _SAYS_WHAT = regex(
     rf"""^\[project\.(scripts|gui-scripts|entry-points.*)\]|^\[tool\.poetry\.(scripts|plugins.*)\]

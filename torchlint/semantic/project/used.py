@@ -73,6 +73,8 @@ _IS_CLASS = regex(r"(.*\.)?(cls|__class__|[A-Z]\w*|\?)\Z").match
 """Names of what may be a class: the dictionary of an object holds no methods."""
 _VALUES = regex(rf"(self|cls)\b|{_OPTIONS.pattern}", re.I)
 """Names of what is no module, whatever its attributes are."""
+_LOGGER = regex(r"(self\.)?_*log(ger)?\Z", re.I)
+"""Names of what is no module either: its methods are those of a logger."""
 _PROGRAM = regex(
     r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
 )
@@ -596,6 +598,7 @@ class Used:
         program: gives the files that may run in one process with one.
         holding: gives the files whose text holds a word.
         fails: says of a file what it cannot import, None where it may run.
+        offers: says whether who installs the project may call what a file defines.
     """
 
     def __init__(
@@ -607,6 +610,7 @@ class Used:
         program: Callable[[str], frozenset[str]],
         holding: Callable[[str], frozenset[str]],
         fails: Callable[[str], str | None],
+        offers: Callable[[str], bool],
     ) -> None:
         self._search = search
         self._find = names
@@ -615,6 +619,7 @@ class Used:
         self._program = program
         self._holding = holding
         self._fails = fails
+        self._offers = offers
         self._said: dict[str, Said | None] = {}
         self._taking: dict[str, bool] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
@@ -707,13 +712,15 @@ class Used:
         )
 
     def _runs(self, path: str) -> bool:
-        """Say whether a file is part of a program, and no library: the project holds a file that
+        """Say whether a file is part of a program, and of no library: the project holds a file that
         does something, in no package, and that imports a package beside the file's own."""
+        if stem_of(path) in _OF_TOOLS or self._offers(path):
+            return False
         top = self._top(path)
         if top not in self._programs:
             package = top != self._search.root and self._search.in_package(top)
             self._programs[top] = not package and any(True for _ in self._programs_for(top))
-        return self._programs[top] and stem_of(path) not in _OF_TOOLS
+        return self._programs[top]
 
     def _top(self, path: str) -> str:
         """Return the folder that holds the outermost package of a file, the project's root at
@@ -937,15 +944,23 @@ class Used:
         )
 
     def _asked_of(self, cls: Definition) -> bool:
-        """Say whether a file may take any method of an object of a class."""
+        """Say whether a place that is run may take any method of an object of a class."""
         if not self._by_object:
             texts = filter(self._takes_by_text, self._every)
             self._by_object.append([(path, self._says(path)) for path in texts])
         return any(
             said is None
-            or any(self._may_be(cls, path, said, receiver, at) for receiver, at in said.asked)
+            or any(
+                self._may_be(cls, path, said, receiver, at) and self._is_run(path, at)
+                for receiver, at in said.asked
+            )
             for path, said in self._by_object[0]
         )
+
+    def _is_run(self, path: str, place: str) -> bool:
+        """Say whether a place is at a file's own level, or in a definition that is used."""
+        home = place.partition(".")[0]
+        return home in _TOP or self.used(path, home)
 
     def _may_be(self, cls: Definition, path: str, said: Said, receiver: str, place: str) -> bool:
         """Say whether a dotted name may stand for an object of a class, or for the class."""
@@ -1046,7 +1061,7 @@ class Used:
             whole = f"{rest}.{name}" if rest else name
             # What is no import may be a module that somebody handed on.
             own = not said.loose and receiver in ("self", "cls")
-            unknown = first not in said.imports and not own
+            unknown = first not in said.imports and not own and not _LOGGER.match(receiver)
             if unknown or any(
                 self._leads(path, f"{dotted}.{whole}", target)
                 for dotted in said.imports.get(first, ())

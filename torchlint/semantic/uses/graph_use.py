@@ -53,6 +53,11 @@ _PASSING = frozenset(
 _OUT_OF_REACH = frozenset("numpy matplotlib sklearn scipy seaborn skimage cv2 PIL pandas".split())
 _REGISTERS = ("register_parameter", "add_module", "register_module", "setattr", "Parameter")
 _LEARNS = ("module", "tensor")
+_PLAIN = ("number", "str", "bool", "none", "ndarray", "device")
+_PLAIN_BASES = frozenset(("torch.nn.Module", "abc.ABC"))
+_STATELESS = ops.dotted("layer", "stateless")
+_TRANSFORMS = ("torchaudio.transforms.", "torchvision.transforms.")
+"""Packages of layers without parameters."""
 """Kinds of attributes that may be trained."""
 _GROWS = frozenset(("append", "extend", "insert", "appendleft", "setdefault"))
 _OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "index"}
@@ -807,25 +812,46 @@ def records_nothing(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the `forward` of a model's class, of this file or another one, runs all that it
     runs with autograd off, or the class has nothing that could be trained."""
     classes = list(model_classes(module, model))
-    return bool(classes) and all(
-        _silent(where, cls) or _learns_nothing(where, cls) for where, cls in classes
-    )
+    silent = bool(classes) and all(_silent(where, cls) for where, cls in classes)
+    return silent or has_no_parameters(module, model)
+
+
+@question(yes="`{0}` has no parameters", no="`{0}` may have parameters")
+def has_no_parameters(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether a network, or what makes one, is of layers and classes of which none has
+    parameters."""
+    if isinstance(model, cst.Call) and _is_stateless(module.called(model)):
+        return True
+    known = inferred(module, model)
+    if known.kind == "module" and known.name in _STATELESS:
+        return True
+    classes = list(model_classes(module, model))
+    return bool(classes) and all(_learns_nothing(where, cls) for where, cls in classes)
+
+
+def _is_stateless(name: str) -> bool:
+    return name in _STATELESS or name.startswith(_TRANSFORMS)
 
 
 def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
-    """Say whether a class that derives from Module alone keeps numbers and buffers, no part and no
-    parameter."""
-    if base_names(module, cls) != ["torch.nn.Module"]:
+    """Say whether a class that derives from Module alone keeps numbers, buffers and parts without
+    parameters, and no parameter."""
+    if set(base_names(module, cls)) - _PLAIN_BASES:
         return False
-    calls = module.within(cls.body, cst.Call, nested=True)
+    bodies = [each.body for each in scopes(module).lineage(cls)]
+    calls = [each for body in bodies for each in module.within(body, cst.Call, nested=True)]
     if any((dotted_text(c.func) or "").rpartition(".")[2] in _REGISTERS for c in calls):
         return False
-    kept = [
-        inferred(module, assign.value).kind
-        for assign in module.within(cls.body, cst.Assign, nested=True)
-        if any((dotted_text(each.target) or "").startswith("self.") for each in assign.targets)
-    ]
-    return all(kind in ("number", "str", "bool", "none", "ndarray", "device") for kind in kept)
+    return all(
+        inferred(module, assign.value).kind in _PLAIN or has_no_parameters(module, assign.value)
+        for body in bodies
+        for assign in module.within(body, cst.Assign, nested=True)
+        if any(
+            dotted_text(kept.value) == "self"
+            for each in assign.targets
+            for kept in module.within(each.target, cst.Attribute)
+        )
+    )
 
 
 def _silent(module: Module, cls: cst.ClassDef) -> bool:

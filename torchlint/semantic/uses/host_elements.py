@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.reaching import definitions_of, read_behind
-from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.code.tree import attr_of, is_name, method_called
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -105,7 +105,10 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
 )
 def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor is taken by its position from one that is older than a loop, other than
-    one over batches, whose turns take one after the other; the loop does not write into it."""
+    one over batches, whose turns take one after the other; the loop does not write into it. So are
+    the elements of a tensor that a loop or a comprehension goes over."""
+    if isinstance(node, cst.Name) and _is_element(module, node):
+        return True
     loop = module.loop(node)
     if not isinstance(loop, cst.For) or loop_kind(module, loop) is not LoopKind.OTHER:
         return False
@@ -124,6 +127,18 @@ def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
     made = definitions_of(module, whole)
     older = bool(made) and not any(module.is_within(each, loop) for each in made)
     return turns and older and not any(whole.value in names for names in stored)
+
+
+def _is_element(module: Module, name: cst.Name) -> bool:
+    """Say whether a name is what a loop over a tensor, and not over batches, takes out of it."""
+    made = definitions_of(module, name)
+    return bool(made) and all(
+        isinstance(each, (cst.For, cst.CompFor))
+        and is_name(each.target, name.value)
+        and inferred(module, each.iter).tensor
+        and (isinstance(each, cst.CompFor) or loop_kind(module, each) is LoopKind.OTHER)
+        for each in made
+    )
 
 
 def _changes_something(module: Module, loop: cst.For | cst.While) -> bool:

@@ -258,11 +258,19 @@ class Parameters:
         )
 
     def _kept(self, param: cst.Param, calls: Sequence[cst.Call]) -> bool:
-        """Say whether all of some calls leave a parameter at its default."""
+        """Say whether all of some calls leave a parameter at its default, one of them from outside
+        the function, which itself may hand it on."""
         name = param.name.value
-        if not 0 < len(calls) <= _MAX_SITES or any(arg.star for c in calls for arg in c.args):
+        within = set(self._values.tree.within(self._function, cst.Call, nested=True))
+        if len(calls) > _MAX_SITES or within.issuperset(calls):
             return False
-        given = any(_argument(call, self._places.get(name), name) is not None for call in calls)
+        if any(arg.star for call in calls for arg in call.args):
+            return False
+        passed = [(each, _argument(each, self._places.get(name), name)) for each in calls]
+        given = any(
+            value is not None and not (call in within and is_name(value, name))
+            for call, value in passed
+        )
         return not given and not any(name in each for each in self._elsewhere())
 
     def _left_none(self, param: cst.Param) -> bool:

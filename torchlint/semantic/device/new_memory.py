@@ -1,0 +1,101 @@
+"""What code has made on the host by itself, in memory that no loader has pinned."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values import definitions_behind
+from torchlint.semantic.values.operations import operation_of
+from torchlint.semantic.values.params import bind
+
+_FRESH = ops.having("fresh")
+_OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}
+"""What copies an array or a list, or shares the array's memory; the others may give the tensor."""
+_VIEWS = ops.having("view")
+_Bound = tuple[cst.BaseExpression | None, int | None]
+
+
+@question(
+    yes="`{0}` was computed or joined here, in memory that no loader pins",
+    no="`{0}` may lie in memory that a loader has pinned",
+)
+def in_new_memory(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what is moved was computed or joined on the host here, ``torch.stack(parts)``, or
+    may be made of an array here: no loader pins that memory."""
+    values = values_behind(module, source) if isinstance(source, cst.Name) else [(source, None)]
+    return bool(values) and (
+        all(_fresh(module, each, at) for each, at in values)
+        or any(_makes(module, each, _OF_ARRAYS) for each, _ in values)
+    )
+
+
+@question(
+    yes="`{0}` lies in memory that the host has just taken for it",
+    no="`{0}` may lie in memory that a loader has pinned",
+)
+def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = None) -> bool:
+    """Say whether an expression is a tensor that torch computes or joins on the host, a view of
+    one, or what a function of the project makes so; with `at` that element of a tuple."""
+    match node:
+        case cst.Tuple(elements=parts) if at is not None and at < len(parts):
+            return _fresh(module, parts[at].value)
+        case cst.Name():
+            values = values_behind(module, node)
+            return bool(values) and all(_fresh(module, each, its) for each, its in values)
+    made = operation_of(module, node)
+    if made is not None:
+        viewed = made.name in _VIEWS and bool(made.operands)
+        return made.name in _FRESH or (viewed and _fresh(module, made.operands[0]))
+    functions = definitions_behind.functions(module, node) if isinstance(node, cst.Call) else []
+    given = [
+        (where, each)
+        for where, function in functions
+        for each in definitions_behind.returned(where, function)
+    ]
+    return bool(given) and all(_fresh(where, each, at) for where, each in given)
+
+
+@question(yes="what binds `{0}` is in view", no="nothing in view binds `{0}`", remember=False)
+def values_behind(module: Module, name: cst.Name) -> list[_Bound]:
+    """Return what a name may hold, each with the element of it that the name is: what it is
+    assigned, what a loop takes one by one, or calls give; None for what is not known."""
+    return [
+        value
+        for each in definitions_of(module, name)
+        for value in _given_to(module, each, name.value) or [_bound_to(module, each, name.value)]
+    ]
+
+
+def _given_to(module: Module, definition: cst.CSTNode, name: str) -> list[_Bound]:
+    if not isinstance(definition, cst.FunctionDef):
+        return []
+    method = scopes(module).is_method(definition)
+    sites = call_sites(module, definition)
+    return [(bind(definition, site, method).get(name), None) for site in sites]
+
+
+def _bound_to(module: Module, definition: cst.CSTNode, name: str) -> _Bound:
+    match definition:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))], value=value):
+            at = next((i for i, each in enumerate(parts) if is_name(each.value, name)), None)
+            return (value if at is not None else None), at
+        case cst.Assign(value=value):
+            return value, None
+        case cst.For():
+            for goes in goes_over(module, definition):
+                if is_name(goes.target, name):
+                    return goes.iterated, None
+    return None, None
+
+
+def _makes(module: Module, value: cst.BaseExpression | None, names: frozenset[str]) -> bool:
+    made = operation_of(module, value) if isinstance(value, cst.Call) else None
+    return made is not None and made.name in names
