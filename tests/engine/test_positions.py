@@ -13,6 +13,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.positions import Layout, rendered, ws_free
+from torchlint.edits.wrapping import comments_of
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _NAMES = [
@@ -136,7 +137,7 @@ def test_whole_adds_parentheses_and_decorators() -> None:
     assert layout.span(function) == Span(text.index("def"), text.index("  # d"))
     assert _of(layout, default) == "1 + 2"
     assert layout.whole(default) == Span(text.index("(  # note"), text.index("):  # c"))
-    assert [text[c.start : c.end] for c in layout.comments] == [
+    assert [text[c.start : c.end] for c in comments_of(text)] == [
         "# why",
         "# note",
         "# c",

@@ -21,7 +21,7 @@ from torchlint.engine.analyse import analyse
 from torchlint.explain.counterfactual import World
 from torchlint.semantic.code import lean_tree as lean_trees
 from torchlint.semantic.code.lean_tree import UnreadableError, lean_tree
-from torchlint.semantic.code.spelling import Part, Spelling, Unit, meant, spelled
+from torchlint.semantic.code.spelling import Block, Part, Spelling, Unit, meant, spelled
 from torchlint.semantic.code.tree import Tree
 from torchlint.source.python import MisreadError
 from torchlint.testing.source import job
@@ -144,18 +144,19 @@ def _is_node(value: object) -> bool:
 
 
 def _agree(text: str) -> None:
-    """Compare statement by statement, then with all that is in those of the module, then the whole,
-    with libcst's tree."""
+    """Compare statement by statement, then with all that is in compound ones and in those of the
+    module, then the whole, with libcst's tree."""
     exact = syntax.exactly(text)
     _learned(text, exact, Unit)
+    _learned(text, exact, Unit, Block)
     _learned(text, exact, Part)
     learned = _lean(text)
     assert deep_equals(learned, exact)
     assert learned.code == exact.code
 
 
-def _learned(text: str, exact: cst.Module, kind: type[Unit] | type[Part]) -> None:
-    """Compare what the nodes of a tree learn from units, or parts, alone."""
+def _learned(text: str, exact: cst.Module, *kinds: type[Unit] | type[Part]) -> None:
+    """Compare what the nodes of a tree learn from units, blocks or parts alone."""
     tree = _lean(text)
     assert (tree.default_indent, tree.default_newline) == (
         exact.default_indent,
@@ -165,10 +166,10 @@ def _learned(text: str, exact: cst.Module, kind: type[Unit] | type[Part]) -> Non
         value: node
         for node, _ in _nodes(tree)
         for slot in spelled(type(node))[:1]
-        if type(value := slot.get(node)) is kind
+        if type(value := slot.get(node)) in kinds
     }
-    for each, node in asked.items():
-        each.learn(node)
+    for each in sorted(asked, key=lambda each: kinds.index(type(each))):
+        each.learn(asked[each])
     compared = 0
     for (node, _), (other, _) in zip(_nodes(tree), _nodes(exact), strict=True):
         assert type(node) is type(other)
@@ -177,7 +178,7 @@ def _learned(text: str, exact: cst.Module, kind: type[Unit] | type[Part]) -> Non
                 value = slot.get(node)
             except AttributeError:
                 continue
-            if type(value) not in (Unit, Part, Spelling):
+            if type(value) not in (Unit, Block, Part, Spelling):
                 assert _same(value, slot.get(other)), (slot.name, text)
                 compared += 1
     assert compared or not asked

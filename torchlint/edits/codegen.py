@@ -9,6 +9,7 @@ from libcst._nodes.internal import CodegenState
 
 _WHITE_SPACE = frozenset(
     (
+        cst.Comment,
         cst.SimpleWhitespace,
         cst.ParenthesizedWhitespace,
         cst.TrailingWhitespace,
@@ -30,7 +31,6 @@ class Recorder(CodegenState):
         self.length = 0
         self.full: dict[cst.CSTNode, tuple[int, int]] = {}
         self.syntactic: dict[cst.CSTNode, tuple[int, int]] = {}
-        self.comments: list[tuple[int, int]] = []
         self._starts: list[int] = []
 
     def add_indent_tokens(self) -> None:
@@ -46,9 +46,7 @@ class Recorder(CodegenState):
 
     def after_codegen(self, node: cst.CSTNode) -> None:
         start = self._starts.pop()
-        if type(node) is cst.Comment:
-            self.comments.append((start, self.length))
-        elif type(node) not in _WHITE_SPACE:
+        if type(node) not in _WHITE_SPACE:
             self.full[node] = (start, self.length)
 
     def entered(self, node: cst.CSTNode) -> None:

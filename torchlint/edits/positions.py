@@ -96,15 +96,6 @@ class Layout:
     def _alignment(self) -> _Alignment:
         return _Alignment("".join(self._state.tokens), self.text)
 
-    @cached_property
-    def comments(self) -> tuple[Span, ...]:
-        """The places of all comments."""
-        return tuple(
-            span
-            for start, end in self._state.comments
-            if (span := self._alignment.span(start, end))
-        )
-
     def span(self, node: cst.CSTNode) -> Span | None:
         """Return the syntactic span of `node`, as libcst's PositionProvider has it.
 

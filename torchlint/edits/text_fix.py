@@ -21,7 +21,7 @@ from torchlint.edits import expressions
 from torchlint.edits.imports import import_splices
 from torchlint.edits.positions import rendered
 from torchlint.edits.splice import EditContext, Line, Splice, WithheldError
-from torchlint.edits.wrapping import wrapped
+from torchlint.edits.wrapping import comments_of, wrapped
 from torchlint.rule import (
     Append,
     Fix,
@@ -151,7 +151,7 @@ def _loses_comment(splices: Sequence[Splice], spare: Sequence[Span], context: Ed
         return False
     old = Counter(
         text[comment.start : comment.end]
-        for comment in context.layout.comments
+        for comment in comments_of(text)
         if any(splice.span.overlaps(comment) for splice in splices)
         and not any(span.overlaps(comment) for span in spare)
     )

@@ -149,6 +149,16 @@ def _may_be_long(splices: Sequence[Splice], context: EditContext, limit: int) ->
 
 
 @lru_cache(maxsize=8)
+def comments_of(text: str) -> tuple[Span, ...]:
+    """Return the places of a text's comments."""
+    return tuple(
+        Span(piece.start(), piece.start() + len(piece.group().partition("\r")[0]))
+        for piece in _PIECE.finditer(text)
+        if piece.lastgroup is None and text[piece.start()] == "#"
+    )
+
+
+@lru_cache(maxsize=8)
 def style_of(text: str) -> Style:
     """Return how a file lays out its code."""
     ends: dict[int, int] = {}

@@ -57,8 +57,12 @@ _CALLS_US = regex(
     re.MULTILINE,
 )
 _SETS_DTYPE = regex(r"set_autocast_\w*dtype")
-_BY_NAME = regex(
-    r"\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\(|(?<![.\w])eval\("
+_BY_NAME = Wording(
+    regex(
+        r"\bgetattr\(\s*torch|\battrgetter\b|\bimport_module\b|__import__|\bexec\("
+        r"|(?<![.\w])eval\("
+    ),
+    ("getattr(", "attrgetter", "import_module", "__import__", "exec(", "eval("),
 )
 """Ways to call what the text does not name."""
 _KNOWN = sys.stdlib_module_names | frozenset(

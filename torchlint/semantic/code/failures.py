@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import itertools
 import os
 import re
 from collections import Counter
@@ -225,8 +226,9 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
         option = read.attr.value
         if lacks(module, read.value, option) and _is_evaluated(module, read, evaluated):
             return _no_option(option)
-    for name in module.within(evaluated, cst.Name) if _shows_all_names(module) else ():
-        why = _unbound(module, name)
+    unbound = _without_binding(module) if _shows_all_names(module) else ()
+    for name in module.within(evaluated, cst.Name) if unbound else ():
+        why = _unbound(module, name) if name in unbound else None
         if why is not None and _is_evaluated(module, name, evaluated):
             return why
     loop = module.parent(evaluated)
@@ -265,15 +267,33 @@ def _is_evaluated(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool
     return True
 
 
+@question()
+def _without_binding(module: Module) -> set[cst.Name]:
+    """Return the names of a file that are bound by nothing in it, and are no builtins."""
+    names, scopes = module.names, module.tree.scopes
+    known = {
+        *_BUILTINS,
+        *names.tables.get(module.root, ()),
+        *itertools.chain(*names.outer.values()),
+    }
+    bound: dict[tuple[str, cst.CSTNode], bool] = {}
+    found: set[cst.Name] = set()
+    for node in module.nodes(cst.Name):
+        name = node.value
+        if name in known or name.startswith("_"):
+            continue
+        key = (name, scopes[node])
+        if key not in bound:
+            bound[key] = bool(names.bindings(name, node)[1])
+        if not bound[key] and not module.is_label(node):
+            found.add(node)
+    return found
+
+
 def _unbound(module: Module, node: cst.Name) -> str | None:
-    """Return that a name is bound by nothing in the file, is no builtin, and no other file gives
-    it to this one; None where something may bind it."""
+    """Return that no other file gives a name to this one, in which nothing binds it; None where
+    something may bind it."""
     name = node.value
-    if name in _BUILTINS or name.startswith("_") or module.is_label(node):
-        return None
-    names = module.names
-    if names.bindings(name, node)[1] or any(name in each for each in names.outer.values()):
-        return None
     if _is_replaced(module, name) or _starred(module, name) or _given_by_others(module, name):
         return None
     return f"a NameError, as nothing defines `{name}`"

@@ -19,7 +19,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.quick_nodes import parsed
-from torchlint.semantic.code.spelling import Body, Part, Spelling, Unit, lean, spelled
+from torchlint.semantic.code.spelling import Block, Body, Part, Spelling, Unit, lean, spelled
 
 _LINE = regex(rb"\r\n|\n|\r")
 _BACKSLASH = regex(r"(?:[:;]|^)[ \t]*\\[\r\n]", re.MULTILINE)
@@ -235,14 +235,18 @@ class _Reader:
         unit = Unit(self._part, 0, 0, True)
         row, outermost = 0, self._outermost
         self._outermost = False
-        for node in nodes:
+        part = self._part
+        for at, node in enumerate(nodes, 1):
             kind = type(node)
             if outermost and (kind in _COMPOUND or node.lineno != row):
                 self._part.end = self._first(node)
                 self._part = Part(self._tree, len(out), self._part.end, len(self._data))
             if kind in _COMPOUND:
-                self._spelling = self._header(node)
+                self._spelling = header = self._header(node)
+                if not outermost and at < len(nodes):
+                    self._part = header.around = Block(part, header, self._first(nodes[at]))
                 out.append(made[kind](node))
+                self._part = self._part if outermost else part
             elif node.lineno == row:
                 self._spelling = unit
                 unit.end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)

@@ -112,22 +112,41 @@ class Spelling:
         if body is None or part.is_read:
             return
         part.is_read = True
-        # What stands below the last block belongs to it, or to the next statement.
-        behind = b"" if part.end == len(self._data) else b"pass" + self._newline.encode()
-        code = self._data[part.start : part.end] + behind
-        try:
-            exact = self._parse(code.decode("utf-8", "surrogatepass"))
-        except (cst.ParserSyntaxError, cst.CSTValidationError):
+        theirs = self._read_part(part)
+        ours: Any = body[part.top]
+        if isinstance(part, Block):
+            ours = _holder(ours, part.unit)
+        if ours is None or theirs is None:
             return
-        if (exact.default_indent, exact.default_newline) != (self._indent, self._newline):
-            return
-        ours, theirs = body[part.top], exact.body[0]
         above = spelled(type(ours))[0].get(ours)
         try:
             _spell([ours], [theirs])
         except _DifferentError as error:
             raise MisreadError(self._text) from error
         spelled(type(ours))[0].set(ours, above)
+
+    def _read_part(self, part: Part) -> cst.CSTNode | None:
+        """Return libcst's tree of a part."""
+        start, data, newline = part.start, self._data, self._newline.encode()
+        row = max(data.rfind(b"\n", 0, start), data.rfind(b"\r", 0, start)) + 1
+        one = self._indent.encode()
+        depth = (start - row) // len(one)
+        if data[row:start] != one * depth:
+            return None
+        # What stands below the last block belongs to it, or to the next statement.
+        behind = b"" if part.end == len(data) else b"pass" + newline
+        above = b"".join(one * each + b"if 1:" + newline for each in range(depth))
+        code = above + data[row : part.end] + behind
+        try:
+            exact = self._parse(code.decode("utf-8", "surrogatepass"))
+        except (cst.ParserSyntaxError, cst.CSTValidationError):
+            return None
+        if (exact.default_indent, exact.default_newline) != (self._indent, self._newline):
+            return None
+        found: Any = exact.body[0]
+        for _ in range(depth):
+            found = found.body.body[0]
+        return cast(cst.CSTNode, found)
 
     def learn_statement(self, unit: Unit) -> None:
         """Give the nodes of one statement their spelling, of a compound one those of its header, if
@@ -187,10 +206,11 @@ class Part:
         end: where the next one begins, or the text ends.
     """
 
-    __slots__ = ("around", "end", "is_read", "start", "top")
+    __slots__ = ("around", "end", "is_read", "spelling", "start", "top")
 
-    def __init__(self, around: Spelling, top: int, start: int, end: int) -> None:
+    def __init__(self, around: Spelling | Part, top: int, start: int, end: int) -> None:
         self.around = around
+        self.spelling: Spelling = around if isinstance(around, Spelling) else around.spelling
         self.top = top
         self.start = start
         self.end = end
@@ -198,7 +218,23 @@ class Part:
 
     def learn(self, node: cst.CSTNode) -> None:
         """Give the nodes of the statement their spelling; `node` is the one that was asked."""
-        self.around.learn_part(self)
+        self.spelling.learn_part(self)
+
+
+class Block(Part):
+    """The nodes of one compound statement in a block, all in it included.
+
+    Args:
+        around: of the statement, or the compound one, in which it lies.
+        unit: of its header.
+        end: where the next statement begins.
+    """
+
+    __slots__ = ("unit",)
+
+    def __init__(self, around: Part, unit: Unit, end: int) -> None:
+        super().__init__(around, around.top, unit.start, end)
+        self.unit = unit
 
 
 class Unit:
@@ -221,10 +257,10 @@ class Unit:
 
     def learn(self, node: cst.CSTNode) -> None:
         """Give the nodes of the statement their spelling; `node` is the one that was asked."""
-        self.around.around.learn_statement(self)
+        self.around.spelling.learn_statement(self)
 
 
-_LEAN = (Unit, Part, Spelling)
+_LEAN = (Unit, Block, Part, Spelling)
 """What stands in a node whose spelling is not known, from the nearest to the whole text."""
 
 

@@ -232,15 +232,18 @@ class Said:
                 place = self._say(node, place)
             if kind in LEAVES:
                 continue
-            docstring = kind is ast.Expr and type(node.value) is ast.Constant  # type: ignore[attr-defined]
+            if kind is ast.Expr and type(node.value) is ast.Constant:  # type: ignore[attr-defined]
+                continue  # a docstring
             guarded = node.body if not place and _is_guard(node) else ()
-            behind = _behind_the_end(node.body) if guarded or node is tree else ()  # type: ignore[attr-defined]
-            if not docstring:
+            if guarded or node is tree:
+                behind = _behind_the_end(node.body)  # type: ignore[attr-defined]
                 todo += [
                     (each, _GUARDED if each in guarded else place)
                     for each in children(node)
                     if each not in behind
                 ]
+            else:
+                todo += [(each, place) for each in children(node)]
 
     def _say(self, node: ast.AST, place: str) -> str:
         """Note what a node says, and return the place that what lies in it is at."""

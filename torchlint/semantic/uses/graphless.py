@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import names as torch_names
@@ -15,7 +16,10 @@ from torchlint.semantic.uses.observers import says
 from torchlint.semantic.values.inferred import inferred
 
 _ON = frozenset(("enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_", "Parameter"))
-_SWITCHED_ON = regex(r"\benable_grad\b|\bset_grad_enabled\b|\binference_mode\(\s*(?:mode\s*=)?F")
+_SWITCHED_ON = Wording(
+    regex(r"\benable_grad\b|\bset_grad_enabled\b|\binference_mode\(\s*(?:mode\s*=)?F"),
+    ("enable_grad", "set_grad_enabled", "inference_mode("),
+)
 _TENSORS = ("tensor", "batch")
 _CALLABLE = ("module", "function")
 _LATER = (cst.Lambda, cst.GeneratorExp, cst.ClassDef)

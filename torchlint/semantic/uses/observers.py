@@ -26,7 +26,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.question import question
 
-_MPS = regex(r"\bmps\b")
+_MPS = Wording(regex(r"\bmps\b"), ("mps",))
 _CUDA = regex(r"cuda|nccl|\brank\b")
 _DEVICE = regex(r"\bdevice\b")
 _FRAMES = Wording(
