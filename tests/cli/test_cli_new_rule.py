@@ -14,6 +14,7 @@ import tomli
 from click.testing import CliRunner, Result
 
 import torchlint
+from tests.conftest import BEING_WRITTEN
 from tests.patience import PATIENCE
 from torchlint.base.errors import ConfigError, UsageError
 from torchlint.catalog.rule_file import read_rule_file
@@ -182,7 +183,7 @@ def test_it_goes_with_nothing_else(arguments: list[str]) -> None:
 @pytest.mark.slow
 def test_a_rule_of_our_own_passes_our_tests(here: Path) -> None:
     for name in ("torchlint", "fixtures", "tests"):
-        shutil.copytree(ROOT / name, here / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, here / name, ignore=BEING_WRITTEN)
     shutil.copy(ROOT / "pyproject.toml", here)
     run(here, "torchlint", "rule", "--new", "transfer/double-detach")
     tests = ["test_rules.py", "test_fixtures.py", "test_fixes_run.py"]
@@ -216,7 +217,9 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of its own that sees the packages of this one, so that only the plugin has to
     be installed."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=PATIENCE)
+    # With pip among them, which takes seconds to unpack, none is made.
+    less = ["--without-pip"] if find_spec("pip") else []
+    subprocess.run([sys.executable, "-m", "venv", *less, str(folder)], check=True, timeout=PATIENCE)
     (library,) = folder.glob("lib/python3*/site-packages")
     outer = [
         str(ROOT),

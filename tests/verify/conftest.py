@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.verify.prepared import Prepared
 from tests.verify.projects import MODEL, PROGRAMS, SMALL, Recorded, Verified
 from torchlint.program.command import Command, parse
 from torchlint.program.machine.process_tree import Family
@@ -24,7 +25,22 @@ from torchlint.verify.script.pacing import Pace
 from torchlint.verify.script.runs import Home, Runner
 from torchlint.verify.script.time_pass import TimePass
 from torchlint.verify.session.site import site_in
+from torchlint.verify.session.workers import Zygote
 from torchlint.verify.variants import NULL, ORIGINAL, Variant
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[Prepared]:
+    """What zygotes are forked from where a test asks for `zygotes`."""
+    found = Prepared()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def zygotes(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork all zygotes of a test from one that is there already."""
+    monkeypatch.setattr(Zygote, "_start", prepared.fork)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from torchlint.verify.model import Report
 from torchlint.verify.script import script_mode
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("zygotes")
 
 PROGRAM = """import torch
 from torch import nn

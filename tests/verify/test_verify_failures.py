@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.verify.prepared import Prepared
 from tests.verify.verify_lab import FAULTY, Lab, doctor, laboratory, left
 from torchlint.program.command import parse
 from torchlint.program.machine.doctor import diagnose
@@ -26,10 +27,14 @@ from torchlint.verify.model import Expected, Report, Status
 from torchlint.verify.options import Options
 from torchlint.verify.script import script_mode
 from torchlint.verify.script.request import Request
+from torchlint.verify.session.workers import Zygote
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="needs /proc to look at processes"
+    ),
+    pytest.mark.usefixtures("zygotes"),
+]
 confined = pytest.mark.skipif(landlock_abi() == 0, reason="needs Landlock")
 
 
@@ -529,7 +534,7 @@ class Odd:
 
 
 @pytest.fixture(scope="module", name="odd")
-def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
+def verified(tmp_path_factory: pytest.TempPathFactory, prepared: Prepared) -> Iterator[Odd]:
     """A project with an odd name, verified from a subfolder."""
     base = tmp_path_factory.mktemp("odd")
     outside, shared, output = base / "outside", base / "shared", base / "report.json"
@@ -548,6 +553,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
             big.write(b"big")
             big.truncate(70_000_000)
         (lab.root / "pkg").chmod(0o555)
+        patch.setattr(Zygote, "_start", prepared.fork)
         patch.chdir(lab.root / "sub dir")
         patch.setenv("PYTHONPATH", str(lab.root))
         patch.setenv("MY_API_KEY", "given")

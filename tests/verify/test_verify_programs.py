@@ -17,6 +17,7 @@ from torchlint.verify.script.request import Request
 from torchlint.verify.variants import NULL, ORIGINAL
 
 pytestmark = [
+    pytest.mark.usefixtures("zygotes"),
     pytest.mark.slow,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the programs need torch"),
 ]
@@ -32,7 +33,7 @@ RNG = ("optimizer.zero_grad()", "optimizer.zero_grad(), torch.rand(1)")
 UPDATE = ("optimizer.step()", "optimizer.step() if _ % 3 else None")
 CRASH = ("nn.CrossEntropyLoss()", "nn.CrossEntropyLose()")
 IDLE = ("int(sys.argv[2])", "int(sys.argv[3])")
-HANG = ("for _ in range(steps):", "while True:\n    pass\nfor _ in range(steps):")
+HANG = ("for _ in range(steps):", "__import__('time').sleep(1000)\nfor _ in range(steps):")
 
 
 def verified(request: Request) -> dict[str, VariantResult]:
