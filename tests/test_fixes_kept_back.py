@@ -414,10 +414,6 @@ APPLIED = {
         forward("TL106", "return x / torch.tensor(self.share).to(x.device)"),
         "torch.full((), self.share, device=x.device)",
     ),
-    "a copy that is read": (
-        forward("TL102", "y = x * 2\nreturn y[:, [0, 2]].clamp(min=0)"),
-        "y[:, 0], y[:, 2]",
-    ),
     "a whole order of the host": (
         forward("TL102", "order = torch.randperm(x.shape[1])\nreturn x[:, order]"),
         "device=x.device",

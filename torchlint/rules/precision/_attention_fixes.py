@@ -20,8 +20,11 @@ from torchlint.rule import (
     method_call,
     one_sentence,
 )
-from torchlint.rules.precision._attention_ranks import written_rank
-from torchlint.rules.precision._attention_widths import computed_for_nothing, is_default_scale
+from torchlint.rules.precision._attention_shapes import (
+    computed_for_nothing,
+    is_default_scale,
+    written_rank,
+)
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use

@@ -85,8 +85,7 @@ may round differently, where several tensors, which could lie on several devices
 it, or where a view takes the place of its copy. A range as index becomes `torch.arange`, which
 raises where its end is below its start: not for a size, or what is called a batch size. A list of
 neighbours becomes a slice, which is a view; that is safe for one position that is compared with a
-tensor for a mask by which something is written, `logits[logits < top[:, [-1]]] = 0`. A few other
-positions that are written out are taken one by one and stacked.
+tensor for a mask by which something is written, `logits[logits < top[:, [-1]]] = 0`.
 
 ## Measure
 One call of the module. On a CPU no gain is expected, as `.to` returns the same tensor: what is
