@@ -60,11 +60,6 @@ PLAIN = {
         w = F.softmax(s, dim=2)
         return torch.bmm(w, v)
     """,
-    "einsum": """
-        s = torch.einsum("b h i d, b h j d -> b h i j", q, k) * self.scale
-        w = self.attend(s)
-        return torch.einsum("bhij,bhjd->bhid", w, v)
-    """,
     "queries scaled before": """
         q = q * self.scale
         s = q @ k.transpose(-1, -2)
@@ -143,11 +138,6 @@ USUAL = {
         "k = k.transpose(-3, -2)",
         "k = k.contiguous()",
         ATTEND.format("/ width**0.5"),
-    ),
-    "einsum": (
-        SPLIT.format("self.size"),
-        "s = torch.einsum('bhid,bhjd->bhij', q, k) * self.factor",
-        "return torch.einsum('bhij,bhjd->bhid', s.softmax(-1), v)",
     ),
 }
 """Lines of a forward whose scale is the one that the fused call takes by itself."""
@@ -228,6 +218,11 @@ STAYS = {
         if self.kept is not None:
             s = s.masked_fill(mask == 0, -1e9)
         return s.softmax(-1) @ v
+    """,
+    "einsum": """
+        s = torch.einsum("b h i d, b h j d -> b h i j", q, k) * self.scale
+        w = self.attend(s)
+        return torch.einsum("bhij,bhjd->bhid", w, v)
     """,
     "another axis": "return (q @ k.mT * self.scale).softmax(2) @ v",
     "keys that change before the end": """

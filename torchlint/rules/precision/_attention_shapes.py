@@ -22,7 +22,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.operations import operation_of
 
-_ROOTS = ("math.sqrt", "numpy.sqrt")
+ROOTS = ("math.sqrt", "numpy.sqrt")
 _FLOAT = "builtins.float"
 _ONE = frozenset(("1", "1.0", "1."))
 _HALF = frozenset(("0.5", ".5", "1/2"))
@@ -62,12 +62,12 @@ def _under_root(
             half = written.strip("()").removeprefix("-").strip("()") in _HALF
             return number if half and negative is bool(sign) else None
         case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=number)]):
-            return number if not sign and module.name(func) in _ROOTS else None
-    meant = _meant(module, node)
-    return _under_root(module, meant, sign) if meant is not None else None
+            return number if not sign and module.name(func) in ROOTS else None
+    value = meant(module, node)
+    return _under_root(module, value, sign) if value is not None else None
 
 
-def _meant(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def meant(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return what gives a name or an attribute of ``self`` its one value."""
     match node:
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
@@ -105,7 +105,7 @@ def computed_for_nothing(
         line = module.statement(made)
         alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
         plain = all(
-            module.name(call.func) in (*_ROOTS, _FLOAT) or _sized_tensor(module, call) is not None
+            module.name(call.func) in (*ROOTS, _FLOAT) or _sized_tensor(module, call) is not None
             for call in module.within(value, cst.Call, nested=True)
         )
         if alone and plain and module.parent(line) is module.parent(last):
@@ -126,9 +126,9 @@ def _told(module: Module, node: cst.BaseExpression) -> Hashable:
         case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=inner)]):
             return _told(module, inner) if module.name(func) == _FLOAT else None
         case cst.Name() | cst.Attribute(value=cst.Name("self")):
-            meant = _meant(module, node)
-            if meant is not None:
-                return _told(module, meant) or meant
+            value = meant(module, node)
+            if value is not None:
+                return _told(module, value) or value
             made = _bound_once(module, node) if isinstance(node, cst.Name) else None
             return (module.source_of(node), made) if made is not None else None
     return None
