@@ -60,11 +60,6 @@ PLAIN = {
         w = F.softmax(s, dim=2)
         return torch.bmm(w, v)
     """,
-    "einsum": """
-        s = torch.einsum("b h i d, b h j d -> b h i j", q, k) * self.scale
-        w = self.attend(s)
-        return torch.einsum("bhij,bhjd->bhid", w, v)
-    """,
     "queries scaled before": """
         q = q * self.scale
         s = q @ k.transpose(-1, -2)
@@ -118,7 +113,9 @@ class Heads(Net):
         size = c
 """
 """Behind it queries, keys and values have three axes."""
-SPLIT = "q, k, v = (each.view(b, each.size(1), h, {}).transpose(1, 2) for each in (q, k, v))"
+SPLIT = "\n        ".join(
+    f"{each} = {each}.view(b, {each}.size(1), h, {{0}}).transpose(1, 2)" for each in "qkv"
+)
 ATTEND = "return F.softmax(q @ k.transpose(-2, -1) {}, -1) @ v"
 USUAL = {
     "views of an attribute": (SPLIT.format("self.size"), ATTEND.format("* self.size**-0.5")),
@@ -127,10 +124,6 @@ USUAL = {
     "views of a name": (SPLIT.format("size"), ATTEND.format("/ np.sqrt(size)")),
     "the size of a shape": (SPLIT.format("c"), ATTEND.format("/ math.sqrt(c)")),
     "a number": (SPLIT.format("4"), ATTEND.format("/ 4**0.5")),
-    "computed twice alike": (
-        SPLIT.format("8 // self.heads"),
-        ATTEND.format("* (8 // self.heads) ** -0.5"),
-    ),
     "asked of the queries": (
         SPLIT.format("-1"),
         "width = q.size(-1)",
@@ -139,32 +132,18 @@ USUAL = {
     ),
     "asked of the keys": (SPLIT.format("-1"), ATTEND.format("* k.shape[-1] ** (-1 / 2)")),
     "asked before they are turned": (
-        "q, k, v = [each.reshape((b, -1, h, c)) for each in (q, k, v)]",
+        "q, k, v = q.reshape(b, -1, h, c), k.reshape(b, -1, h, c), v.reshape(b, -1, h, c)",
         "width = k.shape[-1]",
-        "q, k, v = q.permute(0, 2, 1, 3), k.transpose(-3, -2), v.transpose(1, 2)",
+        "q, v = q.permute(0, 2, 1, 3), v.transpose(1, 2)",
+        "k = k.transpose(-3, -2)",
         "k = k.contiguous()",
         ATTEND.format("/ width**0.5"),
-    ),
-    "parts of one tensor": (
-        "x = torch.stack((q[:, :5], k[:, :5], v[:, :5])).view(3, b, 5, h, self.size)",
-        "x = x.permute(0, 1, 3, 2, 4)",
-        "q, k, v = x[0], x[1], x[2]",
-        ATTEND.format("* self.factor"),
-    ),
-    "layers": (
-        "q, k, v = map(lambda each: each.view(b, -1, h, c).transpose(1, 2), (q, k, v))",
-        "q, k = self.two(q), self.two(k)",
-        ATTEND.format("/ self.root"),
-    ),
-    "einsum": (
-        SPLIT.format("self.size"),
-        "s = torch.einsum('bhid,bhjd->bhij', q, k) * self.factor",
-        "return torch.einsum('bhij,bhjd->bhid', s.softmax(-1), v)",
     ),
 }
 """Lines of a forward whose scale is the one that the fused call takes by itself."""
 
 UNUSUAL = {
+    "another size of one shape": (SPLIT.format("c"), ATTEND.format("/ math.sqrt(h)")),
     "of another width": (SPLIT.format("-1"), ATTEND.format("/ math.sqrt(v.size(-2))")),
     "a size that is worked out": (SPLIT.format("-1"), ATTEND.format("* self.factor")),
     "of the whole width": (SPLIT.format("c"), ATTEND.format("/ math.sqrt(h * c)")),
@@ -239,6 +218,11 @@ STAYS = {
         if self.kept is not None:
             s = s.masked_fill(mask == 0, -1e9)
         return s.softmax(-1) @ v
+    """,
+    "einsum": """
+        s = torch.einsum("b h i d, b h j d -> b h i j", q, k) * self.scale
+        w = self.attend(s)
+        return torch.einsum("bhij,bhjd->bhid", w, v)
     """,
     "another axis": "return (q @ k.mT * self.scale).softmax(2) @ v",
     "keys that change before the end": """

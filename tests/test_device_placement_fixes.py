@@ -105,8 +105,6 @@ SHAPES = {
         "unsafe",
     ),
     "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
-    "elements far from each other": ("y = q[:, [2, 0]] * q[..., [3, 1]]", "unsafe"),
-    "counted slice": ("for i in range(q.shape[1]):\n    y = q[:, [i]]", "unsafe"),
     "not": ("y = (~torch.eye(3, dtype=torch.bool)).to(q.device)", "safe"),
     "one minus": (
         "mask = 1.0 - torch.eye(3)\nmask = mask.to(q.device)\ny = q * mask[:, :1]",

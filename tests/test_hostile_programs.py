@@ -625,15 +625,6 @@ SURVIVING = {
         print(Margin()(loader[0][0].to(device)))
         """,
     ),
-    "arrays of one dtype and shape": (
-        "TL207",
-        """
-        import numpy as np
-        shape = (2, 3)
-        print(torch.tensor([np.zeros(shape), np.ones((2, 3))], dtype=torch.float32))
-        print(torch.tensor([np.identity(2, np.int32), np.eye(2, dtype=np.int32)]))
-        """,
-    ),
 }
 
 

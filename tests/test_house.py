@@ -578,10 +578,6 @@ NAMESAKES = {
             "_ELEMENTWISE",
             "_METHODS",
             "_FRESH",
-            "_FLOAT64",
-            "_DTYPES",
-            "_DTYPE_PLACES",
-            "_MAKERS",
         ),
     },
     # What a trace shows of syntax, which has no name in the source.

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.checking import check, fixed
+from tests.checking import check
 from torchlint.rules.frameworks import lightning_removed_arguments as removed
 
 MESSAGES = [
@@ -55,36 +55,3 @@ def test_the_arguments_are_gone_and_their_replacements_are_there() -> None:
         for name, argument in re.findall(r"\[(\w+)\((\w*)", text):
             given = inspect.signature(getattr(callbacks, name)).parameters
             assert not argument or argument in given
-
-
-RESUMED = """
-import pytorch_lightning as pl
-
-
-def train(model, ckpt, other, args, kw):
-    trainer = pl.Trainer(resume_from_checkpoint={value})
-    {line}
-    trainer.fit(model{given})
-"""
-
-
-@pytest.mark.parametrize(
-    ("value", "line", "given", "moved"),
-    [
-        ("ckpt", "pass", "", True),
-        ("ckpt", "other = ckpt", "", True),
-        ("ckpt", "ckpt = other", "", False),
-        ("ckpt", "del ckpt", "", False),
-        ("ckpt", "pass", ", **kw", False),
-        ("ckpt", "pass", ", *args", False),
-        ("args.ckpt", "args.other = other", "", True),
-        ("args.ckpt", "args.ckpt = other", "", False),
-        ("args.ckpt", "args = other", "", False),
-    ],
-)
-def test_fit_is_handed_the_checkpoint_that_the_trainer_had(
-    value: str, line: str, given: str, moved: bool
-) -> None:
-    text = RESUMED.format(value=value, line=line, given=given)
-    after = fixed(text, "unsafe", codes=frozenset({"TL903"})).after
-    assert (f"trainer.fit(model{given}, ckpt_path={value})" in after) is moved

@@ -25,8 +25,6 @@ FILES = [
     for path in sorted(FIXTURES.glob(f"{folder}/*.py"))
 ]
 LEFT = {
-    ("TL103", "info"): "TL110 moves the cast behind the copy; that the copy blocks is a second "
-    "defect, of which TL103 says nothing on a line that TL110 has",
     (
         "TL101",
         "info",

@@ -242,7 +242,7 @@ def test_e04_a_needed_import_goes_to_its_place_once(fault: Fault) -> None:
         "numbers.ones(3)])\n"
     )
     fault.write("aliased.py", aliased)
-    applied(fault, fault.run("fix", ".", "--apply"))
+    applied(fault, fault.run("fix", ".", "--apply", "--unsafe-fixes"))
     for name, (above, added) in IMPORTS.items():
         text = (fault.folder / name).read_text()
         fault.holds(

@@ -76,7 +76,7 @@ for x in batches:
 ```
 
 ## Fix safety
-Only `use_device="cuda"` for `use_cuda=True` is suggested; what to profile is yours to decide.
+No fix is offered: what to profile is yours to decide.
 
 ## Measure
 Timed are 30 steps: all of them are profiled, or one after a warm-up; starting and ending the
@@ -96,7 +96,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
@@ -191,10 +191,7 @@ def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
 def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
     for arg in () if too_early(module, _NAMES_DEVICE, _NAMES_DEVICE) else node.args:
         if keyword_of(arg) == "use_cuda" and is_name(arg.value, "True"):
-            new = arg.with_changes(keyword=cst.Name("use_device"), value=cst.SimpleString('"cuda"'))
-            call = node.with_changes(args=[new if a is arg else a for a in node.args])
-            fix = Fix((Replace(node, call),), Safety.SUGGESTION, 'Pass use_device="cuda"')
-            yield Hit(node, message=_DEPRECATED, severity=Severity.INFO, fix=fix)
+            yield Hit(node, message=_DEPRECATED, severity=Severity.INFO)
 
 
 def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:

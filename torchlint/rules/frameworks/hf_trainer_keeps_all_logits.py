@@ -90,9 +90,9 @@ def train(rows, held_out):
 ```
 
 ## Fix safety
-Unsafe: what else reads the predictions, such as `trainer.predict()`, gets classes in place of
-logits. A model that returns more than logits hands over a tuple, of which the first is meant; then
-`logits[0].argmax(-1)` is right.
+No fix is offered: what else reads the predictions, such as `trainer.predict()`, gets classes in
+place of logits. A model that returns more than logits hands over a tuple, of which the first is
+meant; then `logits[0].argmax(-1)` is right.
 
 ## Measure
 Not timed: the example needs transformers and a model. What is kept shrinks by the number of words
@@ -108,16 +108,10 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import (
-    Fix,
     Hit,
     Module,
-    Replace,
-    Rewrite,
     Rule,
-    Safety,
     keyword_argument,
-    nested,
-    with_keyword,
 )
 from torchlint.semantic.code.reaching import readers_of, uses_of
 from torchlint.semantic.code.scopes import local_class, scopes
@@ -143,13 +137,7 @@ _SAID = regex(
 """What keeps the logits elsewhere, or may come from a command line."""
 _EVALUATES = regex(r"\.evaluate\(|\.predict\(|eval(uation)?_strategy\s*=\s*(?![\"']no[\"'])")
 _OVERRIDES = ("prediction_step", "evaluation_loop", "evaluate")
-_NOTE = (
-    "What else reads the predictions gets classes in place of logits, and a model that returns "
-    "more than logits hands over a tuple."
-)
 _FUNCTIONS = ("numpy.argmax", "torch.argmax")
-_KEYWORD = "preprocess_logits_for_metrics"
-_REDUCES = "lambda logits, labels: logits.argmax(-1)"
 
 rule = Rule(
     __name__,
@@ -179,9 +167,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     metrics = inferred(module, given).node if given is not None else None
     if given is None or not isinstance(metrics, cst.FunctionDef):
         return
-    classes = _classes(module, metrics)
-    if classes:
-        yield Hit(given, {"metrics": metrics.name.value}, _fix(module, node, metrics, classes))
+    if _classes(module, metrics):
+        yield Hit(given, {"metrics": metrics.name.value})
 
 
 def _is_trainer(module: Module, node: cst.Call) -> bool:
@@ -269,33 +256,3 @@ def _last(module: Module, call: cst.Call, at: int) -> bool:
     given = [keyword_argument(module, call, name) for name in ("axis", "dim")]
     axes = [*plain[at : at + 1], *(each for each in given if each is not None)]
     return len(axes) == 1 and module.source_of(axes[0]) in ("-1", "2")
-
-
-def _fix(
-    module: Module, node: cst.Call, metrics: cst.FunctionDef, classes: list[cst.Call]
-) -> Fix | None:
-    """Return the fix that reduces each batch, and reads the classes in the metrics; None where the
-    metrics take logits apart, which have one axis less then."""
-    rewrites: dict[cst.BaseExpression, Rewrite] = {}
-    for call in classes:
-        rewrite = _argument if module.name(call.func) in _FUNCTIONS else _receiver
-        logits = rewrite(call)
-        plain = isinstance(logits, cst.Name) or _first(logits)
-        if not plain or any(True for _ in module.within(metrics.body, cst.IfExp)):
-            return None
-        rewrites[call] = rewrite
-    if "isinstance" in module.source_of(metrics):
-        return None
-    edits = [
-        *nested(module, rewrites),
-        Replace(node, with_keyword(node, _KEYWORD, cst.parse_expression(_REDUCES))),
-    ]
-    return Fix(tuple(edits), Safety.UNSAFE, "Reduce the logits of each batch", _NOTE)
-
-
-def _receiver(call: cst.Call) -> cst.BaseExpression:
-    return call.func.value if isinstance(call.func, cst.Attribute) else call
-
-
-def _argument(call: cst.Call) -> cst.BaseExpression:
-    return call.args[0].value

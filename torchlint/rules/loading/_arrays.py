@@ -1,9 +1,6 @@
-"""NumPy arrays: what certainly is one of one or more dimensions, of which dtype, and what a list of
-them holds."""
+"""NumPy arrays: what certainly is one of one or more dimensions, and what a list of them holds."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import libcst as cst
 
@@ -14,11 +11,10 @@ from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, is_name, method_called, positional
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
-from torchlint.semantic.uses.tensor_origins import rebound_elsewhere
 from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
 
@@ -61,13 +57,6 @@ _METHODS = frozenset(
     "astype copy reshape transpose flatten ravel repeat clip swapaxes to_numpy".split()
 )
 _FRESH = frozenset("stack vstack hstack dstack column_stack concatenate".split())
-_FLOAT64 = frozenset(
-    (
-        "zeros ones empty eye identity linspace random.rand random.randn random.normal "
-        "random.uniform"
-    ).split()
-)
-_DTYPES = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8".split())
 
 
 @question(yes="`{0}` is an array", no="`{0}` is not known to be an array")
@@ -308,147 +297,6 @@ def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
             elif above.attr.value in ("extend", "insert"):
                 return []
     return out or None
-
-
-@question(yes="the array is of dtype {answer}", no="the dtype of the array is not known")
-def array_dtype(module: Module, node: cst.BaseExpression) -> str | None:
-    """Return the dtype of a new array where its call names it, or NumPy's default of float64
-    holds."""
-    if not isinstance(node, cst.Call):
-        definition = sole_definition(module, node)
-        return array_dtype(module, definition) if definition is not None else None
-    name = module.called(node)
-    given = given_dtype(module, node)
-    if given is not None:
-        last = (module.name(given) or "").rpartition(".")
-        return last[2] if last[0] == "numpy" and last[2] in _DTYPES else None
-    return (
-        "float64" if name.removeprefix("numpy.") in _FLOAT64 and name.startswith("numpy.") else None
-    )
-
-
-_DTYPE_PLACES = {
-    "zeros": 1,
-    "ones": 1,
-    "empty": 1,
-    "full": 2,
-    "eye": 3,
-    "identity": 1,
-    "linspace": 5,
-    "array": 1,
-}
-"""The position of ``dtype`` in the signatures of NumPy's functions."""
-
-
-def given_dtype(module: Module, call: cst.Call) -> cst.BaseExpression | None:
-    """Return the expression that gives the dtype of a new array: by keyword, by position, or to
-    ``astype``."""
-    given = keyword_argument(module, call, "dtype")
-    if given is not None:
-        return given
-    if method_called(call) == "astype" and call.args:
-        return call.args[0].value
-    place = _DTYPE_PLACES.get(module.called(call).removeprefix("numpy."))
-    plain = positional(call)
-    return plain[place] if place is not None and len(plain) > place else None
-
-
-_ROWS = ("eye", "identity")
-_MAKERS = ("zeros", "ones", "full", "eye", "identity", "linspace", "random.rand", "random.randn")
-_OPTIONS = frozenset(
-    ("dtype", "shape", "fill_value", "num", "N", "n", "start", "stop", "endpoint", "k", "M")
-)
-
-
-@question(remember=False)
-def stackable(module: Module, elements: Sequence[cst.BaseExpression]) -> str | None:
-    """Return the dtype of arrays that ``np.stack`` certainly joins to what torch makes of their
-    list, or None.
-
-    That are new arrays in NumPy's own order of memory, of one dtype, and of one shape with a
-    dimension: then neither raises, and nothing is converted.
-    """
-    dtypes = {array_dtype(module, each) for each in elements}
-    shapes = {_shape(module, each) for each in elements}
-    certain = len(dtypes) == len(shapes) == 1 and None not in shapes
-    return dtypes.pop() if certain else None
-
-
-@question(remember=False)
-def made_with(module: Module, elements: Sequence[cst.BaseExpression]) -> frozenset[str]:
-    """Return the last parts of all names of NumPy by which arrays are made: ``zeros``,
-    ``float32``."""
-    made = [sole_definition(module, each) or each for each in elements]
-    names = {
-        module.name(part) or ""
-        for each in made
-        for part in module.within(each, cst.Attribute, cst.Name, nested=True)
-    }
-    return frozenset(name.rpartition(".")[2] for name in names if name.startswith("numpy."))
-
-
-def _shape(module: Module, node: cst.BaseExpression) -> str | None:
-    """Return the shape of a new array as text that is equal for equal shapes; None where it may
-    have no dimension."""
-    if isinstance(node, cst.Name):
-        if rebound_elsewhere(module, node.value):
-            return None
-        definition = sole_definition(module, node)
-        found = reads_of(module, module.root, node.value)
-        alone = all(isinstance(module.parent(read), cst.Element) for read in found)
-        return _shape(module, definition) if isinstance(definition, cst.Call) and alone else None
-    if not isinstance(node, cst.Call) or has_star(node):
-        return None
-    name = module.called(node).removeprefix("numpy.")
-    named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
-    if name not in _MAKERS or named - _OPTIONS or not module.called(node).startswith("numpy."):
-        return None
-    return _made_shape(module, node, name)
-
-
-def _made_shape(module: Module, call: cst.Call, name: str) -> str | None:
-    plain = positional(call)
-    if name.startswith("random."):
-        return _sizes(module, plain) if len(plain) == len(call.args) else None
-    if name == "linspace":
-        number = keyword_argument(module, call, "num") or (plain[2] if len(plain) > 2 else None)
-        whole = len(plain) <= 4 or is_name(plain[4], "False")
-        return _sizes(module, [number]) if number is not None and whole else None
-    size = plain[0] if plain else keyword_argument(module, call, "shape")
-    if size is None or len(plain) > (4 if name == "eye" else 3 if name == "full" else 2):
-        return None
-    if name in _ROWS:
-        square = len(plain) < 2 or name == "identity" or is_name(plain[1], "None")
-        return (
-            _sizes(module, [size, size])
-            if square and not keyword_argument(module, call, "M")
-            else None
-        )
-    return _sizes(module, [size])
-
-
-def _sizes(module: Module, sizes: Sequence[cst.BaseExpression]) -> str | None:
-    """Return the text of sizes, at least one, each a number or a tuple of numbers by what the code
-    says."""
-    parts: list[str] = []
-    for size in sizes:
-        known: cst.CSTNode | None = size
-        if isinstance(size, cst.Name):
-            known = (
-                sole_definition(module, size) if not rebound_elsewhere(module, size.value) else None
-            )
-        match known:
-            case cst.Integer(value=number) if known.evaluated_value:
-                parts.append(number)
-            case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
-                if not all(
-                    isinstance(e.value, cst.Integer) and e.value.evaluated_value for e in elements
-                ):
-                    return None
-                parts += [e.value.value for e in elements if isinstance(e.value, cst.Integer)]
-            case _:
-                return None
-    return ",".join(parts) or None
 
 
 @question(yes="the array was just joined from others", no="something else may hold the array")

@@ -50,15 +50,11 @@ table = torch.tensor(np.concatenate([np.zeros((2, 4)), np.ones((2, 4))]))
 ```
 
 ## Fix safety
-Safe for a list written out whose arrays are new, of one dtype and of one shape by what the code
-says: values, dtype and the private copy stay the same, also with a `dtype` of 32 or 64 floating
-bits. Unsafe for other lists, because `np.stack` raises where they are empty or their shapes differ
-and gives arrays of different dtypes their common one, or, with a `dtype` of integers or in the
-place of an old constructor, converts as NumPy does: what raised is cut off. Unsafe for `as_tensor`,
-whose tensor could be resized, and where the code catches warnings, as torch warns of such lists.
-Unsafe for `.tolist()` with a `dtype`, because the conversion is NumPy's; without one it is a
-suggestion only, because a list of Python floats becomes float32 while an array of float64 stays
-float64. Unsafe for `from_numpy`, because the tensor shares the array's memory.
+Unsafe: `np.stack` raises where the list is empty, the shapes differ or have no dimension, and gives
+arrays of different dtypes their common one; with a `dtype`, or in the place of an old constructor,
+the conversion is NumPy's, where what raised is cut off. The tensor of `as_tensor` could be resized,
+and that of `from_numpy` shares the array's memory. `.tolist()` without a `dtype` gets a suggestion
+only, because a list of Python floats becomes float32 while an array of float64 stays float64.
 
 ## Measure
 One tensor of two images. A gain can be expected on a CPU, too.
@@ -85,18 +81,11 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.rules.loading._arrays import arrays_in, is_array, joined_afresh, made_with, stackable
-from torchlint.semantic.code.bindings import meaning_of
+from torchlint.rules.loading._arrays import arrays_in, is_array, joined_afresh
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.device.exact_dtypes import named_dtype
 from torchlint.semantic.torch import dtypes
-from torchlint.semantic.uses.observers import hooks_operations, minds_warnings, replaced
 
-_FLOATS = frozenset(dtype.name for dtype in dtypes.of_kind("float", "double"))
-_NARROW = frozenset(
-    dtype.name for dtype in dtypes.FULL if dtype.kind == "int" and dtype.nbytes <= 4
-)
 _DTYPES = {legacy: dtype for legacy, dtype in dtypes.LEGACY.items() if dtype != "bfloat16"}
 _EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
 _MIXED = (
@@ -105,10 +94,6 @@ _MIXED = (
 )
 _CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
 _RESIZED = "The tensor takes over the memory of the joined array, which torch cannot resize."
-_SEEN = (
-    "The code replaces np.stack, or minds torch's warning that a list of arrays is slow, "
-    "which is no longer given."
-)
 _KINDS = (
     "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
 )
@@ -201,42 +186,10 @@ def _fix_stack(module: Module, node: cst.Call, legacy: str | None) -> Fix:
     numpy = name_for_module(module, "numpy", "np")
     stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
     edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
-    told = meaning_of(module, numpy, node) not in ("numpy", None) or _is_told(module, data)
-    note = one_sentence([*_changed(module, node, data, legacy), _SEEN if told else ""])
-    return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Join the arrays first", note)
-
-
-def _changed(
-    module: Module, node: cst.Call, data: cst.BaseExpression, legacy: str | None
-) -> Iterator[str]:
-    """Yield in words what joining the arrays first may change."""
-    dtype = (
-        stackable(module, [element.value for element in data.elements])
-        if isinstance(data, cst.List)
-        else None
+    notes = (
+        "" if isinstance(data, cst.List) else _EMPTY,
+        _MIXED,
+        _RESIZED if module.called(node).endswith("as_tensor") else "",
+        _CAST if legacy is not None or keyword_argument(module, node, "dtype") is not None else "",
     )
-    if not isinstance(data, cst.List):
-        yield _EMPTY
-    if dtype is None:
-        yield _MIXED
-    if module.called(node).endswith("as_tensor"):
-        yield _RESIZED
-    given = keyword_argument(module, node, "dtype")
-    target = named_dtype(module, given) or "" if given is not None else dtype
-    # From a list, what does not fit an integer raises; into floats of 32 and 64 bits both convert
-    # alike.
-    small = dtype in _FLOATS | _NARROW
-    if legacy is not None or not (target == dtype or (small and target in _FLOATS)):
-        yield _CAST
-
-
-def _is_told(module: Module, data: cst.BaseExpression) -> bool:
-    """Say whether code replaces NumPy's or torch's functions, or minds the warning that a list of
-    arrays is slow."""
-    made = (
-        made_with(module, [element.value for element in data.elements])
-        if isinstance(data, cst.List)
-        else ()
-    )
-    functions = replaced(module, "stack", "tensor", "concatenate", *sorted(made))
-    return functions or hooks_operations(module) or minds_warnings(module)
+    return Fix(edits, Safety.UNSAFE, "Join the arrays first", one_sentence(notes))

@@ -20,22 +20,26 @@ from torchlint.rule import (
     method_call,
     one_sentence,
 )
-from torchlint.rules.precision._attention_ranks import written_rank
-from torchlint.rules.precision._attention_widths import computed_for_nothing, is_default_scale
+from torchlint.rules.precision._attention_shapes import (
+    ROOTS,
+    computed_for_nothing,
+    is_default_scale,
+    meant,
+    written_rank,
+)
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.code.versions import torch_unsaid
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.attention import axes_of, is_scale, softmax_dim
+from torchlint.semantic.uses.attention import is_scale, softmax_dim
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.operations import Operation, operation_of
 
 _SINCE, _SCALE_SINCE = (2, 0), (2, 1)
-_PRODUCTS = ops.having("product", "batched")
+_PRODUCTS = ops.having("product", "batched") - {"einsum"}
 _TURNS = ops.having("turns")
 _DEPTH = 8
 _FUSED = 4
@@ -204,13 +208,6 @@ def _user(module: Module, read: cst.CSTNode) -> cst.BaseExpression | None:
 def _values(
     module: Module, found: Operation, weights: cst.BaseExpression
 ) -> cst.BaseExpression | None:
-    if found.name == "einsum":
-        letters = axes_of(module, found.operands[0])
-        if letters is None or len(found.operands) != 3 or found.operands[1] is not weights:
-            return None
-        left, right, out = letters
-        fits = left[-1] == right[-2] and out[-2:] == [left[-2], right[-1]]
-        return found.operands[2] if fits else None
     plain = len(found.operands) == 2 and not found.keywords and found.operands[0] is weights
     return found.operands[1] if plain else None
 
@@ -405,29 +402,18 @@ def _is_number(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.BinaryOperation(operator=cst.Power(), right=power):
             return module.source_of(power).strip("()-") == "0.5"
-        case cst.BinaryOperation(left=cst.Integer() | cst.Float(), right=right):
+        case (
+            cst.BinaryOperation(left=cst.Integer() | cst.Float(), right=right)
+            | cst.BooleanOperation(operator=cst.Or(), right=right)
+        ):
             return _is_number(module, right)
-        case cst.BooleanOperation(operator=cst.Or(), right=right):
-            return _is_number(module, right)
-        case cst.IfExp(body=body, orelse=orelse):
-            return all(_is_number(module, each) for each in (body, orelse))
         case cst.Call(func=func):
-            return module.name(func) in ("math.sqrt", "numpy.sqrt")
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
-            cls = module.class_of(node)
-            made = made_once(module, cls, name) if cls is not None else None
-            kept = made.value if made is not None else None
-            return kept is not None and _is_number(module, kept)
-        case cst.Name():
-            found = definitions_of(module, node)
-            given = _plain_value(found[0], node.value) if len(found) == 1 else None
-            return given is not None and _is_number(module, given)
-    return False
+            return module.name(func) in ROOTS
+    kept = meant(module, node)
+    return kept is not None and _is_number(module, kept)
 
 
 def _product(module: Module, found: Operation, parts: _Parts) -> bool:
-    if found.name == "einsum":
-        return _summed(module, found, parts)
     if len(found.operands) != 2:
         return False
     query, turned = found.operands
@@ -455,16 +441,6 @@ def _unscaled(module: Module, query: cst.BaseExpression, parts: _Parts) -> cst.B
     inner, factor = found.operands
     taken = isinstance(query, cst.BinaryOperation) and _scaled(module, found, factor, parts)
     return inner if taken else query
-
-
-def _summed(module: Module, found: Operation, parts: _Parts) -> bool:
-    letters = axes_of(module, found.operands[0]) if len(found.operands) == 3 else None
-    if letters is None:
-        return False
-    left, right, out = letters
-    _, parts.query, parts.key = found.operands
-    parts.moved += [parts.query, parts.key]
-    return left[-1] == right[-1] and out[-2:] == [left[-2], right[-2]]
 
 
 def _last_swapped(

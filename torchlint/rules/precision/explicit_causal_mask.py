@@ -71,8 +71,8 @@ def attend(q, k, v):
 ```
 
 ## Fix safety
-Unsafe: another kernel runs, so results differ by rounding, dropout draws other random numbers, and
-FlashAttention has no second derivatives. A mask that only the call reads is no longer made.
+No fix is offered. Another kernel runs, so results differ by rounding, dropout draws other random
+numbers, and FlashAttention has no second derivatives. A mask that only the call reads can go, too.
 
 ## Measure
 A forward and a backward pass. A gain can be expected on a CPU, too.
@@ -96,23 +96,14 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import (
-    Fix,
     Hit,
     Module,
-    NodeEdit,
-    Remove,
-    Replace,
     Rule,
-    Safety,
     arguments_of,
     inferred,
-    one_sentence,
-    with_keyword,
-    without_argument,
 )
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.code.versions import torch_unsaid
 from torchlint.semantic.torch.signatures import SIGNATURES
 from torchlint.semantic.uses.causal_masks import is_causal_mask
 
@@ -125,8 +116,6 @@ _OWN_MASKS = ("attn_mask", "mask", "src_mask")
 _SINCE, _LAYERS_SINCE = (2, 0), (2, 1)
 _CACHED = regex(r"cache|past", re.IGNORECASE)
 _JOINED = regex(r"\b(cat|concat)\w*\(")
-_ROUNDING = "Results differ by rounding, and a fused kernel draws other random numbers for dropout."
-_TITLE = "Say that the mask is causal"
 _SLOWER = "the mask is causal: with {word}=True {layer} runs attention without reading it."
 _COMPARED = (
     "{layer} compares the mask with a causal one in each forward pass and waits for the answer;"
@@ -157,7 +146,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         module, node, given.value("key")
     ):
         return
-    yield Hit(node, fix=_said(module, node, mask))
+    yield Hit(node)
 
 
 @rule.on(cst.Call, about=lambda module, node: len(node.args) > 1)
@@ -178,12 +167,9 @@ def check_layer(node: cst.Call, module: Module) -> Iterator[Hit]:
             continue
         if not is_causal_mask(module, mask, hides=True):
             continue
-        edit = Replace(node, with_keyword(node, word, cst.Name("True")))
-        note = one_sentence((_ROUNDING, torch_unsaid(module, _LAYERS_SINCE)))
         yield Hit(
             node,
             {"layer": layer.rpartition(".")[2], "word": word},
-            Fix((edit,), Safety.UNSAFE, _TITLE, note),
             message=_SLOWER if alone else _COMPARED,
         )
         return
@@ -204,22 +190,3 @@ def _cached(module: Module, node: cst.Call, key: cst.BaseExpression | None) -> b
         return True
     made = definitions_of(module, key) if isinstance(key, cst.Name) else [key]
     return any(each is not None and _JOINED.search(module.source_of(each)) for each in made)
-
-
-def _said(module: Module, node: cst.Call, mask: cst.Arg) -> Fix:
-    """Return the fix that says so in place of the mask, and makes it no longer where nothing else
-    reads it."""
-    behind = node.args[node.args.index(mask) + 1 :]
-    if mask.keyword is None and any(arg.keyword is None for arg in behind):
-        less = node.with_deep_changes(mask, value=cst.Name("None"))
-    else:
-        less = without_argument(node, mask)
-    edits: list[NodeEdit] = [Replace(node, with_keyword(less, "is_causal", cst.Name("True")))]
-    made = definitions_of(module, mask.value) if isinstance(mask.value, cst.Name) else []
-    if len(made) == 1 and isinstance(made[0], cst.Assign) and isinstance(mask.value, cst.Name):
-        line = module.statement(made[0])
-        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-        if alone and readers_of(module, made[0], mask.value.value) == [mask.value]:
-            edits.append(Remove(made[0], comments=True))
-    note = one_sentence((_ROUNDING, torch_unsaid(module, _SINCE)))
-    return Fix(tuple(edits), Safety.UNSAFE, _TITLE, note)

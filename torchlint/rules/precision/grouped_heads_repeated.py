@@ -66,9 +66,9 @@ def attend(q, k, v, fused):
 ```
 
 ## Fix safety
-Unsafe: it needs torch 2.5, and another kernel may run, so results differ by rounding. In float32 on
-CUDA the plain kernel runs, which holds the whole matrix of scores. A project that declares a torch
-before 2.4 has no finding.
+No fix is offered: it needs torch 2.5, and another kernel may run, so results differ by rounding. In
+float32 on CUDA the plain kernel runs, which holds the whole matrix of scores. A project that
+declares a torch before 2.4 has no finding.
 
 ## Measure
 A forward and a backward pass. Little is gained on a CPU, where the copies are a small part.
@@ -89,26 +89,18 @@ attend(q, k, v).sum().backward(retain_graph=True)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.rule import (
-    Fix,
     Hit,
     Module,
-    NodeEdit,
-    Remove,
-    Rewrite,
     Rule,
-    Safety,
     arguments_of,
     keyword_argument,
-    nested,
-    with_keyword,
 )
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
@@ -128,10 +120,6 @@ _HALF = regex(rf"autocast|{_DTYPES}|\bbf16|\bfp16|\.half\(|mixed.precision", re.
 _REPEATS = "repeat_kv"
 """What transformers calls its function for it, and those who copied it."""
 _HEADS, _HEADS_LAST = ("1", "-3"), ("2", "-2")
-_NOTE = (
-    "It needs torch 2.5 or newer; results differ by rounding, and in float32 on CUDA the plain "
-    "kernel runs, which is slower."
-)
 
 rule = Rule(
     __name__,
@@ -179,8 +167,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     keys, values = _repeated(module, key), _repeated(module, value)
     if keys is None or values is None or keys.times != values.times:
         return
-    # With a mask that is causal the fix of that comes first: the word alone would cost the kernel.
-    yield Hit(keys.node, fix=_shared(module, node, (keys, values)) if plain else None)
+    yield Hit(keys.node)
 
 
 def _may_be_half(module: Module) -> bool:
@@ -287,36 +274,3 @@ def _by_function(module: Module, node: cst.BaseExpression) -> _Repeat | None:
 def _ends_in(module: Module, node: cst.BaseExpression) -> _Repeat | None:
     found = operation_of(module, node)
     return _interleaved(module, node, found, _HEADS) or _expanded(module, node, node)
-
-
-def _shared(module: Module, node: cst.Call, repeats: Sequence[_Repeat]) -> Fix:
-    """Return the fix that hands over what was repeated, and says so."""
-    edits: list[NodeEdit] = []
-    rewrites: dict[cst.BaseExpression, Rewrite] = {}
-    for each in repeats:
-        statement = _needless(module, each)
-        if statement is not None:
-            edits.append(Remove(statement, comments=True))
-        else:
-            rewrites[each.node] = partial(_instead, each.of)
-    rewrites[node] = lambda call: with_keyword(call, "enable_gqa", cst.Name("True"))
-    edits += nested(module, rewrites)
-    return Fix(tuple(edits), Safety.UNSAFE, "Let attention share keys and values", _NOTE)
-
-
-def _instead(new: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
-    return new
-
-
-def _needless(module: Module, found: _Repeat) -> cst.Assign | None:
-    """Return the ``k = k.repeat_interleave(…)`` that a repetition is, where it stands alone."""
-    statement, line = module.small_statement(found.node), module.statement(found.node)
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
-        return None
-    match statement, found.of:
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value),
-            cst.Name(of),
-        ) if value is found.node and name == of:
-            return statement
-    return None

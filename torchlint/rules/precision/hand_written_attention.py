@@ -66,7 +66,7 @@ a gradient penalty takes them. A scale that is not certainly `1 / sqrt(d)`, `d` 
 queries by their last view or size, is handed on as `scale=` (torch 2.1), and a `masked_fill` as
 `attn_mask=`, which says what to *keep*, the opposite; `dropout_p` is 0 in evaluation. No edit is
 offered for other steps between the two products, such as a cast, two masks, a mask that may be
-added as numbers or as booleans, or a scale that may be a tensor.
+added as numbers or as booleans, or a scale that may be a tensor, nor for products by `einsum`.
 
 ## Measure
 The forward pass without a mask or dropout. A gain can be expected on a CPU, too.

@@ -107,8 +107,8 @@ for x, y in loader:
 ```
 
 ## Fix safety
-Unsafe: all steps share the output, so that one that changes it in place changes it for all. Random
-layers that are left in training mode draw once. Nothing is edited for samples: where their outputs
+No fix is offered: all steps share the output then, so that one that changes it in place changes it
+for all, and random layers that are left in training mode draw once. Where the outputs of samples
 are to be kept is for you to say.
 
 ## Measure
@@ -133,16 +133,10 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
+from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.rules.training._frozen_networks import inputs_of, never_trained, runs_network
-from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
-_NOTE = (
-    "All steps share the output: one that changes it in place changes it for all, and random layers"
-    " in training mode draw once."
-)
 _SAMPLES = (
     "{net} is frozen and meets the same samples in every epoch; compute its outputs once and load"
     " them with the samples."
@@ -174,31 +168,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     given = inputs_of(module, node, loop)
     names = {"net": net.value}
     if given == {"constant"}:
-        yield Hit(node, names, _once(module, node, loop))
+        yield Hit(node, names)
     elif given <= {"constant", "sample"} and _epochs(module, loops[1:]):
         yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)
 
 
 def _epochs(module: Module, loops: Sequence[cst.CSTNode]) -> bool:
     return any(loop_kind(module, each) is LoopKind.EPOCH for each in loops)
-
-
-def _once(module: Module, node: cst.Call, loop: cst.For) -> Fix | None:
-    """Return the fix that takes the statement of a call out of the loop; None where it does more
-    than bind a name to what the call gives, or gradients are off around it."""
-    statement, line = module.small_statement(node), module.statement(node)
-    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-    if not alone or module.parent(line) is not loop.body or no_grad(module, node) is not False:
-        return None
-    match statement:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value) if (
-            value is node
-        ):
-            if len(writes_of(module, module.scope(node), name)) > 1:
-                return None
-        case _:
-            return None
-    if module.names_in(node) & module.names_in(loop.target):
-        return None
-    edits = (Remove(statement, comments=True), InsertBefore(loop, module.source_of(statement)))
-    return Fix(edits, Safety.UNSAFE, "Run the frozen network once, before the loop", _NOTE)

@@ -61,8 +61,9 @@ def on_the_cpu(network: nn.Module):
 ```
 
 ## Fix safety
-Unsafe: the sums are rounded in another order; foreach needs memory for intermediate values, and a
-fused optimizer raises for parameters that are sparse, complex or not on a supported device.
+No fix is offered: the sums are rounded in another order; foreach needs memory for intermediate
+values, and a fused optimizer raises for parameters that are sparse, complex or not on a supported
+device.
 
 ## Measure
 Timed is `step()` alone, for a model with many small parameters. On a CPU no gain is expected: the
@@ -86,7 +87,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword, without_argument
+from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
@@ -100,7 +101,6 @@ from torchlint.semantic.values.value import ACCEL, CUDA
 _BUILT_IN = ops.having("optimizer", "foreach")
 _CLASSES = ops.dotted("optimizer", "foreach")
 _FUSED = ops.dotted("optimizer", "fused")
-_FUSED_SINCE = (2, 8)
 _CHOICES = ("fused", "foreach", "capturable", "differentiable")
 _OWN = regex(
     rf"^_*(plain|my|custom|simple|naive)?_?({'|'.join(_BUILT_IN)})_?(legacy|optimizer)?$",
@@ -118,10 +118,6 @@ _LOOP = (
     "a hand-written {name} runs many small kernels for every tensor; torch.optim.{name} "
     "updates all tensors at once."
 )
-_NOTE_FUSED = (
-    "Rounding differs, and parameters that are sparse, complex or on an unsupported device raise."
-)
-_NOTE_FOREACH = "Rounding may differ, and foreach needs memory for intermediate values."
 
 rule = Rule(
     __name__,
@@ -147,13 +143,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     choices = [choice for choice in _CHOICES if choice in given]
     if choices == ["foreach"] and isinstance(given["foreach"].value, cst.Name):
         if given["foreach"].value.value == "False":
-            yield Hit(given["foreach"], message=_FOREACH, fix=_without(node, given["foreach"]))
+            yield Hit(given["foreach"], message=_FOREACH)
     elif name in _FUSED and not choices and _on_device(module, node) and _scaled(module, node):
-        fix = None
-        if module.target_torch >= _FUSED_SINCE:
-            edit = Replace(node, with_keyword(node, "fused", cst.Name("True")))
-            fix = Fix((edit,), Safety.UNSAFE, "Pass fused=True", _NOTE_FUSED)
-        yield Hit(node, {"name": name.rpartition(".")[2]}, fix=fix)
+        yield Hit(node, {"name": name.rpartition(".")[2]})
 
 
 @rule.on(cst.For)
@@ -220,8 +212,3 @@ def _scaled(module: Module, node: cst.Call) -> bool:
             ):
                 return True
     return False
-
-
-def _without(node: cst.Call, arg: cst.Arg) -> Fix:
-    edit = Replace(node, without_argument(node, arg))
-    return Fix((edit,), Safety.UNSAFE, "Leave the choice to the optimizer", _NOTE_FOREACH)

@@ -77,8 +77,8 @@ for x in segments:
 ```
 
 ## Fix safety
-Unsafe: the gradient ends at the step's own graph (truncated backpropagation through time), and
-where another backward pass needs the graph, that one raises.
+No fix is offered: the gradient ends at the step's own graph then (truncated backpropagation through
+time), and where another backward pass needs the graph, that one raises.
 
 ## Measure
 Timed are 12 segments. A gain is expected on a CPU and on a GPU: what is saved are the walks over
@@ -97,15 +97,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, InsertAfter, Module, NodeEdit, Replace, Rule, Safety, inferred
+from torchlint.rule import Hit, Module, Rule
 from torchlint.rules.training._carried_states import carried_with_graph
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.tree import is_name, keyword_of
-
-_NOTE = (
-    "The gradient no longer reaches earlier steps, and where another backward pass needs the "
-    "graph, that one raises."
-)
 
 rule = Rule(
     __name__,
@@ -134,34 +129,4 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     states = carried_with_graph(module, node)
     if states:
         names = " and ".join(f"`{module.shown(state)}`" for state in states)
-        yield Hit(asked, {"state": names}, fix=_fix(module, node, asked, states))
-
-
-def _fix(
-    module: Module, node: cst.Call, asked: cst.Arg, states: tuple[cst.BaseExpression, ...]
-) -> Fix | None:
-    """Return the fix, where each state is one tensor that is bound in the loop, and no other
-    backward pass is."""
-    line, loops = module.statement(node), module.loops(node)
-    scope: cst.CSTNode = loops[0].body if loops else module.scope(node)
-    others = [
-        call
-        for call in module.within(scope, cst.Call)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("backward")
-    ]
-    if others != [node] or module.parent(line) is not scope:
-        return None
-    lines = []
-    for state in states:
-        if not module.is_within(state, scope) or not inferred(module, state).tensor:
-            return None
-        place = module.source_of(state)
-        lines.append(f"{place} = {place}.detach()")
-    args = [arg for arg in node.args if arg is not asked]
-    if args and node.args[-1] is asked:
-        args[-1] = args[-1].with_changes(comma=asked.comma)
-    edits: tuple[NodeEdit, ...] = (
-        Replace(node, node.with_changes(args=args)),
-        *(InsertAfter(line, each) for each in reversed(lines)),
-    )
-    return Fix(edits, Safety.UNSAFE, "Detach the state after the backward pass", _NOTE)
+        yield Hit(asked, {"state": names})

@@ -57,7 +57,8 @@ def capture(x):
 
 ## Fix safety
 Unsafe: a parameter without a gradient is skipped by the optimizer, where a zero gradient still
-gives it weight decay and momentum; and code that reads `.grad` finds None.
+gives it weight decay and momentum; and code that reads `.grad` finds None. No fix is offered for a
+loop over the gradients.
 
 ## Measure
 Timed are three steps of a model whose parameters are many next to its batch. A small gain is
@@ -79,7 +80,6 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.guards import conditions_around
-from torchlint.semantic.code.reaching import read_behind
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
 from torchlint.semantic.time.step_overhead import over_parameters
@@ -120,8 +120,7 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     zeroing = _zeroing(module, node, name) if name is not None else None
     if zeroing is None or _needed(module, node):
         return
-    alone = len(node.body.body) == 1
-    yield Hit(zeroing, fix=_call(module, node) if alone else None)
+    yield Hit(zeroing)
 
 
 def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
@@ -156,26 +155,6 @@ def _asks_for_gradient(test: cst.BaseExpression, name: str) -> bool:
     """Say whether a condition is ``p.grad``, or compares it with None."""
     left = test.left if isinstance(test, cst.Comparison) else test
     return _of_gradient(left, name)
-
-
-def _call(module: Module, loop: cst.For) -> Fix | None:
-    """Return the fix that writes ``model.zero_grad()`` for a loop over ``model.parameters()`` that
-    does nothing else."""
-    over = loop.iter
-    only = list(module.within(loop.body, cst.Expr, cst.Assign, cst.AugAssign))
-    if (
-        len(only) != 1
-        or not isinstance(over, cst.Call)
-        or over.args
-        or not isinstance(over.func, cst.Attribute)
-    ):
-        return None
-    bound = [each.value for each in module.within(loop.target, cst.Name)]
-    if loop.orelse is not None or any(read_behind(module, loop, name) for name in bound):
-        return None
-    call = cst.Call(cst.Attribute(over.func.value, cst.Name("zero_grad")))
-    line = cst.SimpleStatementLine([cst.Expr(call)], leading_lines=loop.leading_lines)
-    return Fix((Replace(loop, line),), Safety.UNSAFE, "Call zero_grad()", _NOTE)
 
 
 def _needed(module: Module, node: cst.CSTNode) -> bool:

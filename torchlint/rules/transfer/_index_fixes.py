@@ -34,9 +34,6 @@ _VIEW = (
     "A slice is a view of the tensor instead of a copy, and is empty where the index was out of "
     "range and raised."
 )
-_STRIDES = "The strides of the result may differ where those of the tensor are not the usual ones."
-_ORDER = "Gradients of an element that is taken several times are added in another order."
-_FEW = 8
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
 _POSITIONS = ("numpy.where", "numpy.nonzero")
 _PATCHED = "The code replaces functions of torch, or looks at each of its operations."
@@ -85,7 +82,7 @@ def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
         case cst.List() if _written_in_vain(module, node):
             return None
         case cst.List():
-            return _slice(module, node, index) or _stacked(module, node, index)
+            return _slice(module, node, index)
         case cst.Name():
             return _brought(module, index)
     return None
@@ -169,15 +166,12 @@ def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
             none = is_name(other, "None")
             if not none and not isinstance(other, (cst.Ellipsis, cst.Integer)):
                 return None
-    bounds = _neighbours(module, [each.value for each in index.elements])
+    bounds = _neighbours([each.value for each in index.elements])
     place = module.parent(index)
     if bounds is None or not isinstance(place, cst.Index):
         return None
     low, high = bounds
-    code = f"x[{low}:{high}]" if low.isdigit() or high.isdigit() else f"x[{low} : {high}]"
-    if low == "-1":
-        code = "x[-1:]"
-    shown = cst.parse_expression(code)
+    shown = cst.parse_expression(f"x[{low}:{high}]")
     assert isinstance(shown, cst.Subscript)
     edits = (Replace(place, shown.slice[0].slice),)
     if len(index.elements) == 1 and _only_compared(module, node) and not _watched(module):
@@ -204,61 +198,7 @@ def _only_compared(module: Module, node: cst.Subscript) -> bool:
     return False
 
 
-def _stacked(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
-    """Return the fix that takes a few elements at known positions one by one, which needs no index
-    on the device, and stacks them."""
-    numbers = [each.value for each in index.elements]
-    plain = all(isinstance(each, cst.Integer) for each in numbers) and 0 < len(numbers) <= _FEW
-    if not plain or dotted_text(node.value) is None or not free_of_effects(module, node.value):
-        return None
-    if isinstance(module.parent(node), (cst.AssignTarget, cst.AugAssign, cst.Del)):
-        return None
-    at = next(
-        i
-        for i, part in enumerate(node.slice)
-        if isinstance(part.slice, cst.Index) and part.slice.value is index
-    )
-    rest = [part.slice for i, part in enumerate(node.slice) if i != at]
-    dots = [each for each in rest if isinstance(each, cst.Index)]
-    if not all(_is_all(each) for each in rest) or len(dots) > 1:
-        return None
-    front = any(isinstance(part.slice, cst.Index) for part in node.slice[:at])
-    dim = at - len(node.slice) if front else at
-    torch = name_for_module(module, "torch", "torch")
-    codes = [module.source_of(part.slice) for part in node.slice]
-    parts = []
-    for number in numbers:
-        codes[at] = module.source_of(number)
-        kept = codes[: at + 1] if not front and all(each == ":" for each in rest) else codes
-        parts.append(f"{module.source_of(node.value)}[{', '.join(kept)}]")
-    new = (
-        f"{torch}.stack(({', '.join(parts)}{',' * (len(parts) == 1)}){f', dim={dim}' * bool(dim)})"
-    )
-    flat = inferred(module, node.value).rank == 1
-    picked = [module.source_of(each) for each in numbers]
-    often = any(picked.count(each) > 2 for each in picked)
-    note = one_sentence(
-        (
-            "" if flat else _STRIDES,
-            _ORDER if often else "",
-            _PATCHED if hooks_operations(module) or replaced(module, "stack") else "",
-        )
-    )
-    edits = (Replace(node, cst.parse_expression(new)), NeedImport("torch", torch))
-    return Fix(edits, Safety.UNSAFE if note else Safety.SAFE, "Stack the elements", note)
-
-
-def _is_all(part: cst.BaseSlice) -> bool:
-    """Say whether a part of a subscript leaves dimensions as they are: ``:`` or ``...``."""
-    match part:
-        case cst.Slice(lower=None, upper=None, step=None):
-            return True
-        case cst.Index(value=cst.Ellipsis()):
-            return True
-    return False
-
-
-def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
+def _neighbours(elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
     """Return start and end of the slice that holds elements in a row, at known positions."""
     numbers = [int(each.value) for each in elements if isinstance(each, cst.Integer)]
     if len(numbers) == len(elements):
@@ -267,39 +207,7 @@ def _neighbours(module: Module, elements: list[cst.BaseExpression]) -> tuple[str
     match elements:
         case [cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1"))]:
             return "-1", ""
-        case [cst.Name(value=name)] if _positive(module, elements[0]):
-            return name, f"{name} + 1"
     return None
-
-
-@question()
-def _positive(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a number counts up from 0 or more: the target of a loop over such a range, or of
-    ``enumerate``."""
-    match node:
-        case cst.Integer():
-            return True
-        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Multiply(), right=right):
-            return _positive(module, left) and _positive(module, right)
-        case cst.Name():
-            found = definitions_of(module, node)
-            return bool(found) and all(
-                isinstance(each, cst.For) and _from_zero(module, each, node) for each in found
-            )
-    return False
-
-
-def _from_zero(module: Module, loop: cst.For, name: cst.Name) -> bool:
-    match loop.iter:
-        case cst.Call(func=func, args=args) if module.name(func) == "builtins.range":
-            plain = not any(arg.star or arg.keyword for arg in args) and len(args) < 3
-            named = isinstance(loop.target, cst.Name)
-            return plain and named and (len(args) == 1 or _positive(module, args[0].value))
-        case cst.Call(func=func, args=[_]) if module.name(func) == "builtins.enumerate":
-            match loop.target:
-                case cst.Tuple(elements=[cst.Element(value=cst.Name(value=first)), *_]):
-                    return first == name.value
-    return False
 
 
 # -- positions that index several times ------------------------------------------------------------

@@ -104,7 +104,6 @@ from torchlint.rule import (
     Fix,
     Hit,
     Module,
-    NeedImport,
     Replace,
     Rule,
     Safety,
@@ -112,7 +111,6 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
@@ -126,7 +124,7 @@ from torchlint.semantic.uses.observers import (
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import copied_up_beside
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import named_device, of_host_argument, on_device
+from torchlint.semantic.values.place import named_device, of_host_argument
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
@@ -174,7 +172,6 @@ _MATH = (
     "`{expr}` makes a tensor of a number and launches a kernel for it in every step; compute it "
     "with math."
 )
-_AS_NUMBER = "The number is rounded once, by the operation that uses it, and its dtype is not kept."
 _POINTWISE = ops.dotted("pointwise")
 _KEPT = frozenset(("device", "dtype"))
 
@@ -219,8 +216,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     listed = isinstance(data, (cst.List, cst.Tuple))
     outer = _function_of(module, place)
     if outer is not None:
-        fix = _with_math(module, outer, data)
-        yield Hit(place, {"expr": module.shown(outer)}, fix, message=_MATH)
+        yield Hit(place, {"expr": module.shown(outer)}, message=_MATH)
         return
     fix = _fix(module, node, place, target) if written and not listed else None
     words = {"expr": module.shown(place), "maker": _filled(module, node)}
@@ -243,29 +239,6 @@ def _function_of(module: Module, place: cst.Call) -> cst.Call | None:
     name = module.called(call)
     known = name in _POINTWISE and hasattr(math, name.removeprefix("torch."))
     return call if known and isinstance(module.parent(call), cst.BinaryOperation) else None
-
-
-def _with_math(module: Module, outer: cst.Call, data: cst.BaseExpression) -> Fix | None:
-    """Compute a function of a number on the host, where the other operand is a tensor."""
-    used = module.parent(outer)
-    assert isinstance(used, cst.BinaryOperation)
-    other = used.right if used.left is outer else used.left
-    name = module.called(outer).rpartition(".")[2]
-    number = next(_numbers(module, data))
-    try:
-        result = getattr(math, name)(number)
-    except (ValueError, OverflowError, TypeError):
-        return None
-    if (
-        not isinstance(result, float)
-        or not inferred(module, other).tensor
-        or on_device(module, other) is not True
-    ):
-        return None
-    library = name_for_module(module, "math", "math")
-    call = cst.Call(cst.parse_expression(f"{library}.{name}"), [cst.Arg(data)])
-    edits = (Replace(outer, call), NeedImport("math", library))
-    return Fix(edits, Safety.UNSAFE, "Compute the number with math", _AS_NUMBER)
 
 
 def _fallback(module: Module, place: cst.Call) -> bool:

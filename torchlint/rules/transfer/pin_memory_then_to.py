@@ -59,10 +59,9 @@ def setup(weights):
 ```
 
 ## Fix safety
-Unsafe: values, dtype, device and random numbers of a tensor stay, but a `pin_memory` of another
-object's own is no longer called, and without a GPU another exception is raised. Where the device is
-a variable and that is the CPU, the tensor was pinned and is no longer. Through a name it is a
-suggestion.
+No fix is offered: values, dtype, device and random numbers of a tensor stay without the call, but a
+`pin_memory` of another object's own is no longer called, and without a GPU another exception is
+raised.
 
 ## Measure
 An epoch of 3 steps. Without a GPU nothing can be pinned and no gain is expected: what is saved is a
@@ -86,7 +85,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
+from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
@@ -96,15 +95,6 @@ from torchlint.semantic.torch import ops
 
 _PINS = regex(r"^_*pin(_|$)")
 _STREAMS = ops.dotted("on-stream")
-_FAILS = (
-    "A `pin_memory` of the object's own is no longer called, and without a GPU another "
-    "exception is raised."
-)
-_NOTE = (
-    "Where the device is the CPU, the tensor was pinned and is no longer; "
-    "a `pin_memory` of the object's own is not called, and another exception is raised without a "
-    "GPU."
-)
 
 rule = Rule(
     __name__,
@@ -128,7 +118,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     pinned = _pinned(module, transfer.source) if transfer is not None else None
     if transfer is not None and pinned is not None and not _beside(module, node):
-        yield Hit(pinned, {"expr": module.shown(pinned)}, _fix(transfer, pinned))
+        yield Hit(pinned, {"expr": module.shown(pinned)})
 
 
 def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
@@ -157,16 +147,3 @@ def _beside(module: Module, node: cst.Call) -> bool:
         for arg in getattr(call, "args")  # noqa: B009
         if keyword_of(arg) == "target" or method_called(call) == "submit"
     )
-
-
-def _fix(transfer: Transfer, pinned: cst.Call) -> Fix | None:
-    title = "Drop the call of pin_memory()"
-    if not isinstance(pinned.func, cst.Attribute):
-        return None
-    edits = (Replace(pinned, pinned.func.value),)
-    if transfer.source is not pinned:
-        return Fix(edits, Safety.SUGGESTION, title)
-    literal = transfer.target is None or isinstance(
-        transfer.target, (cst.SimpleString, cst.Integer)
-    )
-    return Fix(edits, Safety.UNSAFE, title, _FAILS if literal else _NOTE)

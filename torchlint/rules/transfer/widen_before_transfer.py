@@ -62,8 +62,8 @@ for x, y in loader:
 ```
 
 ## Fix safety
-Unsafe: the values are the same, but for a moment the device holds the narrow tensor and the wide
-one. Where the cast and the move are not neighbours, or one call does both, nothing is rewritten.
+No fix is offered: the values are the same, but for a moment the device holds the narrow tensor and
+the wide one.
 
 ## Measure
 An epoch of 4 steps. On a CPU no gain is expected, as nothing is sent: what is saved is three
@@ -82,7 +82,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer
+from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.device.exact_dtypes import BYTES, cast_target, exact_dtype_of, named_dtype
 from torchlint.semantic.device.host_reads import host_copy
@@ -93,7 +93,6 @@ _BACK = (
     "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the "
     "device, then copy."
 )
-_NOTE = "For a moment the device holds both the narrow tensor and the wide one."
 
 rule = Rule(
     __name__,
@@ -127,7 +126,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     times = _times(module, before, wide)
     if times > 1 and inferred(module, before).device == "cpu":
         words = {"wide": wide or "", "k": str(times)}
-        yield Hit(node, words, _fix(transfer))
+        yield Hit(node, words)
 
 
 @rule.on(cst.Call)
@@ -159,14 +158,3 @@ def _times(module: Module, before: cst.BaseExpression, wide: str | None) -> int:
     """Return by what a cast multiplies the bytes of each element; 0 where a dtype is not known."""
     narrow = exact_dtype_of(module, before)
     return BYTES[wide] // BYTES[narrow] if wide is not None and narrow is not None else 0
-
-
-def _fix(transfer: Transfer) -> Fix | None:
-    func, cast = transfer.call.func, transfer.source
-    if transfer.dtype is not None or not isinstance(cast, cst.Call):
-        return None
-    if not isinstance(func, cst.Attribute) or not isinstance(cast.func, cst.Attribute):
-        return None
-    moved = transfer.call.with_changes(func=func.with_changes(value=cast.func.value))
-    new = cast.with_changes(func=cast.func.with_changes(value=moved))
-    return Fix((Replace(transfer.call, new),), Safety.UNSAFE, "Move first, then cast", _NOTE)
