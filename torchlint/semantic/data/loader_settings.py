@@ -245,15 +245,9 @@ def lacks_pinning(module: Module, node: cst.Call) -> bool:
     pin = arguments_of(module, node, DATALOADER).value("pin_memory")
     if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
         return False
-    return _feeds_device(module, node)
-
-
-def _feeds_device(module: Module, node: cst.Call) -> bool:
-    """Say whether a model's loop over the loader moves its batches to the accelerator.
-
-    Of a loader that leaves this file, costly samples and a file that moves other batches say that
-    it feeds a GPU, and so does a loader beside it that pins.
-    """
+    # Whether a model's loop over the loader moves its batches to the accelerator. Of a loader
+    # that leaves this file, costly samples and a file that moves other batches say that it feeds
+    # a GPU, and so does a loader beside it that pins.
     if feeds_device(module, node) is not None:
         return True
     role = loader_role(module, node)
