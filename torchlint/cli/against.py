@@ -47,7 +47,27 @@ class Asked:
 
         def make(workspace: Workspace) -> Versions:
             if self.after is None and os.path.isfile(self.before):
-                return self._patched(workspace, project)
+                # The working tree with a patch and without it: it may be there already.
+                what = f"{self.option} {self.before}"
+                try:
+                    patch = Path(self.before).read_bytes()
+                except OSError as error:
+                    raise UsageError(f"{what}: {error.strerror}") from None
+                top = working_tree(str(project))
+                depth = len(project.relative_to(os.path.realpath(top)).parts) if top else 0
+                here, copy = Version(HERE, project), _copied(workspace, project, "patched")
+                name = os.path.basename(self.before)
+                try:
+                    patched(patch, str(copy), depth, what, back=True)
+                except GitError:
+                    try:
+                        patched(patch, str(copy), depth, what, back=False)
+                    except GitError as error:
+                        raise UsageError(
+                            f"{error}; the patch is neither in the working tree nor applies to it"
+                        ) from None
+                    return Versions(here, Version(f"{HERE} with {name}", copy))
+                return Versions(Version(f"{HERE} without {name}", copy), here)
             after = self._version(workspace, project, self.after, "after")
             return Versions(self._version(workspace, project, self.before, "before"), after)
 
@@ -66,29 +86,6 @@ class Asked:
         copy = _copied(workspace, project, side)
         _put_back(copy, found)
         return Version(named, copy, found.commit)
-
-    def _patched(self, workspace: Workspace, project: Path) -> Versions:
-        """Return the working tree with a patch and without it: it may be there already."""
-        what = f"{self.option} {self.before}"
-        try:
-            patch = Path(self.before).read_bytes()
-        except OSError as error:
-            raise UsageError(f"{what}: {error.strerror}") from None
-        top = working_tree(str(project))
-        depth = len(project.relative_to(os.path.realpath(top)).parts) if top else 0
-        here, copy = Version(HERE, project), _copied(workspace, project, "patched")
-        name = os.path.basename(self.before)
-        try:
-            patched(patch, str(copy), depth, what, back=True)
-        except GitError:
-            try:
-                patched(patch, str(copy), depth, what, back=False)
-            except GitError as error:
-                raise UsageError(
-                    f"{error}; the patch is neither in the working tree nor applies to it"
-                ) from None
-            return Versions(here, Version(f"{HERE} with {name}", copy))
-        return Versions(Version(f"{HERE} without {name}", copy), here)
 
 
 def asked(given: Given) -> Asked | None:

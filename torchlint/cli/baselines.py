@@ -62,7 +62,13 @@ class Baselines:
         }:
             if settings.baseline and settings.baseline not in self._holdings:
                 self._refuse_outside(settings)
-                self._holdings[settings.baseline] = self._opened(settings.baseline)
+                path = settings.baseline
+                baseline = read_baseline(path, visible_path(shown(path)), may_be_new=self.writes)
+                folder, root = os.path.dirname(os.path.realpath(path)), self.scope.settings.root
+                self._holdings[settings.baseline] = Holding(
+                    baseline,
+                    folder if os.path.join(root, "").startswith(os.path.join(folder, "")) else root,
+                )
         if self.writes and not self._holdings:
             raise UsageError(
                 "--write-baseline needs --baseline FILE, or the key 'baseline' in the configuration"
@@ -86,14 +92,6 @@ class Baselines:
                 "which is outside of the "
                 "project; to write there, name it yourself with --baseline"
             )
-
-    def _opened(self, path: str) -> Holding:
-        baseline = read_baseline(path, visible_path(shown(path)), may_be_new=self.writes)
-        folder, root = os.path.dirname(os.path.realpath(path)), self.scope.settings.root
-        return Holding(
-            baseline,
-            folder if os.path.join(root, "").startswith(os.path.join(folder, "")) else root,
-        )
 
     def keep(self, target: Target, report: FileReport, wanted: FileReport) -> FileReport:
         """Return the `wanted` report of a file in which the findings that are held back are

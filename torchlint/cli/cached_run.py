@@ -54,24 +54,23 @@ def look_up(arguments: Sequence[str]) -> Outcome | None:
     if "--no-cache" in arguments or "-" in arguments or on_ci() or sys.platform == "win32":
         return None
     try:
-        return _looked_up(arguments)
+        name = _name(arguments)
+        for path, identity in _places(arguments, name):
+            try:
+                found = CacheFolder(path, identity).read(name)
+                if (
+                    found is None
+                    or _signature(found["watched"], found["there"]) != found["signature"]
+                ):
+                    continue
+                out, err, code = found["outcome"]
+            except (AttributeError, KeyError, OSError, OverflowError, TypeError, ValueError):
+                continue
+            if isinstance(out, str) and isinstance(err, str) and code in (0, 1):
+                return out, err, int(code)
+        return None
     except OSError:  # the working folder was deleted, or a cache as it was looked at
         return None
-
-
-def _looked_up(arguments: Sequence[str]) -> Outcome | None:
-    name = _name(arguments)
-    for path, identity in _places(arguments, name):
-        try:
-            found = CacheFolder(path, identity).read(name)
-            if found is None or _signature(found["watched"], found["there"]) != found["signature"]:
-                continue
-            out, err, code = found["outcome"]
-        except (AttributeError, KeyError, OSError, OverflowError, TypeError, ValueError):
-            continue
-        if isinstance(out, str) and isinstance(err, str) and code in (0, 1):
-            return out, err, int(code)
-    return None
 
 
 def store(

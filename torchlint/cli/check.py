@@ -268,7 +268,10 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
     """
     format_ = session.scope.settings.output_format
     if given["statistics"]:
-        text = _statistics(run, format_)
+        from torchlint.manual.pages import costs
+        from torchlint.report import counts
+
+        text = counts.FORMATS.get(format_, counts.render)(run, costs())
     else:
         text = FORMATS[format_](run)
     if given["output_file"] is not None:
@@ -291,10 +294,3 @@ def _words(session: Session, run: RunReport, given: Given) -> tuple[str, str]:
         emit_bytes(session.fixed_stdin(run))
         text, aside = "", text + aside
     return text, aside
-
-
-def _statistics(run: RunReport, format_: str) -> str:
-    from torchlint.manual.pages import costs
-    from torchlint.report import counts
-
-    return counts.FORMATS.get(format_, counts.render)(run, costs())

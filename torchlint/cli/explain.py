@@ -40,7 +40,11 @@ def explain(given: Given, catalog: Catalog) -> int:
     """
     places = _places(given)
     found = scope({**given, "paths": tuple(places), "here": True}, catalog)
-    format_ = _format(given, found)
+    # ``json`` or ``text``; a format that the configuration chooses for findings means text.
+    for asked in given["output_format"]:
+        if asked.file or asked.format not in ("full", "json"):
+            raise UsageError(f"--explain prints text or json, not {asked.option}")
+    format_ = "json" if found.settings.output_format == "json" else "text"
     explained: list[ExplainedReport] = []
     code = 0
     for skip in found.skipped:
@@ -82,15 +86,6 @@ def _places(given: Given) -> dict[str, tuple[Place, ...]]:
     return places
 
 
-def _format(given: Given, found: Scope) -> str:
-    """Return ``json`` or ``text``; a format that the configuration chooses for findings means
-    text."""
-    for asked in given["output_format"]:
-        if asked.file or asked.format not in ("full", "json"):
-            raise UsageError(f"--explain prints text or json, not {asked.option}")
-    return "json" if found.settings.output_format == "json" else "text"
-
-
 def _documents(
     found: Scope, places: Mapping[str, tuple[Place, ...]]
 ) -> tuple[list[tuple[Document, Target]], int]:
@@ -113,16 +108,13 @@ def _documents(
                     f"{visible_path(document.filename)}: not analysed: {visible(document.left_out)}"
                 )
                 continue
-            _check_places(document, _of(document.filename, places))
+            asked = _of(document.filename, places)
+            for each in asked:
+                fault = _fault(document, each)
+                if fault:
+                    raise UsageError(f"--explain: {document.filename}:{each.words}: {fault}")
             out.append((document, target))
     return out, code
-
-
-def _check_places(document: Document, asked: tuple[Place, ...]) -> None:
-    for each in asked:
-        fault = _fault(document, each)
-        if fault:
-            raise UsageError(f"--explain: {document.filename}:{each.words}: {fault}")
 
 
 def _fault(document: Document, asked: Place) -> str:
@@ -153,7 +145,11 @@ def _reports(
         settings, relative = target.settings, target.relative
         job = job_for(document, relative, settings, catalog)
         named = sorted(
-            {info.code for word in _named(given) if (info := catalog.find(word)) is not None}
+            {
+                info.code
+                for word in (*(given["select"] or ()), *(given["extend_select"] or ()))
+                if (info := catalog.find(word)) is not None
+            }
         )
         off = _off(settings, catalog, relative, job.codes, given)
         asked[document.filename] = Asked(_of(document.filename, places), off, tuple(named))
@@ -165,10 +161,6 @@ def _reports(
     )
     with closing(run(jobs, options_, Explainer(asked))) as reports:
         yield from reports
-
-
-def _named(given: Given) -> tuple[str, ...]:
-    return (*(given["select"] or ()), *(given["extend_select"] or ()))
 
 
 def _of(filename: str, places: Mapping[str, tuple[Place, ...]]) -> tuple[Place, ...]:

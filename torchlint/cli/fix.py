@@ -179,12 +179,6 @@ def _granted(run: RunReport) -> str:
     return f"\nThe fixes take for granted (why: {fixes_page()}):" + "".join(lines)
 
 
-def _broken(run: RunReport) -> str:
-    """Return the files that are no Python or cannot be read, a line each; other findings are not
-    for `fix`."""
-    return render(dataclasses.replace(run, files=tuple(map(_only_broken, run.files)), color=False))
-
-
 def _only_broken(file: FileReport) -> FileReport:
     return dataclasses.replace(
         file, findings=tuple(found for found in file.findings if found.code in BROKEN)
@@ -197,7 +191,11 @@ def report_undone(run: RunReport, given: Given) -> None:
     if given["silent"]:
         return
     kinds = FAILING if given["quiet"] else ()
-    complain(_broken(run))
+    # The files that are no Python or cannot be read, a line each; other findings are not for
+    # `fix`.
+    complain(
+        render(dataclasses.replace(run, files=tuple(map(_only_broken, run.files)), color=False))
+    )
     complain(undone(run, *kinds))
 
 

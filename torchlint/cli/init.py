@@ -46,23 +46,19 @@ def init_command(pyproject: bool) -> int:
     if pyproject:
         _append(name)
     else:
-        _create(name)
+        if os.path.lexists(name):
+            raise UsageError(f"{name} exists already; nothing is written")
+        try:
+            with atomically(name) as descriptor:
+                write_all(descriptor, configuration().encode())
+        except OSError as error:
+            raise WriteError(f"{name}: cannot be written: {reason_of(error)}") from error
     more = "" if found is None else f"In this folder it takes the place of {visible_path(found)}.\n"
     emit(
         f"Wrote {name}; every key is commented out.\n{more}\nFor "
         f".pre-commit-config.yaml:\n\n{PRE_COMMIT}"
     )
     return 0
-
-
-def _create(name: str) -> None:
-    if os.path.lexists(name):
-        raise UsageError(f"{name} exists already; nothing is written")
-    try:
-        with atomically(name) as descriptor:
-            write_all(descriptor, configuration().encode())
-    except OSError as error:
-        raise WriteError(f"{name}: cannot be written: {reason_of(error)}") from error
 
 
 def _append(name: str) -> None:

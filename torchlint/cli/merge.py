@@ -43,7 +43,11 @@ def merge_command(reports: tuple[str, ...], output_file: str | None, total: int 
     build is said by the shards themselves.
     """
     if output_file is not None:
-        _check_output(output_file, reports)
+        if os.path.realpath(output_file) in map(os.path.realpath, reports):
+            raise OutputError(
+                f"--output-file {visible_path(output_file)}: is one of the reports to join"
+            )
+        check_output_file(output_file, ())
     values = [_read(path) for path in reports]
     try:
         text = dump(merged(values, total))
@@ -62,12 +66,6 @@ def merge_command(reports: tuple[str, ...], output_file: str | None, total: int 
     else:
         emit(text)
     return 0
-
-
-def _check_output(path: str, reports: tuple[str, ...]) -> None:
-    if os.path.realpath(path) in map(os.path.realpath, reports):
-        raise OutputError(f"--output-file {visible_path(path)}: is one of the reports to join")
-    check_output_file(path, ())
 
 
 def _read(path: str) -> Any:

@@ -46,11 +46,38 @@ def create(asked: str) -> None:
             "as in 'acme/double-detach'"
         )
     above = [Path(os.getcwd()), *Path(os.getcwd()).parents]
-    checkout = next((folder for folder in above if _is_checkout(folder)), None)
-    _check_name(name, plugin=checkout is None)
+    checkout = next(
+        (
+            folder
+            for folder in above
+            if (folder / "torchlint" / "rule.py").is_file()
+            and (folder / "fixtures" / "rules").is_dir()
+        ),
+        None,
+    )
+    plugin = checkout is None
+    try:
+        checked_name(name, plugin)
+    except ValueError as error:
+        raise UsageError(f"rule --new: {visible(name[:60])!r}: {error}") from None
+    info = load_catalog().find(name.replace("_", "-"))
+    if info is not None:
+        raise UsageError(
+            f"rule --new: the name {info.name} is already taken by {info.code} of {info.package}"
+        )
     home = _plugin_rules(above) if checkout is None else None
     if checkout is not None:
-        steps = _own_rule(checkout, family, name)
+        if family not in FAMILIES:
+            raise UsageError(
+                f"rule --new: torchlint has no family {family!r} (known: {', '.join(FAMILIES)})"
+            )
+        code = _next(f"TL{FAMILIES[family]}", checkout / "torchlint" / "rules" / family)
+        _write(checkout, new_rule.own_rule(family, name, code))
+        tests = (
+            "python -m pytest tests/test_rules.py tests/test_fixtures.py "
+            f"tests/test_fixes_run.py -k '{code} or {name}'"
+        )
+        steps = [tests, f"torchlint rule {code}", "python -m tests.test_readme"]
     else:
         steps = _plugin_rule(home, family, name) if home is not None else _plugin(family, name)
     emit(
@@ -60,22 +87,11 @@ def create(asked: str) -> None:
     )
 
 
-def _own_rule(checkout: Path, family: str, name: str) -> list[str]:
-    if family not in FAMILIES:
-        raise UsageError(
-            f"rule --new: torchlint has no family {family!r} (known: {', '.join(FAMILIES)})"
-        )
-    code = _next(f"TL{FAMILIES[family]}", checkout / "torchlint" / "rules" / family)
-    _write(checkout, new_rule.own_rule(family, name, code))
-    tests = (
-        "python -m pytest tests/test_rules.py tests/test_fixtures.py "
-        f"tests/test_fixes_run.py -k '{code} or {name}'"
-    )
-    return [tests, f"torchlint rule {code}", "python -m tests.test_readme"]
-
-
 def _plugin_rule(home: Path, family: str, name: str) -> list[str]:
-    code = _next(_prefix(home) or _letters(family), home)
+    # The letters of the codes that a plugin uses already; empty where it has no rule.
+    code = _next(
+        next((letters for letters, _ in sorted(_codes(home))), "") or _letters(family), home
+    )
     files = new_rule.plugin_rule(family, name, code)
     # The family may be there already, and its __init__.py with it.
     _write(
@@ -109,22 +125,6 @@ def _plugin(family: str, name: str) -> list[str]:
         "python -m pytest",
         f"torchlint rule {code}",
     ]
-
-
-def _check_name(name: str, *, plugin: bool) -> None:
-    try:
-        checked_name(name, plugin)
-    except ValueError as error:
-        raise UsageError(f"rule --new: {visible(name[:60])!r}: {error}") from None
-    info = load_catalog().find(name.replace("_", "-"))
-    if info is not None:
-        raise UsageError(
-            f"rule --new: the name {info.name} is already taken by {info.code} of {info.package}"
-        )
-
-
-def _is_checkout(folder: Path) -> bool:
-    return (folder / "torchlint" / "rule.py").is_file() and (folder / "fixtures" / "rules").is_dir()
 
 
 def _plugin_rules(above: list[Path]) -> Path | None:
@@ -172,11 +172,6 @@ def _letters(family: str) -> str:
             "another family"
         )
     return letters
-
-
-def _prefix(home: Path) -> str:
-    """Return the letters of the codes that a plugin uses already; empty where it has no rule."""
-    return next((letters for letters, _ in sorted(_codes(home))), "")
 
 
 def _codes(folder: Path) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,6 @@ import stat
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TextIO
 
 from torchlint.base.errors import OutputError
 from torchlint.report.kit.words import visible
@@ -58,20 +57,16 @@ def complain(text: str) -> None:
 
 
 def _failed(error: OSError | ValueError) -> None:
-    _silence(sys.stdout)
+    # Point a stream that cannot be written to nowhere: the interpreter flushes it once more at
+    # its exit.
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
     if isinstance(error, BrokenPipeError | ValueError):  # the latter: the stream was closed
         return
     reason = error.strerror or str(error)
     raise OutputError(f"standard output cannot be written: {reason}") from error
-
-
-def _silence(stream: TextIO) -> None:
-    """Point a stream that cannot be written to nowhere: the interpreter flushes it once more at its
-    exit."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
 
 
 def check_output_file(path: str, inputs: Iterable[str], option: str = "") -> None:

@@ -259,7 +259,14 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
     demand()
     _refuse_configuration(given)
     if given["snapshot"]:
-        return _snapshots(ctx, given)
+        from torchlint.cli import profile_snapshot
+
+        if ctx.meta[DASHES]:
+            raise UsageError("--snapshot and a program to run cannot be used together")
+        demand_trace(given)
+        profile_snapshot.refuse_others(given)
+        sources = _sources(_scope(given) if given["paths"] else None, given)
+        return profile_snapshot.snapshot_reported(given, sources, ctx.find_object(tuple) or ())
     if not ctx.meta[DASHES]:
         demand_trace(given)
         _refuse(given, program=False)
@@ -282,17 +289,6 @@ def profile_command(ctx: click.Context, /, **given: Any) -> int:
             status.show("")
             complain("\n".join(f"  | {visible(line)}" for line in error.log.splitlines()))
             raise
-
-
-def _snapshots(ctx: click.Context, given: Given) -> int:
-    from torchlint.cli import profile_snapshot
-
-    if ctx.meta[DASHES]:
-        raise UsageError("--snapshot and a program to run cannot be used together")
-    demand_trace(given)
-    profile_snapshot.refuse_others(given)
-    sources = _sources(_scope(given) if given["paths"] else None, given)
-    return profile_snapshot.snapshot_reported(given, sources, ctx.find_object(tuple) or ())
 
 
 def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
@@ -334,7 +330,21 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
         keep(given["history"], content, ctx.meta[COMMAND])
     if given["against"]:
         return regressed(given["fail_above"], content)
-    return _gate(given, None if measured is None else measured.costs)
+    # The exit code, and say why where findings cost too much.
+    costs = None if measured is None else measured.costs
+    limit = given["fail_above"]
+    if limit is None or costs is None:
+        return 0
+    over = [cost for cost in costs.each if cost.default and costs.share(cost) > limit]
+    if not over:
+        return 0
+    first = over[0].finding
+    more = f" and {len(over) - 1} more" if len(over) > 1 else ""
+    complain(
+        f"torchlint: mending {first.code} at {visible(first.filename)}:{first.start.row}{more} "
+        f"could save more than {100 * limit:g} % of the time"
+    )
+    return 1
 
 
 @frozen
@@ -497,23 +507,6 @@ def _rendered(given: Given, content: Content) -> str:
 
     terminal = given["output_file"] is None and is_terminal(sys.stdout)
     return text.render(content, wants_color(given["color"], terminal))
-
-
-def _gate(given: Given, costs: Costs | None) -> int:
-    """Return the exit code, and say why where findings cost too much."""
-    limit = given["fail_above"]
-    if limit is None or costs is None:
-        return 0
-    over = [cost for cost in costs.each if cost.default and costs.share(cost) > limit]
-    if not over:
-        return 0
-    first = over[0].finding
-    more = f" and {len(over) - 1} more" if len(over) > 1 else ""
-    complain(
-        f"torchlint: mending {first.code} at {visible(first.filename)}:{first.start.row}{more} "
-        f"could save more than {100 * limit:g} % of the time"
-    )
-    return 1
 
 
 def _refuse(given: Given, program: bool) -> None:

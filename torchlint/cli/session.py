@@ -122,7 +122,15 @@ class Session:
             self._check_unchanged()
         self._tell_half_written()
         if self.apply:
-            self._tidy()
+            # Remove the temporary files that killed runs left beside the files of this one.
+            from torchlint.source.write import remove_stale
+
+            for directory in {
+                os.path.dirname(target.found.path)
+                for target in self.scope.targets
+                if target.found.path
+            }:
+                remove_stale(directory)
         return self.report()
 
     def _is_cached(self, target: Target) -> bool:
@@ -408,15 +416,6 @@ class Session:
             note = Note(NoteKind.UNWRITTEN, target.found.filename, half_written(former))
             if (note.filename, note.message) not in told:
                 self.files.append(FileReport(note.filename, notes=(note,)))
-
-    def _tidy(self) -> None:
-        """Remove the temporary files that killed runs left beside the files of this one."""
-        from torchlint.source.write import remove_stale
-
-        for directory in {
-            os.path.dirname(target.found.path) for target in self.scope.targets if target.found.path
-        }:
-            remove_stale(directory)
 
     def fixed_stdin(self, run: RunReport) -> bytes:
         """Return what standard input should become: its own bytes where nothing changed, nothing if

@@ -76,7 +76,10 @@ class Applying:
         for unit in units:
             reason = next(filter(None, (self._refused(f, targets, found) for f in unit.files)), "")
             if reason:
-                self._refuse(f"{unit.id}: {reason}")
+                line = f"{unit.id}: {reason}"
+                self.code = 1
+                self.refused.append(line)
+                complain(f"torchlint: not applied: {visible(line)}")
             else:
                 kept.append(unit)
         self.units = {unit.id: unit for unit in kept}
@@ -94,11 +97,6 @@ class Applying:
         if not reason and self._committer is not None:
             reason = self._committer.refused(document)
         return f"{document.filename}: {reason}" if reason else ""
-
-    def _refuse(self, line: str) -> None:
-        self.code = 1
-        self.refused.append(line)
-        complain(f"torchlint: not applied: {visible(line)}")
 
     def written(self, report: Report) -> Report:
         """Write what was proved, all of it or nothing; return the report with what came of it."""
@@ -126,7 +124,21 @@ class Applying:
         what = f"{pluralise(len(units), 'fix')} in {pluralise(len(after), 'file')}"
         changes = {file: (self.documents[file], text) for file, text in after.items()}
         if self.patch is not None:
-            return self._write_patch(changes, what)
+            assert self.patch is not None
+            for document, _ in changes.values():
+                if read_bytes(document.path, document.filename, 0) != document.data:
+                    raise WriteError(f"{document.filename}: changed meanwhile")
+            cwd = os.getcwd()
+            run = RunReport((), __version__, {}, root=cwd, cwd=cwd)
+            data = b"".join(
+                patch_bytes(run, FileReport(each.filename, before=each.text, after=text), each)
+                for each, text in changes.values()
+            )
+            if self.patch == STDIN:
+                emit_bytes(data)
+                return f"The patch holds {what}; no file was changed."
+            write_output_file(self.patch, data, f"--patch {visible(self.patch)}")
+            return f"{self.patch} holds {what}; no file was changed."
         with undisturbed():
             last = self._committed(units, report) if self._committer is not None else ""
             with written(changes):
@@ -137,23 +149,6 @@ class Applying:
         if self._committer is not None:
             return f"Committed {what}, each fix by itself; the last commit is {last[:10]}."
         return f"Applied {what}."
-
-    def _write_patch(self, changes: Mapping[str, tuple[Document, str]], what: str) -> str:
-        assert self.patch is not None
-        for document, _ in changes.values():
-            if read_bytes(document.path, document.filename, 0) != document.data:
-                raise WriteError(f"{document.filename}: changed meanwhile")
-        cwd = os.getcwd()
-        run = RunReport((), __version__, {}, root=cwd, cwd=cwd)
-        data = b"".join(
-            patch_bytes(run, FileReport(each.filename, before=each.text, after=text), each)
-            for each, text in changes.values()
-        )
-        if self.patch == STDIN:
-            emit_bytes(data)
-            return f"The patch holds {what}; no file was changed."
-        write_output_file(self.patch, data, f"--patch {visible(self.patch)}")
-        return f"{self.patch} holds {what}; no file was changed."
 
     def _committed(self, units: Sequence[FixUnit], report: Report) -> str:
         """Make a commit of each fix, none of which is seen yet; return the last one's name."""

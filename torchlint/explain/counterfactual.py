@@ -97,7 +97,16 @@ def otherwise(answer: Answer) -> tuple[object, ...]:
     if answer.question in _INSTEAD:
         return tuple(each for each in _INSTEAD[answer.question] if each != answer.answer)
     if isinstance(answer.answer, Arguments):
-        return _fewer(answer.answer)
+        # What a call would give with one argument less, or without what ``**kwargs`` may add.
+        bound = answer.answer
+        less = [
+            {other: arg for other, arg in bound.named.items() if other != name}
+            for name in bound.named
+        ]
+        return (
+            *((Arguments(bound.named, False),) if bound.open else ()),
+            *(Arguments(named, bound.open) for named in less),
+        )
     if answer.question == "keyword_argument":
         return (None,) * (answer.answer is not None)
     if isinstance(answer.answer, bool) and answer.question not in _ABOUT:
@@ -117,24 +126,16 @@ def holds(asked: Sequence[Answer]) -> bool:
     """Say whether something that a check asked holds, or it asked whether the node counts, which is
     asked of nothing else than what it is about."""
     return any(
-        answer.question in _COUNTS or (answer.question != "may_be_hot" and _holds(answer.answer))
+        answer.question in _COUNTS
+        or (
+            answer.question != "may_be_hot"
+            and (
+                answer.answer.kind != "?"
+                if isinstance(answer.answer, Value)
+                else bool(answer.answer)
+            )
+        )
         for answer in asked
-    )
-
-
-def _holds(answer: object) -> bool:
-    return answer.kind != "?" if isinstance(answer, Value) else bool(answer)
-
-
-def _fewer(bound: Arguments) -> tuple[Arguments, ...]:
-    """Return what a call would give with one argument less, or without what ``**kwargs`` may
-    add."""
-    less = [
-        {other: arg for other, arg in bound.named.items() if other != name} for name in bound.named
-    ]
-    return (
-        *((Arguments(bound.named, False),) if bound.open else ()),
-        *(Arguments(named, bound.open) for named in less),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from typing import Any
 
 import libcst as cst
 
@@ -31,23 +30,18 @@ def explain(job: Job, asked: Asked) -> ExplainedReport:
     why."""
     while True:
         try:
-            return _explained(job, asked)
+            report = analyse(job, outside_of)
+            # A rule that crashed is noted with a line; the others can still be explained.
+            broken = any(finding.code == INVALID_SYNTAX for finding in report.findings) or any(
+                not n.line for n in report.notes
+            )
+            explanations = () if broken else tuple(_explanations(job, asked, report))
+            return ExplainedReport(
+                **{each.name: getattr(report, each.name) for each in fields(FileReport)},
+                explanations=explanations,
+            )
         except MisreadError as error:
             syntax.leave_to_libcst(error.text)
-
-
-def _explained(job: Job, asked: Asked) -> ExplainedReport:
-    report = analyse(job, outside_of)
-    # A rule that crashed is noted with a line; the others can still be explained.
-    broken = any(finding.code == INVALID_SYNTAX for finding in report.findings) or any(
-        not n.line for n in report.notes
-    )
-    explanations = () if broken else tuple(_explanations(job, asked, report))
-    return ExplainedReport(**_fields(report), explanations=explanations)
-
-
-def _fields(report: FileReport) -> dict[str, Any]:
-    return {each.name: getattr(report, each.name) for each in fields(FileReport)}
 
 
 def _explanations(job: Job, asked: Asked, report: FileReport) -> Iterator[Explanation]:
@@ -67,7 +61,16 @@ def _explanations(job: Job, asked: Asked, report: FileReport) -> Iterator[Explan
             found = about(place)
         else:
             found = telling.magic(place) or telling.told(about(telling.in_text(place)), place)
-        idle = (_idle(finding) for finding in report.findings if _is_idle(finding, place))
+        idle = (
+            _idle(finding)
+            for finding in report.findings
+            if finding.code == UNUSED_SUPPRESSION
+            and (finding.cell, finding.start.row)
+            == (
+                place.cell,
+                place.row,
+            )
+        )
         yield replace(found, verdicts=(*idle, *found.verdicts))
 
 
@@ -93,13 +96,6 @@ def _explainer(
     spots = Spots(placing.module, placing.layout, placing.index, rows)
     verdicts = Verdicts(job, asked, placing, rules, catalog, spots)
     return lambda place: _explanation(place, verdicts, index.line(place.row).strip())
-
-
-def _is_idle(finding: Finding, place: Place) -> bool:
-    return finding.code == UNUSED_SUPPRESSION and (finding.cell, finding.start.row) == (
-        place.cell,
-        place.row,
-    )
 
 
 def _idle(finding: Finding) -> Verdict:

@@ -246,7 +246,13 @@ def _measured(info: RuleInfo) -> str:
 
 
 def _related(info: RuleInfo, catalog: Catalog) -> str:
-    codes = (("Gives way to", info.yields_to), ("Goes before", _yielding(info, catalog)))
+    codes = (
+        ("Gives way to", info.yields_to),
+        (
+            "Goes before",
+            tuple(other.code for other in catalog.rules if info.code in other.yields_to),
+        ),
+    )
     said = [f"- {words}: {_named(found, catalog)}" for words, found in codes if found]
     mentioned = set(re.findall(r"\bTL\d{3}\b", info.manual)) - {info.code}
     mentioned = {code for code in mentioned if catalog.find(code)}
@@ -261,10 +267,6 @@ def _related(info: RuleInfo, catalog: Catalog) -> str:
         else ""
     )
     return _joined(["## Related rules", note, "\n".join(said)]).strip()
-
-
-def _yielding(info: RuleInfo, catalog: Catalog) -> tuple[str, ...]:
-    return tuple(other.code for other in catalog.rules if info.code in other.yields_to)
 
 
 def _named(codes: tuple[str, ...] | list[str], catalog: Catalog) -> str:

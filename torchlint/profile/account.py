@@ -43,16 +43,6 @@ def account(parts: Division, step: float, loading: float | None, event: float) -
         loading: of it, waiting for data; None where that is not known.
         event: nanoseconds that recording an event takes.
     """
-    host = _host(parts, step, loading, event)
-    if parts.device is None:
-        return Account(step, host, None, None)
-    busy = sum(parts.device.values())
-    shorter = min(1.0, step / busy) if busy else 1.0
-    device = {name: time * shorter for name, time in parts.device.items()}
-    return Account(step, host, {**device, "idle": max(0.0, step - busy)}, busy)
-
-
-def _host(parts: Division, step: float, loading: float | None, event: float) -> dict[str, float]:
     seen, events = parts.host, parts.events
     found = {
         name: max(0.0, time - event * events[name])
@@ -69,4 +59,10 @@ def _host(parts: Division, step: float, loading: float | None, event: float) -> 
         found = {name: time * room / own for name, time in found.items()}
     else:
         found[REST] += left
-    return {**waits, **found}
+    host = {**waits, **found}
+    if parts.device is None:
+        return Account(step, host, None, None)
+    busy = sum(parts.device.values())
+    shorter = min(1.0, step / busy) if busy else 1.0
+    device = {name: time * shorter for name, time in parts.device.items()}
+    return Account(step, host, {**device, "idle": max(0.0, step - busy)}, busy)

@@ -113,13 +113,6 @@ def has_formula(name: str) -> bool:
     return name in _FORMULAS
 
 
-def _product(given: Given, rows: int, inner: int, columns: int, of: Tensor, times: int = 1) -> Work:
-    """Return what a product of matrices has to do, `times` over."""
-    written = times * rows * columns * _SIZES[of.dtype]
-    flops = 2 * times * rows * inner * columns
-    return Work(flops, given.read() + written, _kind(of), matrices=True)
-
-
 def _kind(of: Tensor) -> str:
     return EIGHT if _SIZES[of.dtype] == 1 else _KINDS[of.dtype]
 
@@ -131,7 +124,11 @@ def _mm(first: int) -> Callable[[Given], Work]:
         left, right = given[first], given[first + 1]
         *batch, rows, inner = left.shape
         columns = right.shape[-1] if len(right.shape) > 1 else 1
-        return _product(given, rows, inner, columns, left, math.prod(batch))
+        # What a product of matrices has to do, `times` over.
+        times = math.prod(batch)
+        written = times * rows * columns * _SIZES[left.dtype]
+        flops = 2 * times * rows * inner * columns
+        return Work(flops, given.read() + written, _kind(left), matrices=True)
 
     return formula
 

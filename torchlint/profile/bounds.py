@@ -144,29 +144,7 @@ class Effects:
             effect: of a rule.
             rows: events of the host that are the statement's; what runs inside of them is too.
         """
-        return self._within(self._all(effect, rows))
-
-    def _all(self, effect: str, rows: Ints) -> Dropped:
-        match effect:
-            case "wait":
-                return self._moved(rows, self._read)
-            case "copy":
-                return self._moved(rows, self._copy)
-            case "host" | "upload" | "sample":
-                taken = self._moved(rows, self._copy)
-                return Dropped(taken.waits, taken.work, self._spans(rows))
-            case "launch":
-                return self._launched_once(rows)
-            case "gpu":
-                calls = self._calls(rows)
-                return Dropped(_numbers(calls), _numbers(self._started(calls)), self._spans(rows))
-            case "loader":
-                return self._loader
-            case "memory":
-                return self._memory
-        return Dropped()
-
-    def _within(self, dropped: Dropped) -> Dropped:
+        dropped = self._all(effect, rows)
         if self._in is None:
             return dropped
         replay, columns = self._replay, self._trace.columns
@@ -181,6 +159,49 @@ class Effects:
             [at for at in dropped.work if work[at]],
             None if dropped.host is None else _common(dropped.host, self._in),
         )
+
+    def _all(self, effect: str, rows: Ints) -> Dropped:
+        match effect:
+            case "wait":
+                return self._moved(rows, self._read)
+            case "copy":
+                return self._moved(rows, self._copy)
+            case "host" | "upload" | "sample":
+                taken = self._moved(rows, self._copy)
+                return Dropped(taken.waits, taken.work, self._spans(rows))
+            case "launch":
+                # Drop all but the first launch of each step: with it goes what the host did
+                # behind it, and what was started in vain.
+                replay, columns = self._replay, self._trace.columns
+                calls = self._calls(rows)
+                started = self._started(calls)
+                launches = np.zeros(len(calls), dtype=np.bool_)
+                launches[replay.launched[started]] = True
+                numbers = np.flatnonzero(launches)
+                spans = self._spans(rows)
+                if not len(numbers):
+                    return Dropped(_numbers(calls & self._waits), (), spans)
+                begun, back = columns.ts[replay.calls[numbers]], columns.end[replay.calls[numbers]]
+                _, first = np.unique(
+                    np.searchsorted(self._steps, begun, side="right"), return_index=True
+                )
+                kept = numbers[first]
+                # From the return of the first launch of a step to the step's end.
+                ends = np.searchsorted(self._steps, begun[first], side="right")
+                until = np.append(self._steps, 2**62)[ends]
+                behind = _common(spans, (back[first], until))
+                gone = calls & (launches | self._waits)
+                gone[kept] = False
+                work = started & self._small & ~np.isin(replay.launched, kept)
+                return Dropped(_numbers(gone), _numbers(work | (started & self._read)), behind)
+            case "gpu":
+                calls = self._calls(rows)
+                return Dropped(_numbers(calls), _numbers(self._started(calls)), self._spans(rows))
+            case "loader":
+                return self._loader
+            case "memory":
+                return self._memory
+        return Dropped()
 
     def _moved(self, rows: Ints, work: Mask) -> Dropped:
         """Drop waits, copies of a mask with the calls that start them, and the operators of torch
@@ -201,30 +222,6 @@ class Effects:
         holds = np.searchsorted(begun, columns.end[operators]) > first
         found = operators[holds]
         return union(columns.ts[found], columns.end[found])
-
-    def _launched_once(self, rows: Ints) -> Dropped:
-        """Drop all but the first launch of each step: with it goes what the host did behind it, and
-        what was started in vain."""
-        replay, columns = self._replay, self._trace.columns
-        calls = self._calls(rows)
-        started = self._started(calls)
-        launches = np.zeros(len(calls), dtype=np.bool_)
-        launches[replay.launched[started]] = True
-        numbers = np.flatnonzero(launches)
-        spans = self._spans(rows)
-        if not len(numbers):
-            return Dropped(_numbers(calls & self._waits), (), spans)
-        begun, back = columns.ts[replay.calls[numbers]], columns.end[replay.calls[numbers]]
-        _, first = np.unique(np.searchsorted(self._steps, begun, side="right"), return_index=True)
-        kept = numbers[first]
-        # From the return of the first launch of a step to the step's end.
-        ends = np.searchsorted(self._steps, begun[first], side="right")
-        until = np.append(self._steps, 2**62)[ends]
-        behind = _common(spans, (back[first], until))
-        gone = calls & (launches | self._waits)
-        gone[kept] = False
-        work = started & self._small & ~np.isin(replay.launched, kept)
-        return Dropped(_numbers(gone), _numbers(work | (started & self._read)), behind)
 
     @cached_property
     def _loader(self) -> Dropped:

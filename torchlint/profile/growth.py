@@ -96,7 +96,15 @@ def _lowest(memory: Memory, steps: list[tuple[int, int, int]]) -> Ints:
 
 def _kept(memory: Memory, steps: list[tuple[int, int, int]], lines: Lines) -> Iterator[Kept]:
     """Yield the places that allocate in each step but the last what stays alive."""
-    chosen = _alive(memory)
+    # Which changes are allocations that nothing gave back: nothing happens at their address
+    # afterwards.
+    order = np.lexsort((np.arange(len(memory.ts)), memory.address))
+    address = memory.address[order]
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = address[1:] != address[:-1]
+    found = np.zeros(len(order), dtype=np.bool_)
+    found[order] = last
+    chosen: Mask = found & (memory.nbytes > 0) & (memory.address != NONE)
     places = lines.at(memory.thread[chosen], memory.ts[chosen])
     starts = np.array([start for _, start, _ in steps], dtype=np.int64)
     step = np.searchsorted(starts, memory.ts[chosen], side="right") - 1
@@ -109,19 +117,6 @@ def _kept(memory: Memory, steps: list[tuple[int, int, int]], lines: Lines) -> It
     medians = np.median(bytes_of[always], axis=1)
     for at in np.argsort(-medians, kind="stable").tolist():
         yield Kept(lines.each[int(always[at])].site, int(medians[at]))
-
-
-def _alive(memory: Memory) -> Mask:
-    """Return which changes are allocations that nothing gave back: nothing happens at their address
-    afterwards."""
-    order = np.lexsort((np.arange(len(memory.ts)), memory.address))
-    address = memory.address[order]
-    last = np.ones(len(order), dtype=np.bool_)
-    last[:-1] = address[1:] != address[:-1]
-    found = np.zeros(len(order), dtype=np.bool_)
-    found[order] = last
-    known: Mask = found & (memory.nbytes > 0) & (memory.address != NONE)
-    return known
 
 
 def _of_kind(memory: Memory, kind: int) -> Memory:

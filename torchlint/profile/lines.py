@@ -88,7 +88,38 @@ class Lines:
         self._count = len(sites)
         self._lines = np.array([site.has_line for site in sites], dtype=np.bool_)
         self._holders = self._holding()
-        costs = self._costs(sites)
+        trace, columns, count = self._places.trace, self._columns, len(sites)
+        own = exclusive(columns, self._places.around)
+        backward = self._places.backward
+        main = self._main
+        forward = self._of_row[main & ~backward], own[main & ~backward]
+        called = self._made_at[self._counted & ~backward]
+        calls = summed(called, np.ones(len(called), np.int64), count)
+        host = summed(*forward, count)
+        behind = summed(self._of_row[backward], own[backward], count)
+        work = self._replay.work
+        device = bool(len(work))
+        copies = trace.of_cat(*COPY_CATS)[work] & (columns.nbytes[work] >= 0)
+        gpu = covered_by(self._of_work, columns.ts[work], columns.end[work], count)
+        wait = summed(self._of_call, self._replay.waited, count)
+        copied = summed(self._of_work[copies], columns.nbytes[work[copies]], count)
+        allocated = None if trace.memory is None else self._allocated(trace.memory, count)
+        inclusive = covered_by(self._holders, columns.ts, columns.end, count)
+        framed = recorded(trace) or bool(trace.of_cat(PYTHON).any())
+        costs = [
+            LineCost(
+                site,
+                calls[at],
+                host[at],
+                behind[at],
+                gpu[at] if device else None,
+                wait[at] if device else None,
+                copied[at] if device else None,
+                None if allocated is None else allocated[at],
+                inclusive[at] if framed and site.has_line else None,
+            )
+            for at, site in enumerate(sites)
+        ]
         ran = {*np.unique(self._of_row).tolist(), *np.unique(self._made_at).tolist()} - {NONE}
         order = sorted(ran, key=lambda at: (-costs[at].most_ns, at))
         self._numbers = order
@@ -185,40 +216,6 @@ class Lines:
         else:
             return np.full(len(self._of_row), NONE)
         return np.where(self._main & self._of_lines(of), of, NONE)
-
-    def _costs(self, sites: list[Site]) -> list[LineCost]:
-        trace, columns, count = self._places.trace, self._columns, len(sites)
-        own = exclusive(columns, self._places.around)
-        backward = self._places.backward
-        main = self._main
-        forward = self._of_row[main & ~backward], own[main & ~backward]
-        called = self._made_at[self._counted & ~backward]
-        calls = summed(called, np.ones(len(called), np.int64), count)
-        host = summed(*forward, count)
-        behind = summed(self._of_row[backward], own[backward], count)
-        work = self._replay.work
-        device = bool(len(work))
-        copies = trace.of_cat(*COPY_CATS)[work] & (columns.nbytes[work] >= 0)
-        gpu = covered_by(self._of_work, columns.ts[work], columns.end[work], count)
-        wait = summed(self._of_call, self._replay.waited, count)
-        copied = summed(self._of_work[copies], columns.nbytes[work[copies]], count)
-        allocated = None if trace.memory is None else self._allocated(trace.memory, count)
-        inclusive = covered_by(self._holders, columns.ts, columns.end, count)
-        framed = recorded(trace) or bool(trace.of_cat(PYTHON).any())
-        return [
-            LineCost(
-                site,
-                calls[at],
-                host[at],
-                behind[at],
-                gpu[at] if device else None,
-                wait[at] if device else None,
-                copied[at] if device else None,
-                None if allocated is None else allocated[at],
-                inclusive[at] if framed and site.has_line else None,
-            )
-            for at, site in enumerate(sites)
-        ]
 
     def _allocated(self, memory: Memory, count: int) -> list[int]:
         """Return the bytes that each place allocated: on devices, or on the host where there is no

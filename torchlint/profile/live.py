@@ -108,7 +108,18 @@ def recorded(
     with Workspace() as workspace:
         show(f"copying {root.name or 'the project'}")
         run = Run(root, cwd, command, wanted, doctor, workspace)
-        found = _traced(run, wanted, show)
+        # The records that have a trace, by rank.
+        settings = {
+            "warmup": wanted.warmup,
+            "steps": wanted.steps,
+            "memory": wanted.memory,
+            "shapes": wanted.shapes or wanted.memory,
+        }
+        records = run.records(settings, show)
+        found = [record for record in records if record["trace"]]
+        if not found:
+            run.check(records)
+            raise UsageError(_too_short(stepped(records), wanted))
         ledger = counted(root, cwd, command, wanted, doctor, show) if wanted.predict else None
         changed = warnings(root, before)
         busy = (doctor.host.busy,) if doctor.host.busy else ()
@@ -127,22 +138,6 @@ def recorded(
             counted=ledger,
             notes=(*changed, *workspace.notes, *busy, *_notes(found, wanted)),
         )
-
-
-def _traced(run: Run, wanted: Wanted, show: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Return the records that have a trace, by rank."""
-    settings = {
-        "warmup": wanted.warmup,
-        "steps": wanted.steps,
-        "memory": wanted.memory,
-        "shapes": wanted.shapes or wanted.memory,
-    }
-    records = run.records(settings, show)
-    traced = [record for record in records if record["trace"]]
-    if not traced:
-        run.check(records)
-        raise UsageError(_too_short(stepped(records), wanted))
-    return traced
 
 
 def _too_short(steps: int, wanted: Wanted) -> str:

@@ -115,7 +115,12 @@ class _Costs:
         device = bool(len(self._replay.work))
         gpu = own_gpu = kernels = own_kernels = [0] * count
         if device:
-            work, launched = self._of_work()
+            # What devices did, as rows, and the call each belongs to.
+            replay = self._replay
+            known = np.flatnonzero(replay.launched >= 0)
+            started = replay.calls[replay.launched[known]]
+            inside = self._places.looked_at(started)
+            work, launched = replay.work[known[inside]], self._around(started[inside])
             gpu, own_gpu = self._covered(launched, columns.ts[work], columns.end[work])
             kernels, own_kernels = self._summed(launched, np.ones_like(launched))
         costs = [
@@ -248,14 +253,6 @@ class _Costs:
         inside = nearest(places.around, operators)[np.maximum(places.around, 0)] != NONE
         rows = np.flatnonzero(operators & ~((places.around >= 0) & inside))
         return self._around(rows[places.looked_at(rows)])
-
-    def _of_work(self) -> tuple[Ints, Ints]:
-        """Return what devices did, as rows, and the call each belongs to."""
-        replay = self._replay
-        known = np.flatnonzero(replay.launched >= 0)
-        started = replay.calls[replay.launched[known]]
-        inside = self._places.looked_at(started)
-        return replay.work[known[inside]], self._around(started[inside])
 
 
 def _folded(costs: Sequence[ModuleCost]) -> ModuleCost:

@@ -121,13 +121,13 @@ def _why_not(found: Counted, sources: Sources) -> str:
     if counts["used"]:
         return ""
     reason = UNUSED.removeprefix("nothing was predicted, as ")
-    return f"{reason}: {CHOSEN}" if _accelerated(sources) else reason
-
-
-def _accelerated(sources: Sources) -> bool:
-    """Say whether a file of the program names an accelerator."""
-    return any(
-        _ACCELERATOR.search(source.text) for same in sources.by_name.values() for source in same
+    # Whether a file of the program names an accelerator.
+    return (
+        f"{reason}: {CHOSEN}"
+        if any(
+            _ACCELERATOR.search(source.text) for same in sources.by_name.values() for source in same
+        )
+        else reason
     )
 
 

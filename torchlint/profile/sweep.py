@@ -219,7 +219,14 @@ class _Program:
                 ": there are no workers to try"
             )
         if first["total_ns"] is None:
-            pace = _fitting(steps)
+            # How many steps of a short program can be timed.
+            settle = steps // 3
+            if steps - settle - 1 < _FEWEST:
+                raise UsageError(
+                    f"the program ended after {pluralise(steps, 'step')}: a sweep needs "
+                    f"{_FEWEST * 3 // 2 + 1} at least"
+                )
+            pace = _Steps(settle, steps - settle - 1)
         return first["loaders"], first["device"], pace
 
     def paced(self, number: int, pace: _Steps) -> Pace:
@@ -248,21 +255,6 @@ def _told(error: ProgramFailedError) -> str:
     """Return why the program fails, with the last line that it wrote."""
     last = error.log.strip().rpartition("\n")[2]
     return f"{error}: {last}" if last else str(error)
-
-
-def _fitting(steps: int) -> _Steps:
-    """Return how many steps of a short program can be timed.
-
-    Raises:
-        UsageError: too few.
-    """
-    settle = steps // 3
-    if steps - settle - 1 < _FEWEST:
-        raise UsageError(
-            f"the program ended after {pluralise(steps, 'step')}: a sweep needs "
-            f"{_FEWEST * 3 // 2 + 1} at least"
-        )
-    return _Steps(settle, steps - settle - 1)
 
 
 def _short(pace: _Steps, wanted: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -37,14 +37,15 @@ class Count:
 def counted(run: RunReport) -> list[Count]:
     """Return the counts, the most frequent code first."""
     counts = [
-        Count(group[0], _worst(group), len(group), *fixable(group))
+        Count(
+            group[0],
+            max((each.severity for each in group), key=lambda each: each.rank),
+            len(group),
+            *fixable(group),
+        )
         for group in run.by_code().values()
     ]
     return sorted(counts, key=lambda count: (-count.total, count.first.code))
-
-
-def _worst(findings: Sequence[Finding]) -> Severity:
-    return max((each.severity for each in findings), key=lambda each: each.rank)
 
 
 def render(run: RunReport, costs: Costs) -> str:

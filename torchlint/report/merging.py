@@ -35,7 +35,13 @@ def merged(reports: Sequence[Any], total: int | None = None) -> Any:
     """
     if all(isinstance(report, list) for report in reports):
         entries = _joined_lists(reports)
-        check_shards([_shard_of_list(at, report) for at, report in enumerate(reports)], total)
+        check_shards(
+            [
+                _shard(at, report[0].get("shard")) if report else _EMPTY
+                for at, report in enumerate(reports)
+            ],
+            total,
+        )
         return [{key: value for key, value in entry.items() if key != "shard"} for entry in entries]
     for at, report in enumerate(reports):
         if isinstance(report, list):
@@ -159,10 +165,6 @@ def _difference(first: _Shard, other: _Shard) -> str:
         if other.settings != first.settings
         else ""
     )
-
-
-def _shard_of_list(at: int, report: list[Any]) -> _Shard | object | None:
-    return _shard(at, report[0].get("shard")) if report else _EMPTY
 
 
 def _shard(at: int, said: Any) -> _Shard | None:

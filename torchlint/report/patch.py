@@ -61,7 +61,10 @@ def _hunks(edits: list[Edit]) -> list[list[Edit]]:
 
 def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[Row]:
     first, last = hunk[0].start.row, max(edit.end.row for edit in hunk)
-    if any(row not in source for row in range(first, last)) or not _has_end(hunk, last, source):
+    # Whether the last row is known; an edit that ends at its first column needs nothing of it.
+    if any(row not in source for row in range(first, last)) or not (
+        last in source or all(edit.end.row < last or edit.end.column == 1 for edit in hunk)
+    ):
         yield from _bare(hunk, shift)
         return
     old = [source.get(row, "") for row in range(first, last + 1)]
@@ -81,12 +84,6 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
             yield from (("+", number + at, new[at]) for at in range(new_from, new_to))
     if last + 1 in source:
         yield (" ", number + len(new), source[last + 1])
-
-
-def _has_end(hunk: list[Edit], last: int, source: Mapping[int, str]) -> bool:
-    """Say whether the last row is known; an edit that ends at its first column needs nothing of
-    it."""
-    return last in source or all(edit.end.row < last or edit.end.column == 1 for edit in hunk)
 
 
 def _bare(hunk: list[Edit], shift: int) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -68,20 +68,16 @@ def waiting(ranks: Mapping[int, Sequence[Collectives]]) -> Waiting:
     waited = dict.fromkeys(ranks, 0)
     matched = 0
     for at in range(streams if len(ranks) > 1 else 0):
-        common = _agreed([of[at].spelled() for of in ranks.values()])
+        # How many collectives from the first on all ranks name alike.
+        names = [of[at].spelled() for of in ranks.values()]
+        common = 0
+        for together in zip(*names, strict=False):
+            if len(set(together)) > 1:
+                break
+            common += 1
         if common:
             took = np.array([of[at].took[:common] for of in ranks.values()])
             for rank, extra in zip(ranks, (took - took.min(axis=0)).sum(axis=1), strict=True):
                 waited[rank] += int(extra)
             matched += common
     return Waiting(matched, waited)
-
-
-def _agreed(names: Sequence[Iterable[str]]) -> int:
-    """Return how many collectives from the first on all ranks name alike."""
-    count = 0
-    for together in zip(*names, strict=False):
-        if len(set(together)) > 1:
-            break
-        count += 1
-    return count

@@ -115,7 +115,10 @@ class Tables:
         timed = [event for event in events if event.ph == "X" and event.cat != "Trace"]
         for event in events:
             if event.ph == "M" and event.name == "thread_name":
-                self._thread_name(event)
+                name = (event.args or _NO_ARGS).name
+                if isinstance(name, str):
+                    place = _placed([(event.pid, event.tid)], self.threads)[0]
+                    self.thread_names[int(place)] = name
         changes = [event for event in events if event.ph == "i" and event.name == _MEMORY]
         if changes:
             self.memory.append(self._changes(changes))
@@ -123,12 +126,6 @@ class Tables:
         if sound:
             self.parts.append(self._columns(sound))
         return len(timed) - len(sound)
-
-    def _thread_name(self, event: Event) -> None:
-        name = (event.args or _NO_ARGS).name
-        if isinstance(name, str):
-            place = _placed([(event.pid, event.tid)], self.threads)[0]
-            self.thread_names[int(place)] = name
 
     def _changes(self, events: Sequence[Event]) -> Memory:
         sound = [event for event in events if _possible(event.ts, 0)]

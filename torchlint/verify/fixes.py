@@ -137,17 +137,13 @@ def _apart(units: Sequence[FixUnit]) -> tuple[list[FixUnit], list[FixUnit]]:
     for unit in sorted(units, key=lambda unit: len(unit.files) == 1):
         rivals = kept if len(unit.files) > 1 else [each for each in kept if len(each.files) > 1]
         if not any(
-            _meet(one, two)
+            one.file == two.file and one != two and one.start <= two.end and two.start <= one.end
             for each in rivals
             for one in each.replacements
             for two in unit.replacements
         ):
             kept.append(unit)
     return [unit for unit in units if unit in kept], [unit for unit in units if unit not in kept]
-
-
-def _meet(one: Replacement, two: Replacement) -> bool:
-    return one.file == two.file and one != two and one.start <= two.end and two.start <= one.end
 
 
 def _unusable(finding: Finding, unsafe: bool) -> str:

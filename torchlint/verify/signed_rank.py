@@ -101,21 +101,18 @@ def signed_rank_p(values: Sequence[float]) -> float:
     values that are not zero, given those ranks, so the p-value stays exact with ties. It is 1 where
     all values are zero.
     """
-    doubled = _doubled_midranks([abs(value) for value in values])
-    plus = sum(rank for value, rank in zip(values, doubled, strict=True) if value > 0)
-    minus = sum(rank for value, rank in zip(values, doubled, strict=True) if value < 0)
-    ranks = tuple(sorted(rank for value, rank in zip(values, doubled, strict=True) if value != 0))
-    ways = sum(subset_sums(ranks)[: min(plus, minus) + 1])
-    return float(min(Fraction(1), Fraction(2 * ways, 2 ** len(ranks))))
-
-
-def _doubled_midranks(magnitudes: Sequence[float]) -> list[int]:
-    """Twice the rank of each magnitude, equal ones sharing the mean of theirs: twice a midrank is
-    whole."""
+    # Twice the rank of each magnitude, equal ones sharing the mean of theirs: twice a midrank is
+    # whole.
+    magnitudes = [abs(value) for value in values]
     rank_of: dict[float, int] = {}
     first = 1
     for magnitude, group in itertools.groupby(sorted(magnitudes)):
         last = first + len(list(group)) - 1
         rank_of[magnitude] = first + last
         first = last + 1
-    return [rank_of[magnitude] for magnitude in magnitudes]
+    doubled = [rank_of[magnitude] for magnitude in magnitudes]
+    plus = sum(rank for value, rank in zip(values, doubled, strict=True) if value > 0)
+    minus = sum(rank for value, rank in zip(values, doubled, strict=True) if value < 0)
+    ranks = tuple(sorted(rank for value, rank in zip(values, doubled, strict=True) if value != 0))
+    ways = sum(subset_sums(ranks)[: min(plus, minus) + 1])
+    return float(min(Fraction(1), Fraction(2 * ways, 2 ** len(ranks))))

@@ -74,18 +74,14 @@ def bounded(content: Content, costs: Costs, color: bool) -> Iterator[str]:
         yield f"  {basis(cost, costs)}"
         yield from (f"  {visible(words)}" for words in filter(None, [batches(content, cost)]))
         yield from _foretold(cost, predicted)
-        yield from _proof(cost, steps)
+        command = proof(cost, steps)
+        if command is not None:
+            yield f"  prove its fix: {visible(command)}"
     yield from _more(measured, top)
     if negligible:
         counted = pluralise(count(negligible), "finding")
         yield f"{counted} measured, negligible: below {100 * NEGLIGIBLE:g} % at most"
         yield from _listed(negligible, min(top, _FEW), costs, None, predicted)
-
-
-def _proof(cost: FindingCost, steps: Steps | None) -> Iterator[str]:
-    command = proof(cost, steps)
-    if command is not None:
-        yield f"  prove its fix: {visible(command)}"
 
 
 def batches(content: Content, cost: FindingCost) -> str:

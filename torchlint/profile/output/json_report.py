@@ -9,7 +9,6 @@ import dataclasses
 import math
 from typing import Any
 
-from torchlint.profile.change import Change
 from torchlint.profile.fleet import spreads, table
 from torchlint.profile.join import Costs, FindingCost
 from torchlint.profile.lines import LineCost
@@ -18,7 +17,7 @@ from torchlint.profile.output import forecast, growing, run
 from torchlint.profile.output.content import Content
 from torchlint.profile.report import Rank, Report, common_steps
 from torchlint.profile.sites import Site
-from torchlint.profile.waits import Wait, Waits
+from torchlint.profile.waits import Wait
 from torchlint.report.kit import ascii_json
 
 SCHEMA_VERSION = 1
@@ -33,7 +32,16 @@ def whole(content: Content) -> dict[str, Any]:
     """Return the whole report as plain values."""
     waits, costs, lines, steps = content.waits, content.costs, content.lines, content.steps
     found = document(content.report, content.rank, content.top)
-    found["waits"] = None if waits is None else _waits(waits)
+    found["waits"] = (
+        None
+        if waits is None
+        else {
+            "span_ns": waits.span,
+            "joint_ns": waits.joint,
+            "python_frames": waits.frames,
+            "places": [_wait(wait) for wait in waits.each],
+        }
+    )
     found["bounds"] = _bounds(costs) if costs is not None and costs.each else None
     found["findings"] = (
         [] if costs is None else [_finding(cost, costs, content) for cost in costs.each]
@@ -49,7 +57,11 @@ def whole(content: Content) -> dict[str, Any]:
     found["growth"] = growing.document(content.growth)
     if content.against is not None:
         found["against"] = document(content.against, content.rank, content.top)
-        found["change"] = None if content.change is None else _change(content.change)
+        found["change"] = (
+            None
+            if content.change is None
+            else {**dataclasses.asdict(content.change), "ci95": list(content.change.bounds)}
+        )
     return found
 
 
@@ -80,19 +92,6 @@ def document(report: Report, rank: int | None, top: int) -> dict[str, Any]:
         ],
         "figures": _figures(shown, top),
         "notes": list(report.notes),
-    }
-
-
-def _change(found: Change) -> dict[str, Any]:
-    return {**dataclasses.asdict(found), "ci95": list(found.bounds)}
-
-
-def _waits(waits: Waits) -> dict[str, Any]:
-    return {
-        "span_ns": waits.span,
-        "joint_ns": waits.joint,
-        "python_frames": waits.frames,
-        "places": [_wait(wait) for wait in waits.each],
     }
 
 

@@ -86,16 +86,6 @@ def rows(rank: Rank, top: int) -> Iterator[Row]:
     yield "events", f"{of.counted:,}"
     yield "span", span(of.span)
     yield from _device(of)
-    yield from _steps(of)
-    yield from _host(of)
-    for direction, copies in of.bandwidth.items():
-        speed = "" if copies.mean is None else f", {digits(copies.mean)} GB/s"
-        yield direction, f"{copies.count:,} x, {size(copies.nbytes)}, {span(copies.time_ns)}{speed}"
-    for kernel in of.kernels[:top]:
-        yield kernel.name, f"{span(kernel.total)}, {kernel.count:,} x"
-
-
-def _steps(of: Figures) -> Iterator[Row]:
     found = of.steps
     if found.median is not None:
         varying = share(found.variation, 1)
@@ -106,23 +96,6 @@ def _steps(of: Figures) -> Iterator[Row]:
         yield "slowest step", f"#{slowest.number}, {span(slowest.time)}: {found.why}"
     if of.loading is not None:
         yield "waiting for data", f"{part_of(of.loading, of.span)} for {of.batches:,} batches"
-
-
-def _device(of: Figures) -> Iterator[Row]:
-    spent = of.temporal
-    if spent is None:
-        yield "GPU", DASH
-        return
-    yield "  the GPU computing", part_of(spent.compute, spent.total)
-    yield "  the GPU with other work alone", part_of(spent.rest, spent.total)
-    yield "  the GPU idle", part_of(spent.idle, spent.total)
-    if of.hidden_communication is not None:
-        yield "communication hidden", f"{100 * of.hidden_communication:.1f} % of it"
-    for each in sorted(of.by_kinds, key=lambda each: -each.time):
-        yield f"  {' and '.join(each.kinds)}", span(each.time)
-
-
-def _host(of: Figures) -> Iterator[Row]:
     for stream, gaps in of.idle.items():
         if gaps.host or gaps.kernel or gaps.other:
             yield (
@@ -143,3 +116,22 @@ def _host(of: Figures) -> Iterator[Row]:
             f"queue of stream {stream}",
             f"median {queue.quartiles[1]:g}, longest {queue.longest:,}{full}",
         )
+    for direction, copies in of.bandwidth.items():
+        speed = "" if copies.mean is None else f", {digits(copies.mean)} GB/s"
+        yield direction, f"{copies.count:,} x, {size(copies.nbytes)}, {span(copies.time_ns)}{speed}"
+    for kernel in of.kernels[:top]:
+        yield kernel.name, f"{span(kernel.total)}, {kernel.count:,} x"
+
+
+def _device(of: Figures) -> Iterator[Row]:
+    spent = of.temporal
+    if spent is None:
+        yield "GPU", DASH
+        return
+    yield "  the GPU computing", part_of(spent.compute, spent.total)
+    yield "  the GPU with other work alone", part_of(spent.rest, spent.total)
+    yield "  the GPU idle", part_of(spent.idle, spent.total)
+    if of.hidden_communication is not None:
+        yield "communication hidden", f"{100 * of.hidden_communication:.1f} % of it"
+    for each in sorted(of.by_kinds, key=lambda each: -each.time):
+        yield f"  {' and '.join(each.kinds)}", span(each.time)

@@ -158,7 +158,8 @@ class Profiling(Recording):
     def _make(self) -> None:
         """Prepare the profiler: for CUDA that takes a while, and the step behind it is no steady
         one. From here on workers time their lines: batches are made ahead."""
-        self._show_workers()
+        with open(os.path.join(self.settings["out"], FLAG), "w"):  # noqa: PTH123
+            pass
         from torch.profiler import ProfilerActivity, _KinetoProfile
 
         activities = [ProfilerActivity.CPU]
@@ -175,10 +176,6 @@ class Profiling(Recording):
             self.modules.find(self.torch)
         except Exception as error:
             self.trouble.append(f"modules have no names: {type(error).__name__}: {error}")
-
-    def _show_workers(self) -> None:
-        with open(os.path.join(self.settings["out"], FLAG), "w"):  # noqa: PTH123
-            pass
 
     def _start(self) -> None:
         self._sync()
@@ -244,7 +241,14 @@ class Profiling(Recording):
         if self.settings["memory"]:
             gc.collect()  # what only waits for the collector is given back while that is recorded
         self._sync()
-        self.event = _empty_mark()
+        # The nanoseconds that a mark takes in which nothing is done, while the profiler runs.
+        from torch._C._profiler import _RecordFunctionFast
+
+        start = time.perf_counter_ns()
+        for _ in range(_EMPTY_MARKS):
+            with _RecordFunctionFast(_EMPTY):
+                pass
+        self.event = (time.perf_counter_ns() - start) / _EMPTY_MARKS
         self.profiler.stop_trace()
         if self.steps == self.timed_to + 1:
             return
@@ -263,18 +267,6 @@ class Profiling(Recording):
         found = unusual([*self.timed[1:], *self.marked.values()])
         timed = [[], *found[: len(self.timed) - 1]] if self.timed else []
         return timed, dict(zip(self.marked, found[len(found) - len(self.marked) :], strict=True))
-
-
-def _empty_mark() -> float:
-    """Return the nanoseconds that a mark takes in which nothing is done, while the profiler
-    runs."""
-    from torch._C._profiler import _RecordFunctionFast
-
-    start = time.perf_counter_ns()
-    for _ in range(_EMPTY_MARKS):
-        with _RecordFunctionFast(_EMPTY):
-            pass
-    return (time.perf_counter_ns() - start) / _EMPTY_MARKS
 
 
 def _queued() -> int | None:

@@ -281,21 +281,23 @@ class _Rewriting:
         elif isinstance(node, ast.ClassDef):
             self._class(node.body)
         elif isinstance(node, (*_SIMPLE, ast.Delete)):
-            return self._simple(node)
+            local = self.function != "<module>"
+            if isinstance(node, ast.AnnAssign) and (node.value is None or not local):
+                return node  # a module's annotations are kept, so they stay where they are
+            if _idle(node) or _suspends(node):
+                return node
+            mark = self._mark(node, node.end_lineno or node.lineno)
+            item = ast.withitem(context_expr=_call(_MARK, mark), optional_vars=None)
+            return ast.copy_location(ast.With(items=[item], body=[node]), node)
         else:
             self._head(node)
-            self._inner(node)
+            # Mark the bodies of a compound statement.
+            for name in ("body", "orelse", "finalbody"):
+                if getattr(node, name, None):
+                    setattr(node, name, self._body(getattr(node, name)))
+            for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                part.body = self._body(part.body)
         return node
-
-    def _simple(self, node: ast.stmt) -> ast.stmt:
-        local = self.function != "<module>"
-        if isinstance(node, ast.AnnAssign) and (node.value is None or not local):
-            return node  # a module's annotations are kept, so they stay where they are
-        if _idle(node) or _suspends(node):
-            return node
-        mark = self._mark(node, node.end_lineno or node.lineno)
-        item = ast.withitem(context_expr=_call(_MARK, mark), optional_vars=None)
-        return ast.copy_location(ast.With(items=[item], body=[node]), node)
 
     def _head(self, node: ast.stmt) -> None:
         """Mark what a compound statement computes before its body."""
@@ -320,14 +322,6 @@ class _Rewriting:
             return found
         mark = self._mark(node, found.end_lineno or node.lineno, found.lineno)
         return ast.copy_location(_call(helper, _call(_BEGUN, mark), found), found)
-
-    def _inner(self, node: ast.AST) -> None:
-        """Mark the bodies of a compound statement."""
-        for name in ("body", "orelse", "finalbody"):
-            if getattr(node, name, None):
-                setattr(node, name, self._body(getattr(node, name)))
-        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            part.body = self._body(part.body)
 
     def _class(self, body: Iterable[ast.AST]) -> None:
         """Mark the functions that a class defines, and nothing of what it does itself."""

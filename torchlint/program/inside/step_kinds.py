@@ -34,7 +34,12 @@ class StepKinds:
         @functools.wraps(train)
         def changed(this: Any, mode: bool = True) -> Any:
             found = train(this, mode)
-            self._changed(id(this), mode)
+            module = id(this)
+            if not mode:
+                self._evaluating.add(module)
+            elif module in self._evaluating:
+                self._evaluating.discard(module)
+                self._found.add(EVALUATION)
             return found
 
         @functools.wraps(save)
@@ -44,13 +49,6 @@ class StepKinds:
 
         module.train = changed
         torch.save = torch.serialization.save = saved
-
-    def _changed(self, module: int, mode: bool) -> None:
-        if not mode:
-            self._evaluating.add(module)
-        elif module in self._evaluating:
-            self._evaluating.discard(module)
-            self._found.add(EVALUATION)
 
     def batch(self, iterator: Any) -> None:
         """Take an iterator of a DataLoader that is asked for a batch."""

@@ -94,7 +94,13 @@ class Asked:
         except BaseException:  # Ctrl-C
             _end(process)
             raise
-        lines = _said(out)
+        # The probe's lines among all that was printed.
+        lines = {}
+        for line in out.splitlines():
+            with contextlib.suppress(ValueError):
+                facts = json.loads(line)
+                if isinstance(facts, dict) and facts.get("torchlint_probe") in (1, 2):
+                    lines[facts["torchlint_probe"]] = facts
         return lines, "" if 2 in lines else _unfinished(
             visible(self.python), process.returncode, 1 in lines, timeout if late else None
         )
@@ -123,17 +129,6 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
         out = error.stdout or b""
     process.wait()
     return out
-
-
-def _said(out: bytes) -> dict[int, dict[str, Any]]:
-    """The probe's lines among all that was printed."""
-    found = {}
-    for line in out.splitlines():
-        with contextlib.suppress(ValueError):
-            facts = json.loads(line)
-            if isinstance(facts, dict) and facts.get("torchlint_probe") in (1, 2):
-                found[facts["torchlint_probe"]] = facts
-    return found
 
 
 def _unfinished(shown: str, code: int | None, started: bool, late: float | None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from torchlint.base.errors import UsageError
 from torchlint.program.machine import processes
 from torchlint.program.machine.beside import link_beside
-from torchlint.program.machine.copying import Survey, free_bytes, survey, write_copy
+from torchlint.program.machine.copying import free_bytes, survey, write_copy
 
 if sys.platform != "win32":
     import fcntl
@@ -58,7 +58,11 @@ class Workspace:
 
     def __enter__(self) -> Workspace:
         base = _base() if self._base is None else self._base
-        _clear_stale(base)
+        # Kill and remove what runs have left whose process has gone; another user's and kept
+        # ones are not touched.
+        for folder in _stale(base):
+            processes.sweep(str(folder))
+            _remove_tree(folder)
         try:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base)).resolve()
         except OSError as error:
@@ -100,7 +104,13 @@ class Workspace:
         """
         self.demand_outside(source)
         found = survey(source.resolve())
-        self._check_room(found)
+        free = free_bytes(self.path)
+        if found.bytes > free:
+            raise UsageError(
+                f"{found.root} takes {_size(found.bytes)} to copy and {self.path.parent} has "
+                f"{_size(free)} free; "
+                "set TMPDIR to a larger disk"
+            )
         self.notes += [note for note in found.notes if note not in self.notes]
         target = self.path / name
         self.notes += [note for note in write_copy(found, target) if note not in self.notes]
@@ -145,15 +155,6 @@ class Workspace:
                 f"{source} holds {self.path.parent}, where its copies would go; set TMPDIR to a "
                 "folder outside, "
                 "or keep the program in a folder of its own"
-            )
-
-    def _check_room(self, found: Survey) -> None:
-        free = free_bytes(self.path)
-        if found.bytes > free:
-            raise UsageError(
-                f"{found.root} takes {_size(found.bytes)} to copy and {self.path.parent} has "
-                f"{_size(free)} free; "
-                "set TMPDIR to a larger disk"
             )
 
     def _remove(self) -> None:
@@ -208,14 +209,6 @@ def _hold(folder: Path) -> int:
         folder / _OWNER
     )  # it gets its name when it is locked, so nobody sees it free meanwhile
     return descriptor
-
-
-def _clear_stale(base: Path) -> None:
-    """Kill and remove what runs have left whose process has gone; another user's and kept ones are
-    not touched."""
-    for folder in _stale(base):
-        processes.sweep(str(folder))
-        _remove_tree(folder)
 
 
 def _stale(base: Path) -> Iterator[Path]:

@@ -82,20 +82,19 @@ class Parameter(NamedTuple):
             return self.default or None
         value = given[0] if len(given) == 1 else None
         if isinstance(value, ast.Name):
-            return _handed(value.id, function, above)
+            # The constructor's parameter that a name is, which nothing binds anew.
+            name = value.id
+            match function:
+                case ast.FunctionDef(
+                    name="__init__", args=ast.arguments(args=args, kwonlyargs=more)
+                ):
+                    home = above[function]
+                    uses = [each for each in walk(function) if _names(each, name)]
+                    kept = all(isinstance(each.ctx, ast.Load) for each in uses)  # type: ignore[attr-defined]
+                    if kept and name in {each.arg for each in (*args, *more)}:
+                        return Handed(home.name, name) if isinstance(home, ast.ClassDef) else None
+            return None
         return ast.unparse(value) if value is not None else None
-
-
-def _handed(name: str, function: ast.AST | None, above: dict[ast.AST, ast.AST]) -> Value:
-    """Return the constructor's parameter that a name is, which nothing binds anew."""
-    match function:
-        case ast.FunctionDef(name="__init__", args=ast.arguments(args=args, kwonlyargs=more)):
-            home = above[function]
-            uses = [each for each in walk(function) if _names(each, name)]
-            kept = all(isinstance(each.ctx, ast.Load) for each in uses)  # type: ignore[attr-defined]
-            if kept and name in {each.arg for each in (*args, *more)}:
-                return Handed(home.name, name) if isinstance(home, ast.ClassDef) else None
-    return None
 
 
 def _says(node: ast.AST, name: str) -> bool:

@@ -294,7 +294,12 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
     """Return that no other file gives a name to this one, in which nothing binds it; None where
     something may bind it."""
     name = node.value
-    if _is_replaced(module, name) or _starred(module, name) or _given_by_others(module, name):
+    # Whether the file replaces a name in a text: a kernel's source may be made of it.
+    if (
+        re.search(rf"""\.replace\(\s*['"][^'"]*\b{name}\b""", module.text) is not None
+        or _starred(module, name)
+        or _given_by_others(module, name)
+    ):
         return None
     return f"a NameError, as nothing defines `{name}`"
 
@@ -310,11 +315,6 @@ def _starred(module: Module, name: str) -> bool:
 
 def _binds_by_text(text: str) -> bool:
     return _BY_TEXT.search(text) is not None
-
-
-def _is_replaced(module: Module, name: str) -> bool:
-    """Say whether the file replaces a name in a text: a kernel's source may be made of it."""
-    return re.search(rf"""\.replace\(\s*['"][^'"]*\b{name}\b""", module.text) is not None
 
 
 @question()

@@ -361,19 +361,16 @@ class Flags:
             and not self.flow.escapes(function)
         )
 
-    def _asks(self, function: cst.FunctionDef, name: str) -> bool:
-        """Say whether a function asks itself if a name of it is None."""
-        return any(
-            is_name(each.left, name)
-            and isinstance(each.comparisons[0].operator, (cst.Is, cst.IsNot))
-            for each in self.tree.within(function, cst.Comparison)
-        )
-
     def _none_by_object(self, function: cst.FunctionDef, param: cst.Param, flag: Flag) -> bool:
         """Say whether a parameter of a network's forward pass is never None, or never anything
         else, as is needed."""
         if flag.needed and param.default is None:
-            return not self._asks(function, flag.name)
+            # Whether a function asks itself if a name of it is None.
+            return not any(
+                is_name(each.left, flag.name)
+                and isinstance(each.comparisons[0].operator, (cst.Is, cst.IsNot))
+                for each in self.tree.within(function, cst.Comparison)
+            )
         optional = _is_same(param.default, "None") is not False
         return optional and self._by_all_calls(
             function, flag, always_given if flag.needed else never_given

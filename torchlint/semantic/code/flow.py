@@ -55,12 +55,22 @@ class Flow:
 
     def _resolve(self, func: cst.BaseExpression) -> list[Function]:
         if type(func) is cst.Name:
-            return self._by_name(func)
+            _, bindings = self.names.bindings(func.value, func)
+            return self._bound(bindings)
         if type(func) is not cst.Attribute:
             return []
         receiver = func.value
         if type(receiver) is cst.Name:
-            return self._of_name(receiver, func)
+            # Resolve ``obj.method`` of an object made from a class of this file, or ``module.f``
+            # of this very module.
+            cls = self.scopes.tree.class_of(func)
+            if receiver.value in ("self", "cls") and cls is not None:
+                return list(self.methods(cls, func.attr.value))
+            if self.names.is_this_module(receiver):
+                table = self.names.tables.get(self.tree.root, {}).get(func.attr.value, [])
+                return self._bound(table)
+            made = self.scopes.local_class(receiver) or self.instances.class_of(receiver)
+            return self._method_of(made, func)
         if isinstance(receiver, cst.Subscript) and isinstance(receiver.value, cst.Name):
             return self._method_of(self.instances.class_held(receiver.value), func)
         if isinstance(receiver, cst.Attribute):
@@ -72,18 +82,6 @@ class Flow:
                 if found is not None:
                     return [found]
         return []
-
-    def _of_name(self, receiver: cst.Name, func: cst.Attribute) -> list[Function]:
-        """Resolve ``obj.method`` of an object made from a class of this file, or ``module.f`` of
-        this very module."""
-        cls = self.scopes.tree.class_of(func)
-        if receiver.value in ("self", "cls") and cls is not None:
-            return list(self.methods(cls, func.attr.value))
-        if self.names.is_this_module(receiver):
-            table = self.names.tables.get(self.tree.root, {}).get(func.attr.value, [])
-            return self._bound(table)
-        made = self.scopes.local_class(receiver) or self.instances.class_of(receiver)
-        return self._method_of(made, func)
 
     def _method_of(self, made: cst.ClassDef | None, func: cst.Attribute) -> list[Function]:
         method = self.scopes.method(made, func.attr.value) if made is not None else None
@@ -101,10 +99,6 @@ class Flow:
             if found is not None and found not in out:
                 out.append(found)
         return tuple(out)
-
-    def _by_name(self, func: cst.Name) -> list[Function]:
-        _, bindings = self.names.bindings(func.value, func)
-        return self._bound(bindings)
 
     def _bound(self, bindings: list[Binding]) -> list[Function]:
         """Return the function that a name is bound to, where it is bound to nothing else; of those

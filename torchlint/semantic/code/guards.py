@@ -352,7 +352,18 @@ class Guards:
         for test, needed, branch in self._conditions(node, until):
             if self._rare(test, needed) and not self._is_step(test, branch):
                 return test
-        return self._once(node, until)
+        # The test of a branch around `node` that turns over its own flag, ``if first: first =
+        # False; ...``, sets back what it compares, also behind ``if step - last < 100: return``,
+        # or has a method build what is missing, or undo what the test finds.
+        for condition in self._conditions(node, until):
+            flags = dict(self._flags(condition.test, condition.needed))
+            turned = any(self._turns(line, flags) for line in condition.branch)
+            turned = turned or self._undone(condition, flags)
+            if turned or self._sets_back(condition, until) or self._special(condition):
+                return condition.test
+            if self._rebuilds(condition) or self._fills(condition, until):
+                return condition.test
+        return None
 
     def _is_step(self, test: cst.BaseExpression, branch: Sequence[cst.CSTNode]) -> bool:
         """Say whether what an interval guards is the training step itself: gradients that pile up,
@@ -360,7 +371,12 @@ class Guards:
         if not self.updates.updates(branch):
             return False
         if not self.is_interval(test):
-            return self._by_flag(test) or self._by_helper(test)
+            # Whether a function that the project defines makes a test rare, by what it returns.
+            return self._by_flag(test) or any(
+                self._call_seldom(call, needed)
+                for call in self.tree.within(test, cst.Call)
+                for needed in (True, False)
+            )
         return not any(
             isinstance(each.operator, cst.Modulo)
             and isinstance(each.right, cst.Integer)
@@ -392,14 +408,6 @@ class Guards:
         """Say whether a flag alone makes a test rare, by what it is bound to."""
         names = [name for name in self.tree.within(test, cst.Name) if truth(name) is None]
         return any(self.flags.seldom(name, needed) for name in names for needed in (True, False))
-
-    def _by_helper(self, test: cst.BaseExpression) -> bool:
-        """Say whether a function that the project defines makes a test rare, by what it returns."""
-        return any(
-            self._call_seldom(call, needed)
-            for call in self.tree.within(test, cst.Call)
-            for needed in (True, False)
-        )
 
     def _call_seldom(self, call: cst.Call, needed: bool) -> bool:
         """Say whether what a call returns is true (or false, as needed) only now and then, by the
@@ -745,20 +753,6 @@ class Guards:
         return home is not None and not any(
             method_called(call) in MOVES for call in self.tree.within(home, cst.Call)
         )
-
-    def _once(self, node: cst.CSTNode, until: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """Return the test of a branch around `node` that turns over its own flag, ``if first: first
-        = False; ...``, sets back what it compares, also behind ``if step - last < 100: return``, or
-        has a method build what is missing, or undo what the test finds."""
-        for condition in self._conditions(node, until):
-            flags = dict(self._flags(condition.test, condition.needed))
-            turned = any(self._turns(line, flags) for line in condition.branch)
-            turned = turned or self._undone(condition, flags)
-            if turned or self._sets_back(condition, until) or self._special(condition):
-                return condition.test
-            if self._rebuilds(condition) or self._fills(condition, until):
-                return condition.test
-        return None
 
     def _undone(self, condition: Condition, flags: dict[str, bool]) -> bool:
         """Say whether a branch has a method of the same object end the state that the test finds,

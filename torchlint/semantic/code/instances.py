@@ -111,20 +111,18 @@ class Instances:
                 own = any(cls is not None and self.scopes.method(cls, name) for cls in found)
                 return _UNKNOWN if own else found
             case cst.Name(name):
-                return self._returned(call.func)
+                # What a function of this file makes and returns, ``build()``.
+                func = call.func
+                _, bindings = self.names.bindings(func.value, func)
+                made = bindings[0].node if len(bindings) == 1 else None
+                if not isinstance(made, cst.FunctionDef) or made.decorators or made.asynchronous:
+                    return _UNKNOWN
+                values = [each.value for each in self.tree.within(made.body, cst.Return)]
+                if any(True for _ in self.tree.within(made.body, cst.Yield)):
+                    return _UNKNOWN
+                parts = (self._classes(value) for value in values if value is not None)
+                return self._once(made, [parts]) if values else _UNKNOWN
         return _UNKNOWN
-
-    def _returned(self, func: cst.Name) -> Classes:
-        """Return what a function of this file makes and returns, ``build()``."""
-        _, bindings = self.names.bindings(func.value, func)
-        made = bindings[0].node if len(bindings) == 1 else None
-        if not isinstance(made, cst.FunctionDef) or made.decorators or made.asynchronous:
-            return _UNKNOWN
-        values = [each.value for each in self.tree.within(made.body, cst.Return)]
-        if any(True for _ in self.tree.within(made.body, cst.Yield)):
-            return _UNKNOWN
-        parts = (self._classes(value) for value in values if value is not None)
-        return self._once(made, [parts]) if values else _UNKNOWN
 
     def _bound(self, binding: Binding) -> Iterator[Classes]:
         if binding.kind in ("assign", "unpack") and binding.value is not None:

@@ -264,7 +264,14 @@ def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
     above = parents(tree)
     held: set[tuple[type[ast.AST], str]] = set()
     for node in above:
-        if type(node) is ast.ClassDef and node.name == cls and not _is_plain(node):
+        # Whether no decorator of a class may note it for code that makes objects of it.
+        if (
+            type(node) is ast.ClassDef
+            and node.name == cls
+            and not all(
+                "doc" in ast.unparse(each).partition("(")[0] for each in node.decorator_list
+            )
+        ):
             return None
         if not isinstance(node, (ast.Name, ast.Attribute)) or last_name(node) != cls:
             continue
@@ -276,11 +283,6 @@ def _objects(cls: str, position: int, tree: ast.Module) -> bool | None:
         if (type(node), last_name(node)) in held and not _is_seen(node, position, above):
             return None
     return bool(held)
-
-
-def _is_plain(cls: ast.ClassDef) -> bool:
-    """Say whether no decorator of a class may note it for code that makes objects of it."""
-    return all("doc" in ast.unparse(each).partition("(")[0] for each in cls.decorator_list)
 
 
 def _target(node: ast.expr, above: dict[ast.AST, ast.AST]) -> ast.expr | None:

@@ -279,7 +279,14 @@ class Names:
         stands."""
         scope, bindings = self.bindings(name, at)
         if scope is None:
-            return self._unbound(name)
+            found = self.outside.starred(self.stars, name) if self.stars else None
+            if found is not None:
+                return found
+            return (
+                f"builtins.{name}"
+                if name in _BUILTINS and not self.outside.may_bind(self.stars, name)
+                else None
+            )
         key = (scope, name)
         if key not in self._origins:
             origins = {self._origin(b) for b in bindings if not self._placeholder(b)}
@@ -359,16 +366,6 @@ class Names:
             return False
         index = value.slice[0].slice
         return isinstance(index, cst.Index) and dotted_text(index.value) == "__name__"
-
-    def _unbound(self, name: str) -> str | None:
-        found = self.outside.starred(self.stars, name) if self.stars else None
-        if found is not None:
-            return found
-        return (
-            f"builtins.{name}"
-            if name in _BUILTINS and not self.outside.may_bind(self.stars, name)
-            else None
-        )
 
     def _origin(self, binding: Binding) -> str | None:
         if binding.kind == "import":

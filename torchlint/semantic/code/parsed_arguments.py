@@ -74,14 +74,19 @@ def options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str] 
             lone = len(arguments.args) < 2 and not any(a.keyword or a.star for a in arguments.args)
             return _options(module) if lone and _is_parser(module, parser) else None
         case cst.Call(func=cst.Name() as maker):
-            return _by_function(module, maker)
+            return _agreed(options_of(module, each) for each in _returned(module, maker))
         case cst.Name(name) if not any(name in each for each in module.names.outer.values()):
             _, bindings = module.names.bindings(name, arguments)
             match bindings:
                 case [binding] if binding.kind == "assign" and binding.value is not None:
                     return options_of(module, binding.value)
                 case [binding] if isinstance(binding.node, cst.Param):
-                    return _by_calls(module, binding.node)
+                    # The options of a parameter for which all calls of its function give parsed
+                    # arguments.
+                    given = given_by_calls(module, binding.node)
+                    return _agreed(
+                        options_of(module, each) if each is not None else None for each in given
+                    )
     return None
 
 
@@ -102,17 +107,6 @@ def _returned(module: Module, maker: cst.CSTNode | None) -> Iterator[cst.BaseExp
         if isinstance(made, cst.FunctionDef) and not made.decorators:
             for each in module.within(made.body, cst.Return):
                 yield each.value or cst.Name("None")
-
-
-def _by_function(module: Module, maker: cst.Name) -> frozenset[str] | None:
-    return _agreed(options_of(module, each) for each in _returned(module, maker))
-
-
-def _by_calls(module: Module, param: cst.Param) -> frozenset[str] | None:
-    """Return the options of a parameter for which all calls of its function give parsed
-    arguments."""
-    given = given_by_calls(module, param)
-    return _agreed(options_of(module, each) if each is not None else None for each in given)
 
 
 def given_by_calls(module: Module, param: cst.Param) -> list[cst.BaseExpression | None]:

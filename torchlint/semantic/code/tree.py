@@ -51,34 +51,30 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the child nodes that carry meaning, in field order."""
     kind = type(node)
     if kind not in _CHILDREN:
-        _CHILDREN[kind] = _reader(kind)
+        # A function that lists the children of one type of node: by its fields' types, read
+        # once.
+        parts = []
+        for each in dataclasses.fields(kind):
+            if (
+                each.name in SKIPPED
+                or each.name.startswith("whitespace")
+                or each.type in (str, bool, str | None)
+            ):
+                continue
+            text = str(each.type)
+            if text.startswith("typing.Sequence["):
+                parts.append(f"*node.{each.name}")
+            elif isinstance(each.type, type):
+                parts.append(f"node.{each.name}")
+            elif "Sequence" in text or "Sentinel" in text:
+                parts.append(f"*nodes(node.{each.name})")
+            else:
+                parts.append(f"*((at,) if (at := node.{each.name}) is not None else ())")
+        names: dict[str, Any] = {"nodes": _nodes}
+        exec(f"def read(node): return [{', '.join(parts)}]", names)  # noqa: S102 - libcst's fields
+        found: Callable[[Any], list[cst.CSTNode]] = names["read"]
+        _CHILDREN[kind] = found
     return _CHILDREN[kind](node)
-
-
-def _reader(kind: type) -> Callable[[Any], list[cst.CSTNode]]:
-    """Return a function that lists the children of one type of node: by its fields' types, read
-    once."""
-    parts = []
-    for each in dataclasses.fields(kind):
-        if (
-            each.name in SKIPPED
-            or each.name.startswith("whitespace")
-            or each.type in (str, bool, str | None)
-        ):
-            continue
-        text = str(each.type)
-        if text.startswith("typing.Sequence["):
-            parts.append(f"*node.{each.name}")
-        elif isinstance(each.type, type):
-            parts.append(f"node.{each.name}")
-        elif "Sequence" in text or "Sentinel" in text:
-            parts.append(f"*nodes(node.{each.name})")
-        else:
-            parts.append(f"*((at,) if (at := node.{each.name}) is not None else ())")
-    names: dict[str, Any] = {"nodes": _nodes}
-    exec(f"def read(node): return [{', '.join(parts)}]", names)  # noqa: S102 - libcst's fields
-    found: Callable[[Any], list[cst.CSTNode]] = names["read"]
-    return found
 
 
 def _nodes(value: object) -> list[cst.CSTNode]:
@@ -145,7 +141,14 @@ class Tree:
                     if child is not node.name:
                         scopes[child] = scopes[scope]
             stack += below[::-1]
-        self._close(order, parents)
+        # Note for each node the place of the last one inside it.
+        nodes = list(order)
+        ends = list(range(len(nodes)))
+        for place in range(len(nodes) - 1, 0, -1):
+            above = order[parents[nodes[place]]]
+            if ends[above] < ends[place]:
+                ends[above] = ends[place]
+        self.ends = dict(zip(nodes, ends, strict=True))
 
     def _enter(self, node: cst.CSTNode, below: list[cst.CSTNode]) -> None:
         """Note which children of a function, class or comprehension lie in its scope."""
@@ -160,18 +163,6 @@ class Tree:
                 isinstance(node, cst.ClassDef) and child is node.body
             ):
                 self.scopes[child] = node
-
-    def _close(
-        self, order: dict[cst.CSTNode, int], parents: dict[cst.CSTNode | None, cst.CSTNode]
-    ) -> None:
-        """Note for each node the place of the last one inside it."""
-        nodes = list(order)
-        ends = list(range(len(nodes)))
-        for place in range(len(nodes) - 1, 0, -1):
-            above = order[parents[nodes[place]]]
-            if ends[above] < ends[place]:
-                ends[above] = ends[place]
-        self.ends = dict(zip(nodes, ends, strict=True))
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at

@@ -61,7 +61,9 @@ class Updates:
         if type(func) is not cst.Attribute:
             return False
         method = func.attr.value
-        receiver = dotted_text(func.value) or self._subscripted(func.value)
+        receiver = dotted_text(func.value) or (
+            (dotted_text(func.value.value) or "") if isinstance(func.value, cst.Subscript) else ""
+        )
         if method == "backward":
             return not isinstance(func.value, cst.Call) or self._is_scale(func.value)
         if method == "step":
@@ -71,9 +73,6 @@ class Updates:
             )
         named = _STEP_NAME.match(method) or _BOTH_PASSES.match(f"{receiver}.{method}")
         return bool(named) and not self.flow.callees(call)
-
-    def _subscripted(self, node: cst.CSTNode) -> str:
-        return (dotted_text(node.value) or "") if isinstance(node, cst.Subscript) else ""
 
     def _is_scale(self, node: cst.Call) -> bool:
         # ``scaler.scale(loss).backward()`` and ``loss.mean().backward()``, but not
@@ -151,7 +150,12 @@ class Updates:
         key = (function, depth)
         if key not in self._step_functions:
             self._step_functions[key] = False
-            fits = self._fits(function)
+            # Whether a function makes an optimizer that goes on until it converges: one step of
+            # that, outside of any loop, is a whole fit.
+            fits = any(
+                (dotted_text(call.func) or "").rpartition(".")[2] == "LBFGS"
+                for call in self.tree.within(function, cst.Call)
+            )
             found = bool(self.steps(function)) and not fits
             if not found and depth and not fits:
                 found = any(
@@ -162,14 +166,6 @@ class Updates:
                 )
             self._step_functions[key] = found
         return self._step_functions[key]
-
-    def _fits(self, function: cst.CSTNode) -> bool:
-        """Say whether a function makes an optimizer that goes on until it converges: one step of
-        that, outside of any loop, is a whole fit."""
-        return any(
-            (dotted_text(call.func) or "").rpartition(".")[2] == "LBFGS"
-            for call in self.tree.within(function, cst.Call)
-        )
 
     def is_whole(self, function: cst.CSTNode) -> bool:
         """Say whether steps of a function, outside of any loop, are all that there are, where

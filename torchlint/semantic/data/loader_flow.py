@@ -167,7 +167,13 @@ class _Tracer:
             if loops and not path:
                 self._consumed(where, loops[0])
         elif name == "builtins.zip":
-            self._zipped(where, call, arg)
+            at = where.parent(call)
+            while isinstance(at, cst.Arg):  # enumerate(zip(…))
+                at = where.parent(where.parent(at) or at)
+            if isinstance(at, cst.For) and any(
+                goes.iterated in (arg.value, call) for goes in goes_over(where, at)
+            ):
+                self._consumed(where, at)
         elif name in _SAME or name.startswith("tqdm."):
             self._wrapped(where, call, arg, path)
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "append":
@@ -188,15 +194,6 @@ class _Tracer:
                     self._bound(where, goes.target, path[1:])
         else:
             self.follow(where, call, path)
-
-    def _zipped(self, where: Module, call: cst.Call, arg: cst.Arg) -> None:
-        at = where.parent(call)
-        while isinstance(at, cst.Arg):  # enumerate(zip(…))
-            at = where.parent(where.parent(at) or at)
-        if isinstance(at, cst.For) and any(
-            goes.iterated in (arg.value, call) for goes in goes_over(where, at)
-        ):
-            self._consumed(where, at)
 
     def _callees(self, where: Module, call: cst.Call) -> Iterator[tuple[Module, cst.FunctionDef]]:
         """Yield the functions that a call runs, of a class its constructor, in any file."""

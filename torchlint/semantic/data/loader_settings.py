@@ -248,7 +248,20 @@ def lacks_pinning(module: Module, node: cst.Call) -> bool:
     pin = arguments_of(module, node, DATALOADER).value("pin_memory")
     if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
         return False
-    return _feeds_device(module, node) and not _joins_first(module, node)
+    if _joins_first(module, node):
+        return False
+    # Whether a model's loop over the loader moves its batches to the accelerator. Of a loader
+    # that leaves this file, costly samples and a file that moves other batches say that it feeds
+    # a GPU, and so does a loader beside it that pins.
+    if feeds_device(module, node) is not None:
+        return True
+    role = loader_role(module, node)
+    if role in ("train", "eval"):
+        return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
+    if role != "unseen":
+        return False
+    costly = sample_cost(module, node) is True and batches_go_to(module) is not None
+    return costly or _beside_one_that_pins(module, node)
 
 
 def _joins_first(module: Module, node: cst.Call) -> bool:
@@ -262,23 +275,6 @@ def _joins_first(module: Module, node: cst.Call) -> bool:
         and not is_network_moved(where, transfer.source)
     ]
     return bool(moved) and all(in_new_memory(*each) for each in moved)
-
-
-def _feeds_device(module: Module, node: cst.Call) -> bool:
-    """Say whether a model's loop over the loader moves its batches to the accelerator.
-
-    Of a loader that leaves this file, costly samples and a file that moves other batches say that
-    it feeds a GPU, and so does a loader beside it that pins.
-    """
-    if feeds_device(module, node) is not None:
-        return True
-    role = loader_role(module, node)
-    if role in ("train", "eval"):
-        return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
-    if role != "unseen":
-        return False
-    costly = sample_cost(module, node) is True and batches_go_to(module) is not None
-    return costly or _beside_one_that_pins(module, node)
 
 
 def _beside_one_that_pins(module: Module, node: cst.Call) -> bool:

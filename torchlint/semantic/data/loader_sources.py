@@ -103,7 +103,10 @@ class _Search:
             case cst.Call():
                 return self._called(where, node, path)
             case cst.Name():
-                return self._named(where, node, path)
+                _, bindings = where.names.bindings(node.value, node)
+                return bool(bindings) and all(
+                    self._bound(where, each.kind, each.node, node.value, path) for each in bindings
+                )
             case cst.Attribute():
                 return self._kept(where, node, path)
             case cst.Subscript():
@@ -154,12 +157,6 @@ class _Search:
         there = self.origin.outside.module_of(definition) if definition is not None else None
         found = top_level(there, definition.name) if there is not None and definition else None
         return there, found if isinstance(found, cst.FunctionDef) else None
-
-    def _named(self, where: Module, node: cst.Name, path: Path) -> bool:
-        _, bindings = where.names.bindings(node.value, node)
-        return bool(bindings) and all(
-            self._bound(where, each.kind, each.node, node.value, path) for each in bindings
-        )
 
     def _bound(self, where: Module, kind: str, node: cst.CSTNode, name: str, path: Path) -> bool:
         """Look where one binding of a name leads."""

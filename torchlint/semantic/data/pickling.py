@@ -55,7 +55,28 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
         return False
     match node:
         case cst.Name() | cst.Attribute(value=cst.Name("self")):
-            return _named(module, node)
+            made = inferred(module, node).node
+            if isinstance(made, cst.Lambda):
+                return False
+            if isinstance(made, cst.FunctionDef):
+                return module.function(made) is None
+            function = module.function(node)
+            if (
+                isinstance(node, cst.Name)
+                and function is not None
+                and any(param.name.value == node.value for param in _params(function))
+                and not writes_of(module, function.body, node.value)
+            ):
+                # What the calls in view pass for a parameter; where there are none, a caller
+                # chooses what is called like a function.
+                name = node.value
+                sites = call_sites(module, function)
+                if not sites:
+                    return None if _CALLABLE.search(name) else True
+                method = module.class_of(function) is not None
+                bound = (bind(function, site, method).get(name) for site in sites)
+                return _all(sendable(module, each) for each in bound if each is not None)
+            return _all(sendable(module, each) for each in assigned_to(module, node))
         case cst.Call(args=args):
             parts = [arg.value for arg in args if _sends(module, arg)]
             return _all((_kept(module, node), *(sendable(module, part) for part in parts)))
@@ -86,37 +107,9 @@ def _sends(module: Module, arg: cst.Arg) -> bool:
     return False
 
 
-def _named(module: Module, node: cst.BaseExpression) -> bool | None:
-    made = inferred(module, node).node
-    if isinstance(made, cst.Lambda):
-        return False
-    if isinstance(made, cst.FunctionDef):
-        return module.function(made) is None
-    function = module.function(node)
-    if (
-        isinstance(node, cst.Name)
-        and function is not None
-        and any(param.name.value == node.value for param in _params(function))
-        and not writes_of(module, function.body, node.value)
-    ):
-        return _given(module, function, node.value)
-    return _all(sendable(module, each) for each in assigned_to(module, node))
-
-
 def _params(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
     params = function.params
     return (*params.posonly_params, *params.params, *params.kwonly_params)
-
-
-def _given(module: Module, function: cst.FunctionDef, name: str) -> bool | None:
-    """Return what the calls in view pass for a parameter; where there are none, a caller chooses
-    what is called like a function."""
-    sites = call_sites(module, function)
-    if not sites:
-        return None if _CALLABLE.search(name) else True
-    method = module.class_of(function) is not None
-    bound = (bind(function, site, method).get(name) for site in sites)
-    return _all(sendable(module, each) for each in bound if each is not None)
 
 
 def _kept(module: Module, call: cst.Call) -> bool:

@@ -121,12 +121,8 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
         tensor = found.operands[0]
         if gathered(module, call) is None and tensor_of_device(module, tensor):
             yield PossibleWait(call, tensor, VALUES)
-    yield from _uploads(module, call)
-
-
-def _uploads(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
-    """Yield the copy to the device for which the host waits: of a tensor that is not known to be
-    there, or of what a tensor is made of there."""
+    # The copy to the device for which the host waits: of a tensor that is not known to be there,
+    # or of what a tensor is made of there.
     transfer = transfer_of(module, call)
     if transfer is not None:
         moved = may_wait(module, transfer.source) or _batch(module, transfer.source)

@@ -76,10 +76,7 @@ def transfer_of(module: Module, call: cst.Call) -> Transfer | None:
         bound = arguments_of(module, call, "Tensor.cuda")
         given = frozenset(bound.named)
         return Transfer(call, func.value, CUDA, bound.value("device"), False, None, given)
-    return _to(module, call, func.value)
-
-
-def _to(module: Module, call: cst.Call, source: cst.BaseExpression) -> Transfer | None:
+    source = func.value
     first = call.args[0] if call.args else None
     if first is None:
         return None

@@ -158,9 +158,30 @@ def _words(module: Module, node: cst.CSTNode) -> _Words | None:
         case cst.Name():
             return _of_name(module, node)
         case cst.Attribute():
-            return _of_attribute(module, node)
+            if (module.name(node) or "").startswith(_PACKAGES):
+                return _NOTHING  # a dtype, or a number such as pi
+            if node.attr.value in _SIZES and inferred(module, node.value).kind in _HELD:
+                return frozenset([SIZE])
+            if not is_name(node.value, "self"):
+                return _words(module, node.value)
+            cls = module.class_of(node)
+            if cls is None or inferred(module, node).kind in (
+                "module",
+                "loader",
+                "function",
+                "object",
+            ):
+                return None
+            kept = made_once(module, cls, node.attr.value) is not None
+            return _NOTHING if kept and not refilled(module, cls, node.attr.value) else None
         case cst.ListComp(elt=each, for_in=cst.CompFor(iter=iterated, ifs=[], inner_for_in=None)):
-            return _of_comprehension(module, node, each, iterated)
+            # What a list is computed of: one whose element does not depend on what it goes over,
+            # or a new one of the elements of another list, as torch could compute it of a
+            # tensor.
+            words = _together(module, [each, iterated])
+            if words and module.names_in(node.for_in.target) & module.names_in(each):
+                return words | {MADE}
+            return words
     parts = _operands(node)
     return _together(module, parts) if parts is not None else None
 
@@ -259,34 +280,6 @@ def _is_filled(module: Module, name: cst.Name) -> bool:
                 if isinstance(call, cst.Call) and isinstance(module.parent(call), cst.Expr):
                     return True
     return False
-
-
-def _of_attribute(module: Module, node: cst.Attribute) -> _Words | None:
-    if (module.name(node) or "").startswith(_PACKAGES):
-        return _NOTHING  # a dtype, or a number such as pi
-    if node.attr.value in _SIZES and inferred(module, node.value).kind in _HELD:
-        return frozenset([SIZE])
-    if not is_name(node.value, "self"):
-        return _words(module, node.value)
-    cls = module.class_of(node)
-    if cls is None or inferred(module, node).kind in ("module", "loader", "function", "object"):
-        return None
-    kept = made_once(module, cls, node.attr.value) is not None
-    return _NOTHING if kept and not refilled(module, cls, node.attr.value) else None
-
-
-def _of_comprehension(
-    module: Module,
-    node: cst.ListComp,
-    each: cst.BaseExpression,
-    iterated: cst.BaseExpression,
-) -> _Words | None:
-    """Return what a list is computed of: one whose element does not depend on what it goes over, or
-    a new one of the elements of another list, as torch could compute it of a tensor."""
-    words = _together(module, [each, iterated])
-    if words and module.names_in(node.for_in.target) & module.names_in(each):
-        return words | {MADE}
-    return words
 
 
 def _of_call(module: Module, call: cst.Call) -> _Words | None:

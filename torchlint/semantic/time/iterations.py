@@ -145,13 +145,14 @@ class Iterations:
         ):
             return True
         words = self._words(node)
-        if isinstance(node, cst.Call) and len(node.args) == 3 and self._is_range(node):
+        if (
+            isinstance(node, cst.Call)
+            and len(node.args) == 3
+            and self.names.name(node.func) == "builtins.range"
+        ):
             # ``range(hop, end, hop)`` goes over positions, so many apart: of no network.
             words -= self._words(node.args[2].value)
         return any(_STRUCTURE.search(word) for word in words)
-
-    def _is_range(self, call: cst.Call) -> bool:
-        return self.names.name(call.func) == "builtins.range"
 
     def _words(self, node: cst.CSTNode) -> set[str]:
         return {
@@ -214,7 +215,9 @@ class Iterations:
         """Say whether a statement makes one of the writes whenever it runs to its end."""
         if isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             return any(
-                self.tree.is_within(w, statement) and not self._in_comprehension(w) for w in writes
+                self.tree.is_within(w, statement)
+                and not any(isinstance(above, cst.CompFor) for above in self.tree.ancestors(w))
+                for w in writes
             )
         if isinstance(statement, cst.If):
             other = (
@@ -230,9 +233,6 @@ class Iterations:
         if isinstance(statement, cst.IndentedBlock):
             return any(self._binds(part, writes) or self._leaves(part) for part in statement.body)
         return isinstance(statement, cst.With) and self._binds(statement.body, writes)
-
-    def _in_comprehension(self, write: cst.CSTNode) -> bool:
-        return any(isinstance(above, cst.CompFor) for above in self.tree.ancestors(write))
 
     def _leaves(self, statement: cst.CSTNode) -> bool:
         parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
@@ -259,7 +259,12 @@ class Iterations:
         """Return the reads in a loop's body of names that the body binds and may find from an
         earlier iteration."""
         out: list[cst.Name] = []
-        for name in sorted({w.value for w in self._body_writes(loop)}):
+        for name in sorted(
+            {
+                w.value
+                for w in [n for n in self.tree.within(loop.body, cst.Name) if self.flow.is_write(n)]
+            }
+        ):
             reads = self.flow.reads(loop.body, name)
             if len(reads) == 1 and self._running_sum(reads[0]):
                 continue
@@ -276,9 +281,6 @@ class Iterations:
             ):
                 return name == read.value and value is above
         return False
-
-    def _body_writes(self, loop: Loop) -> list[cst.Name]:
-        return [n for n in self.tree.within(loop.body, cst.Name) if self.flow.is_write(n)]
 
 
 @question(ground=True)

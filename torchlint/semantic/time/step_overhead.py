@@ -354,7 +354,16 @@ def _holds_for(module: Module, switch: cst.Call, place: cst.CSTNode) -> bool:
     if around is not None:
         return module.is_within(place, around.body)
     same = home is module.function(place)
-    off = [call for call in module.nodes(cst.Call) if _switches_off(module, call, switch)]
+    # Whether a call switches anomaly detection off that another one of its function has switched
+    # on.
+    off = [
+        call
+        for call in module.nodes(cst.Call)
+        if module.name(call.func) in ANOMALY_SWITCH
+        and _says(module, call, "mode", "False")
+        and module.function(call) is module.function(switch)
+        and module.before(switch, call)
+    ]
     if off and (not same or any(module.before(call, place) for call in off)):
         return False
     own = {test for test, _ in conditions_around(module, place)} if same else ()
@@ -363,17 +372,6 @@ def _holds_for(module: Module, switch: cst.Call, place: cst.CSTNode) -> bool:
         (home is None or same)
         and (not same or module.before(switch, place))
         and all(test in own for test in asked)
-    )
-
-
-def _switches_off(module: Module, call: cst.Call, switch: cst.Call) -> bool:
-    """Say whether a call switches anomaly detection off that another one of its function has
-    switched on."""
-    return (
-        module.name(call.func) in ANOMALY_SWITCH
-        and _says(module, call, "mode", "False")
-        and module.function(call) is module.function(switch)
-        and module.before(switch, call)
     )
 
 

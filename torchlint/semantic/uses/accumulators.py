@@ -112,7 +112,12 @@ def sum_of_loop(module: Module, step: cst.AugAssign | cst.Assign) -> LoopSum | N
         return None
     loop, binding = _start(module, step, name, resets=True)
     literal = _assigned_by(module, binding, name)
-    if loop is None or not isinstance(literal, (cst.Integer, cst.Float)) or not _is_small(literal):
+    # Whether a start value leaves room for every count that a loop can add to it in 64 bits.
+    if (
+        loop is None
+        or not isinstance(literal, (cst.Integer, cst.Float))
+        or not (isinstance(literal, cst.Float) or literal.evaluated_value <= _LARGEST_START)
+    ):
         return None
     if shared(module, loop, name) or _read_after_exception(module, loop, name):
         return None
@@ -605,12 +610,6 @@ def _read_after_exception(module: Module, loop: cst.For | cst.While, name: str) 
 
 _LARGEST_START = 2**53
 _INFERENCE = regex("inference_mode|InferenceMode")
-
-
-def _is_small(literal: cst.Integer | cst.Float) -> bool:
-    """Say whether a start value leaves room for every count that a loop can add to it in 64
-    bits."""
-    return isinstance(literal, cst.Float) or literal.evaluated_value <= _LARGEST_START
 
 
 @question(

@@ -95,33 +95,31 @@ def _trace(module: Module, node: cst.BaseExpression, chain: _Chain, depth: int) 
     if depth == 0:
         return False
     if isinstance(node, cst.Name):
-        return _trace_name(module, node, chain, depth)
+        definitions = definitions_of(module, node)
+        for made in definitions:
+            if made in chain.statements:
+                continue
+            chain.statements.add(made)
+            chain.names.append((made, node.value))
+            if isinstance(made, cst.AugAssign):
+                found = operation_of(module, made)
+                if found is None or not _trace_operation(module, made, found, chain, depth):
+                    return False
+            elif isinstance(made, (cst.Assign, cst.AnnAssign)) and made.value is not None:
+                plain = made.targets[0].target if isinstance(made, cst.Assign) else made.target
+                if not isinstance(plain, cst.Name) or not _trace(
+                    module, made.value, chain, depth - 1
+                ):
+                    return False
+            else:
+                return False
+        return bool(definitions)
     if isinstance(node, cst.IfExp):
         return _trace(module, node.body, chain, depth - 1) and _trace(
             module, node.orelse, chain, depth - 1
         )
     found = operation_of(module, node)
     return found is not None and _trace_operation(module, node, found, chain, depth)
-
-
-def _trace_name(module: Module, read: cst.Name, chain: _Chain, depth: int) -> bool:
-    definitions = definitions_of(module, read)
-    for made in definitions:
-        if made in chain.statements:
-            continue
-        chain.statements.add(made)
-        chain.names.append((made, read.value))
-        if isinstance(made, cst.AugAssign):
-            found = operation_of(module, made)
-            if found is None or not _trace_operation(module, made, found, chain, depth):
-                return False
-        elif isinstance(made, (cst.Assign, cst.AnnAssign)) and made.value is not None:
-            plain = made.targets[0].target if isinstance(made, cst.Assign) else made.target
-            if not isinstance(plain, cst.Name) or not _trace(module, made.value, chain, depth - 1):
-                return False
-        else:
-            return False
-    return bool(definitions)
 
 
 def _trace_operation(

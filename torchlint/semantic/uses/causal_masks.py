@@ -91,7 +91,27 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
             found = _triangle(module, inner)
             return found.each(float.__neg__) if found is not None and not found.boolean else None
         case cst.Comparison(left=left, comparisons=[comparison]):
-            return _compared(module, left, comparison)
+            # What a comparison gives: of positions down and across, or of a matrix with a
+            # number.
+            test = _test(comparison.operator)
+            if test is None:
+                return None
+            right = comparison.comparator
+            down, across = _positions(module, left), _positions(module, right)
+            if (
+                down is not None
+                and across is not None
+                and down[0] == across[0]
+                and down[1] != across[1]
+            ):
+                low, high = (1.0, 0.0) if down[1] == "down" else (0.0, 1.0)
+                corners = ((low, high), (0.0, 0.0), (high, low))
+                below, on, above = (float(test(a, b)) for a, b in corners)
+                return Triangle(below, on, above, True)
+            found, limit = _triangle(module, left), _number(module, right)
+            if found is None or limit is None:
+                return None
+            return found.each(lambda value: float(test(value, limit)), True)
     found = _operation(module, node)
     return found if found is not None else _returned(module, node)
 
@@ -236,27 +256,6 @@ def _negated(value: float) -> float:
 # -- comparisons -----------------------------------------------------------------------------------
 
 
-def _compared(
-    module: Module, left: cst.BaseExpression, comparison: cst.ComparisonTarget
-) -> Triangle | None:
-    """Return what a comparison gives: of positions down and across, or of a matrix with a
-    number."""
-    test = _test(comparison.operator)
-    if test is None:
-        return None
-    right = comparison.comparator
-    down, across = _positions(module, left), _positions(module, right)
-    if down is not None and across is not None and down[0] == across[0] and down[1] != across[1]:
-        low, high = (1.0, 0.0) if down[1] == "down" else (0.0, 1.0)
-        corners = ((low, high), (0.0, 0.0), (high, low))
-        below, on, above = (float(test(a, b)) for a, b in corners)
-        return Triangle(below, on, above, True)
-    found, limit = _triangle(module, left), _number(module, right)
-    if found is None or limit is None:
-        return None
-    return found.each(lambda value: float(test(value, limit)), True)
-
-
 def _test(operator: cst.BaseCompOp) -> Callable[[float, float], bool] | None:
     match operator:
         case cst.Equal():
@@ -317,7 +316,21 @@ def _operation(module: Module, node: cst.BaseExpression) -> Triangle | None:
         return None
     own = _triangle(module, found.operands[0])
     if found.name in ("mul", "sub"):
-        return _scaled(module, found, own)
+        # A matrix times a number, or ``1 - matrix``.
+        if len(found.operands) != _INDEXED:
+            return None
+        first, second = found.operands
+        if own is not None:
+            number = _number(module, second)
+            times = number is not None and found.name == "mul" and not own.boolean
+            return own.each(lambda value: value * (number or 0.0)) if times else None
+        number, matrix = _number(module, first), _triangle(module, second)
+        if number is None or matrix is None or matrix.boolean:
+            return None
+        factor = number
+        if found.name == "mul":
+            return matrix.each(lambda value: value * factor)
+        return matrix.each(lambda value: factor - value)
     if own is None:
         return _chosen(module, found) if found.name == "where" else None
     return _changed(module, found, own)
@@ -429,24 +442,6 @@ def _chosen(module: Module, found: Operation) -> Triangle | None:
     if mask is None or one is None or other is None:
         return None
     return mask.each(lambda hit: one if hit else other)
-
-
-def _scaled(module: Module, found: Operation, own: Triangle | None) -> Triangle | None:
-    """Return a matrix times a number, or ``1 - matrix``."""
-    if len(found.operands) != _INDEXED:
-        return None
-    first, second = found.operands
-    if own is not None:
-        number = _number(module, second)
-        times = number is not None and found.name == "mul" and not own.boolean
-        return own.each(lambda value: value * (number or 0.0)) if times else None
-    number, matrix = _number(module, first), _triangle(module, second)
-    if number is None or matrix is None or matrix.boolean:
-        return None
-    factor = number
-    if found.name == "mul":
-        return matrix.each(lambda value: value * factor)
-    return matrix.each(lambda value: factor - value)
 
 
 def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:

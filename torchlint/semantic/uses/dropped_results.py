@@ -77,21 +77,20 @@ def _behind_a_flag_that_is_off(module: Module, node: cst.CSTNode) -> bool:
         if isinstance(above, cst.FunctionDef):
             return False
         if isinstance(above, (cst.If, cst.IfExp)) and child is above.body:
-            return _off_by_default(module, above.test)
+            flag = above.test
+            if isinstance(flag, cst.Name):
+                function = module.function(flag)
+                return function is not None and _default_false(function, flag.value)
+            path = dotted_text(flag) or ""
+            made = assigned_to(module, flag)
+            if not path.startswith("self.") or len(made) != 1 or not isinstance(made[0], cst.Name):
+                return False
+            maker = module.function(made[0])
+            return made[0].value == "False" or (
+                maker is not None and _default_false(maker, made[0].value)
+            )
         child = above
     return False
-
-
-def _off_by_default(module: Module, flag: cst.BaseExpression) -> bool:
-    if isinstance(flag, cst.Name):
-        function = module.function(flag)
-        return function is not None and _default_false(function, flag.value)
-    path = dotted_text(flag) or ""
-    made = assigned_to(module, flag)
-    if not path.startswith("self.") or len(made) != 1 or not isinstance(made[0], cst.Name):
-        return False
-    maker = module.function(made[0])
-    return made[0].value == "False" or (maker is not None and _default_false(maker, made[0].value))
 
 
 def _default_false(function: cst.FunctionDef, name: str) -> bool:

@@ -320,32 +320,6 @@ def _minus_one(node: cst.BaseExpression) -> bool:
 # -- loops -----------------------------------------------------------------------------------------
 
 
-def _looped(module: Module, loop: cst.For | cst.CompFor) -> Iterator[ElementReads]:
-    holder = loop if isinstance(loop, cst.For) else _holder(module, loop)
-    parts = _repeated(loop, holder)
-    for goes in goes_over(module, loop):
-        if not isinstance(goes.target, cst.Name) or not _iterable(module, goes.iterated):
-            continue
-        name = goes.target.value
-        uses = [
-            u
-            for part in parts
-            for u in reads_of(module, part, name)
-            if inferred(module, u).kind not in ("number", "bool")
-        ]
-        # What is a tensor in some calls of a helper only may stand beside plain numbers: they
-        # cannot be stacked.
-        if any(inferred(module, use).kind in ("?", "accumulated") for use in uses):
-            continue
-        if isinstance(loop, cst.For) and read_behind(module, loop, name):
-            continue  # It would be a number there.
-        found = [_read(module, use) for use in uses]
-        reads = tuple(read for read in found if read is not None)
-        if reads and len(reads) == len(found):
-            whole = holder if _exactly(holder, reads[0].node, goes.iterated) else None
-            yield ElementReads(goes.iterated, _single(module, goes.iterated), reads, whole)
-
-
 def _holder(module: Module, loop: cst.CompFor) -> cst.CSTNode:
     return next(a for a in module.ancestors(loop) if not isinstance(a, cst.CompFor))
 
@@ -507,4 +481,26 @@ def element_reads(module: Module, loop: cst.For | cst.CompFor | cst.Call) -> Ite
     if isinstance(loop, cst.Call):
         yield from _mapped(module, loop)
     else:
-        yield from _looped(module, loop)
+        holder = loop if isinstance(loop, cst.For) else _holder(module, loop)
+        parts = _repeated(loop, holder)
+        for goes in goes_over(module, loop):
+            if not isinstance(goes.target, cst.Name) or not _iterable(module, goes.iterated):
+                continue
+            name = goes.target.value
+            uses = [
+                u
+                for part in parts
+                for u in reads_of(module, part, name)
+                if inferred(module, u).kind not in ("number", "bool")
+            ]
+            # What is a tensor in some calls of a helper only may stand beside plain numbers: they
+            # cannot be stacked.
+            if any(inferred(module, use).kind in ("?", "accumulated") for use in uses):
+                continue
+            if isinstance(loop, cst.For) and read_behind(module, loop, name):
+                continue  # It would be a number there.
+            found = [_read(module, use) for use in uses]
+            reads = tuple(read for read in found if read is not None)
+            if reads and len(reads) == len(found):
+                whole = holder if _exactly(holder, reads[0].node, goes.iterated) else None
+                yield ElementReads(goes.iterated, _single(module, goes.iterated), reads, whole)

@@ -94,7 +94,15 @@ def _changed(
         if line is frozen and isinstance(line, cst.For):
             rest = [each for each in line.body.body if not _switches(module, each, line)]
         else:
-            rest = [line] if _names_network(module, where, name) else []
+            # Whether code names a network or a part of it.
+            rest = (
+                [line]
+                if any(
+                    f"{dotted_text(each)}.".startswith(f"{name}.")
+                    for each in module.within(where, cst.Name, cst.Attribute)
+                )
+                else []
+            )
         if any(_LATER.search(module.source(each)) for each in rest):
             return True
     return any(
@@ -103,14 +111,6 @@ def _changed(
         and assign.value is not None
         and _may_learn(module, assign.value)
         for assign in _assignments(module, home, nested=nested)
-    )
-
-
-def _names_network(module: Module, node: cst.CSTNode, name: str) -> bool:
-    """Say whether code names a network or a part of it."""
-    return any(
-        f"{dotted_text(each)}.".startswith(f"{name}.")
-        for each in module.within(node, cst.Name, cst.Attribute)
     )
 
 
@@ -161,11 +161,6 @@ def _keeps(
     return True
 
 
-def _last_names(module: Module, node: cst.BaseExpression) -> set[str]:
-    """Return how what a call names is called here, and where it was imported from."""
-    return {(name or "").rpartition(".")[2] for name in (module.name(node), dotted_text(node))}
-
-
 def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
     init, family = method_of(module, cls, "__init__"), scopes(module).lineage(cls)
     if init is None or any(_THAWS.search(module.source(each)) for each in family):
@@ -177,11 +172,16 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
         if helper is not None and _always(module, call, init):
             names = frozen_names(module, helper)
             frozen |= {each: call for each in names if not _changed(module, init.body, each, call)}
+    # How what a call names is called here, and where it was imported from.
     if frozen and not all(
         _keeps(module, frozen.values(), init, call)
         for where in (module, used)
         for call in where.nodes(cst.Call)
-        if cls.name.value in _last_names(where, call.func)
+        if cls.name.value
+        in {
+            (name or "").rpartition(".")[2]
+            for name in (where.name(call.func), dotted_text(call.func))
+        }
     ):
         return False
     if "self" not in frozen:

@@ -248,16 +248,13 @@ def _left_alone(module: Module, value: cst.BaseExpression) -> bool:
         return True
     for definition in definitions_of(module, value):
         for use in binding_uses(module, definition, value.value):
+            # Whether a use is the very ``append`` that keeps the tensor.
             if use.way is Way.WRITTEN or (
-                use.way is Way.ESCAPES and not _appended(module, use, value.value, value)
+                use.way is Way.ESCAPES
+                and not (module.is_within(value, use.node) and isinstance(use.node, cst.Call))
             ):
                 return False
     return True
-
-
-def _appended(module: Module, use: ObjectUse, name: str, value: cst.BaseExpression) -> bool:
-    """Say whether a use is the very ``append`` that keeps the tensor."""
-    return module.is_within(value, use.node) and isinstance(use.node, cst.Call)
 
 
 def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) -> bool:

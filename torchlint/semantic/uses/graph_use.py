@@ -160,18 +160,16 @@ class _GraphSearch:
     def run(self) -> None:
         """Follow all that is noted, until the answer cannot change."""
         while self._todo and self.worst < GraphOutcome.UNKNOWN:
-            self._one(self._todo.pop())
-
-    def _one(self, node: cst.CSTNode) -> None:
-        """Follow the value of an expression by what stands around it."""
-        self._fuel -= 1
-        above = self.module.parent(node)
-        if above is None or self._fuel < 0:
-            self.end(GraphOutcome.UNKNOWN)
-        elif isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            self._statement(node, above)
-        else:
-            self._expression(node, above)
+            # Follow the value of an expression by what stands around it.
+            node = self._todo.pop()
+            self._fuel -= 1
+            above = self.module.parent(node)
+            if above is None or self._fuel < 0:
+                self.end(GraphOutcome.UNKNOWN)
+            elif isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+                self._statement(node, above)
+            else:
+                self._expression(node, above)
 
     def _statement(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
         match above:
@@ -269,7 +267,19 @@ class _GraphSearch:
     def _attribute(self, node: cst.Attribute) -> None:
         name, above = node.attr.value, self.module.parent(node)
         if isinstance(above, cst.Call) and above.func is node:
-            self._method(above, node, name)
+            # Follow the value into the result of its own method.
+            if name in _WANTS or name in _BACK:
+                self.end(GraphOutcome.WANTED)
+            elif name in _CUTS or name in _READS or name in _WHOLE:
+                self.end(GraphOutcome.DROPPED)
+            elif name == "numpy":
+                self.end(GraphOutcome.UNKNOWN)  # It would raise, so there is no graph here.
+            elif inferred(self.module, above).grad is False and name == "sample":
+                self.end(GraphOutcome.DROPPED)
+            elif name in _PAIRS and above.args:
+                self._pair(above)
+            elif name not in ops.HOST_METHODS and name not in _OWN and name not in _NEW:
+                self.value(above)
         elif name in _CUTS:
             self.end(GraphOutcome.DROPPED)
         elif name in ("grad", "grad_fn"):
@@ -278,21 +288,6 @@ class _GraphSearch:
             self.end(GraphOutcome.SHOWN)
         elif name not in ops.HOST_ATTRIBUTES and not _stored_to(self.module, node):
             self.value(node)
-
-    def _method(self, call: cst.Call, func: cst.Attribute, name: str) -> None:
-        """Follow the value into the result of its own method."""
-        if name in _WANTS or name in _BACK:
-            self.end(GraphOutcome.WANTED)
-        elif name in _CUTS or name in _READS or name in _WHOLE:
-            self.end(GraphOutcome.DROPPED)
-        elif name == "numpy":
-            self.end(GraphOutcome.UNKNOWN)  # It would raise, so there is no graph here.
-        elif inferred(self.module, call).grad is False and name == "sample":
-            self.end(GraphOutcome.DROPPED)
-        elif name in _PAIRS and call.args:
-            self._pair(call)
-        elif name not in ops.HOST_METHODS and name not in _OWN and name not in _NEW:
-            self.value(call)
 
     def _pair(self, call: cst.Call) -> None:
         """Follow the first of two tensors, of which the second is of positions."""
@@ -342,22 +337,21 @@ class _GraphSearch:
         elif name in _NEVER_RAISE:
             self.end(GraphOutcome.DROPPED)
         elif name in ("zip", "enumerate"):
-            self._by_position(call, arg, name)
+            loop = self.module.parent(call)
+            place = (
+                1 if name == "enumerate" else next(i for i, a in enumerate(call.args) if a is arg)
+            )
+            target = loop.target if isinstance(loop, (cst.For, cst.CompFor)) else None
+            if not isinstance(target, cst.Tuple) or place >= len(target.elements):
+                self.value(call)
+            elif isinstance(loop, cst.For):
+                self.bound(target.elements[place].value, loop)
+            elif isinstance(loop, cst.CompFor):
+                self._comprehension(target.elements[place].value, loop)
         elif name in _PASSING:
             self.value(call)
         elif name not in _FACTS:
             self.end(GraphOutcome.UNKNOWN)
-
-    def _by_position(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
-        loop = self.module.parent(call)
-        place = 1 if name == "enumerate" else next(i for i, a in enumerate(call.args) if a is arg)
-        target = loop.target if isinstance(loop, (cst.For, cst.CompFor)) else None
-        if not isinstance(target, cst.Tuple) or place >= len(target.elements):
-            self.value(call)
-        elif isinstance(loop, cst.For):
-            self.bound(target.elements[place].value, loop)
-        elif isinstance(loop, cst.CompFor):
-            self._comprehension(target.elements[place].value, loop)
 
     def _torch(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
         last = name.rpartition(".")[2]

@@ -76,7 +76,19 @@ def _computed(module: Module, node: cst.BaseExpression, region: cst.With | cst.F
             found = definitions_of(module, node)
             return bool(found) and all(_bound(module, each, name, region) for each in found)
         case cst.Call(func=func):
-            return _called(module, node, func, region)
+            name = module.name(func) or ""
+            if name in ops.COMPUTING_FUNCTIONS:
+                return True
+            if isinstance(func, cst.Attribute) and not name:
+                method, held = func.attr.value, inferred(module, func.value)
+                if held.kind in _TENSORS and method in ops.COMPUTING_METHODS:
+                    return True
+                if held.kind in _TENSORS and method in ops.ALIASING_METHODS:
+                    return _computed(module, func.value, region)
+            # A network may hand a parameter out, and a loss of one's own may take a gradient.
+            value, callee = inferred(module, node), inferred(module, func)
+            loss = value.kind in _TENSORS and value.origin == "loss" and callee.kind in _CALLABLE
+            return loss and bool(node.args) and not says(module, _SWITCHED_ON)
         case cst.BinaryOperation() | cst.UnaryOperation(operator=cst.Minus()):
             return inferred(module, node).kind in _TENSORS
         case cst.Subscript(value=inner):
@@ -98,24 +110,3 @@ def _bound(
         case cst.AugAssign(target=cst.Name() as target):
             return _computed(module, target, region)
     return False
-
-
-def _called(
-    module: Module,
-    call: cst.Call,
-    func: cst.BaseExpression,
-    region: cst.With | cst.FunctionDef,
-) -> bool:
-    name = module.name(func) or ""
-    if name in ops.COMPUTING_FUNCTIONS:
-        return True
-    if isinstance(func, cst.Attribute) and not name:
-        method, held = func.attr.value, inferred(module, func.value)
-        if held.kind in _TENSORS and method in ops.COMPUTING_METHODS:
-            return True
-        if held.kind in _TENSORS and method in ops.ALIASING_METHODS:
-            return _computed(module, func.value, region)
-    # A network may hand a parameter out, and a loss of one's own may take a gradient.
-    value, callee = inferred(module, call), inferred(module, func)
-    loss = value.kind in _TENSORS and value.origin == "loss" and callee.kind in _CALLABLE
-    return loss and bool(call.args) and not says(module, _SWITCHED_ON)

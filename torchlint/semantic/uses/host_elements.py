@@ -443,7 +443,19 @@ def stays_as_it_is(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) 
 def _stays(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
     made = behind_views(module, node)
     if not isinstance(made, cst.Name):
-        return _is_fresh(module, made)
+        # Whether an expression gives a tensor in memory of its own.
+        match made:
+            case cst.BinaryOperation() | cst.Comparison():
+                return True
+            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert()):
+                return True
+            case cst.Call(func=func) if (name := module.name(func)) is not None:
+                return name in _FRESH_FUNCTIONS
+            case cst.Call(func=func) if inferred(module, func).kind == "module":
+                return inferred(module, func).name in _WEIGHTED
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))):
+                return method in _FRESH and inferred(module, value).tensor
+        return False
     if sees_variables(module):
         return False
     found = definitions_of(module, made)
@@ -458,22 +470,6 @@ def _bound_for_good(module: Module, definition: cst.CSTNode, name: str, loop: cs
         if not harmless and not certainly_later(module, use, loop, definition):
             return False
     return _stays(module, definition.value, loop)
-
-
-def _is_fresh(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether an expression gives a tensor in memory of its own."""
-    match node:
-        case cst.BinaryOperation() | cst.Comparison():
-            return True
-        case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert()):
-            return True
-        case cst.Call(func=func) if (name := module.name(func)) is not None:
-            return name in _FRESH_FUNCTIONS
-        case cst.Call(func=func) if inferred(module, func).kind == "module":
-            return inferred(module, func).name in _WEIGHTED
-        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))):
-            return method in _FRESH and inferred(module, value).tensor
-    return False
 
 
 __all__ = ["HostElements"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeGuard
 
 import libcst as cst
 
@@ -57,7 +56,9 @@ def _classes(module: Module, update: cst.Call) -> Iterator[tuple[Module, cst.Cla
     or in that of a base class."""
     meter = update.func.value if isinstance(update.func, cst.Attribute) else None
     if isinstance(meter, cst.Name):
-        values = (each.value for each in definitions_of(module, meter) if _is_assign(each))
+        values = (
+            each.value for each in definitions_of(module, meter) if isinstance(each, cst.Assign)
+        )
         made = [(module, each) for each in values]
     elif isinstance(meter, (cst.Attribute, cst.Subscript)):
         made = [
@@ -70,10 +71,6 @@ def _classes(module: Module, update: cst.Call) -> Iterator[tuple[Module, cst.Cla
         found = class_seen_from(module, where, called) if called is not None else None
         if found is not None:
             yield found
-
-
-def _is_assign(node: cst.CSTNode) -> TypeGuard[cst.Assign]:
-    return isinstance(node, cst.Assign)
 
 
 def _files(module: Module, node: cst.CSTNode) -> Iterator[Module]:

@@ -323,7 +323,13 @@ class _Search:
         elif isinstance(above, cst.BaseSmallStatement):
             self._statement(node, above, reached)
         elif isinstance(above, cst.BaseCompoundStatement):
-            self._compound(node, above, reached)
+            match above:
+                case cst.For(iter=iterated) if iterated is node:
+                    self.bound(above.target, above)
+                case cst.If() | cst.While():
+                    self._end(Way.READ, above, "test", reached)
+                case _:
+                    self._end(Way.ESCAPES, above, "", reached)
         else:
             self._expression(node, above, reached)
 
@@ -345,17 +351,6 @@ class _Search:
                 self._end(Way.COMPUTED, above, "augmented", reached)
                 if inferred(self.module, target).kind not in ("tensor", "number", "accumulated"):
                     self.bound(target, above)  # ``kept += [x]``
-            case _:
-                self._end(Way.ESCAPES, above, "", reached)
-
-    def _compound(
-        self, node: cst.CSTNode, above: cst.BaseCompoundStatement, reached: cst.CSTNode | None
-    ) -> None:
-        match above:
-            case cst.For(iter=iterated) if iterated is node:
-                self.bound(above.target, above)
-            case cst.If() | cst.While():
-                self._end(Way.READ, above, "test", reached)
             case _:
                 self._end(Way.ESCAPES, above, "", reached)
 

@@ -122,7 +122,16 @@ def _called(module: Module, call: cst.Call) -> bool:
     if isinstance(call.func, cst.Attribute) and not name:
         known = call.func.attr.value in (ops.COMPUTING_METHODS | ops.ALIASING_METHODS) - {"numpy"}
         return known and made_by_torch(module, call.func.value)
-    return _returns_tensor(module, call)
+    # Whether a call certainly reaches one plain function of this file that returns nothing but
+    # tensors.
+    callees = callees_of(module, call)
+    function = callees[0] if len(callees) == 1 else None
+    if not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
+        return False
+    if any(True for _ in module.within(function.body, cst.Yield)):
+        return False
+    out = returned(module, function)
+    return bool(out) and all(made_by_torch(module, each) for each in out)
 
 
 _SEVERAL = (
@@ -145,19 +154,6 @@ def _may_be_several(call: cst.Call, name: str) -> bool:
 
 
 _LAYERS = ops.dotted("layer", "one-tensor")
-
-
-def _returns_tensor(module: Module, call: cst.Call) -> bool:
-    """Say whether a call certainly reaches one plain function of this file that returns nothing but
-    tensors."""
-    callees = callees_of(module, call)
-    function = callees[0] if len(callees) == 1 else None
-    if not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
-        return False
-    if any(True for _ in module.within(function.body, cst.Yield)):
-        return False
-    out = returned(module, function)
-    return bool(out) and all(made_by_torch(module, each) for each in out)
 
 
 # -- batches ---------------------------------------------------------------------------------------
@@ -254,7 +250,26 @@ def _definition_roots(
 ) -> list[Root] | None:
     match definition:
         case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
-            return _assigned_roots(module, target, value, name, granted)
+            if (
+                isinstance(target, cst.Tuple)
+                and isinstance(value, cst.Tuple)
+                and len(target.elements) == len(value.elements)
+            ):
+                for left, right in zip(target.elements, value.elements, strict=True):
+                    if is_name(left.value, name):
+                        return host_roots(module, right.value, granted=granted)
+                return None
+            roots = host_roots(module, value, granted=granted)
+            if isinstance(target, cst.Tuple) and all(
+                isinstance(each, cst.Element) for each in target.elements
+            ):
+                places = [
+                    n
+                    for n, each in enumerate(target.elements)
+                    if name in module.names_in(each.value)
+                ]
+                return _part(module, value, places[0] if len(places) == 1 else None, roots)
+            return roots
         case cst.For():
             goes = [g for g in goes_over(module, definition) if name in module.names_in(g.target)]
             certain = len(goes) == 1 and stacks_batches(module, goes[0].iterated)
@@ -265,33 +280,6 @@ def _definition_roots(
             own = [Root(definition, name)] if granted else None
             return _passed_roots(module, definition, name) or own
     return None
-
-
-def _assigned_roots(
-    module: Module,
-    target: cst.CSTNode,
-    value: cst.BaseExpression,
-    name: str,
-    granted: bool,
-) -> list[Root] | None:
-    if (
-        isinstance(target, cst.Tuple)
-        and isinstance(value, cst.Tuple)
-        and len(target.elements) == len(value.elements)
-    ):
-        for left, right in zip(target.elements, value.elements, strict=True):
-            if is_name(left.value, name):
-                return host_roots(module, right.value, granted=granted)
-        return None
-    roots = host_roots(module, value, granted=granted)
-    if isinstance(target, cst.Tuple) and all(
-        isinstance(each, cst.Element) for each in target.elements
-    ):
-        places = [
-            n for n, each in enumerate(target.elements) if name in module.names_in(each.value)
-        ]
-        return _part(module, value, places[0] if len(places) == 1 else None, roots)
-    return roots
 
 
 def _passed_roots(module: Module, function: cst.FunctionDef, name: str) -> list[Root] | None:

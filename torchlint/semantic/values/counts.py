@@ -12,7 +12,6 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 3
 _GROWING = (cst.Add, cst.Multiply, cst.Divide, cst.FloorDivide)
 _KEPT = frozenset(("builtins.int", "builtins.round", "math.floor", "math.ceil"))
 _ALL = "builtins.min"
@@ -22,7 +21,27 @@ _ANY = "builtins.max"
 @question(yes="`{0}` is never negative", no="nothing says that `{0}` is never negative")
 def never_negative(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a number is certainly 0 or more: a size, or what is computed of sizes."""
-    return _never_negative(module, node, _DEPTH)
+    match node:
+        case cst.Integer() | cst.Float():
+            return True
+        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size" | "numel" | "dim"))):
+            return inferred(module, tensor).tensor
+        case cst.Call(func=func, args=args):
+            return _called(module, module.name(func) or "", args)
+        case cst.Subscript(value=cst.Attribute(value=tensor, attr=cst.Name("shape"))):
+            return inferred(module, tensor).tensor
+        case cst.Subscript(value=cst.Call() as sizes):
+            return never_negative(module, sizes)
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
+            sides = [never_negative(module, each) for each in (left, right)]
+            return isinstance(operator, _GROWING) and all(sides)
+        case cst.Name(value=name):
+            found = definitions_of(module, node)
+            return bool(found) and all(
+                isinstance(each, cst.Assign) and _bound_to_size(module, each, name)
+                for each in found
+            )
+    return False
 
 
 @question(
@@ -54,47 +73,23 @@ def _grows_from(module: Module, first: cst.BaseExpression, last: cst.BaseExpress
     return isinstance(operator, cst.Multiply) and any(each.evaluated_value for each in whole)
 
 
-def _never_negative(module: Module, node: cst.BaseExpression, depth: int) -> bool:
-    match node:
-        case cst.Integer() | cst.Float():
-            return True
-        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size" | "numel" | "dim"))):
-            return inferred(module, tensor).tensor
-        case cst.Call(func=func, args=args):
-            return _called(module, module.name(func) or "", args, depth)
-        case cst.Subscript(value=cst.Attribute(value=tensor, attr=cst.Name("shape"))):
-            return inferred(module, tensor).tensor
-        case cst.Subscript(value=cst.Call() as sizes):
-            return _never_negative(module, sizes, depth)
-        case cst.BinaryOperation(left=left, operator=operator, right=right):
-            sides = [_never_negative(module, each, depth) for each in (left, right)]
-            return isinstance(operator, _GROWING) and all(sides)
-        case cst.Name(value=name) if depth:
-            found = definitions_of(module, node)
-            return bool(found) and all(
-                isinstance(each, cst.Assign) and _bound_to_size(module, each, name, depth - 1)
-                for each in found
-            )
-    return False
-
-
-def _called(module: Module, name: str, args: Sequence[cst.Arg], depth: int) -> bool:
+def _called(module: Module, name: str, args: Sequence[cst.Arg]) -> bool:
     """Say whether a function of Python gives a size, or keeps what it is given no smaller."""
     if not args or any(arg.star or arg.keyword for arg in args):
         return False
     if name == "builtins.len":
         return True
-    known = [_never_negative(module, arg.value, depth) for arg in args]
+    known = [never_negative(module, arg.value) for arg in args]
     if name in _KEPT:
         return known == [True]
     return len(args) > 1 and ((name == _ALL and all(known)) or (name == _ANY and any(known)))
 
 
-def _bound_to_size(module: Module, made: cst.Assign, name: str, depth: int) -> bool:
+def _bound_to_size(module: Module, made: cst.Assign, name: str) -> bool:
     """Say whether an assignment binds a name to a number that is never negative."""
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
-            return _never_negative(module, value, depth)
+            return never_negative(module, value)
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))],
             value=cst.Attribute(value=tensor, attr=cst.Name("shape"))

@@ -19,7 +19,6 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import inferred
 
-_DEPTH = 6
 _OWN = ops.TENSOR_ONLY_METHODS
 _PASSING = ops.REDUCTIONS | ops.having("method", "pointwise") | ops.SAME_VALUES | ops.having("move")
 """What arrays have as well, so that it is all the same what they are called on."""
@@ -33,28 +32,27 @@ def detachable(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a thing that has ``.item()`` is no NumPy scalar, which has no ``.detach()``: no
     callable gives it of which the program shows neither what it is nor that its results are
     back-propagated."""
-    return not _doubtful(module, node, _DEPTH)
+    return not _doubtful(module, node)
 
 
-def _doubtful(module: Module, node: cst.CSTNode, depth: int) -> bool:
-    if depth == 0:
-        return False
+@question()
+def _doubtful(module: Module, node: cst.CSTNode) -> bool:
     match node:
         case cst.Name():
             return not _used_as_tensor(module, node) and any(
-                _doubtful_binding(module, each, depth) for each in definitions_of(module, node)
+                _doubtful_binding(module, each) for each in definitions_of(module, node)
             )
         case cst.Call():
-            return _doubtful_call(module, node, depth)
+            return _doubtful_call(module, node)
         case cst.Subscript(value=inner) | cst.UnaryOperation(expression=inner):
-            return _doubtful(module, inner, depth - 1)
+            return _doubtful(module, inner)
         case cst.Attribute(value=inner, attr=cst.Name("data")):
-            return _doubtful(module, inner, depth - 1)
+            return _doubtful(module, inner)
         case cst.IfExp(body=body, orelse=other):
-            return any(_doubtful(module, each, depth - 1) for each in (body, other))
+            return any(_doubtful(module, each) for each in (body, other))
         case cst.BinaryOperation(left=left, right=right):
             sides = [left, right]
-            doubtful = [_doubtful(module, each, depth - 1) for each in sides]
+            doubtful = [_doubtful(module, each) for each in sides]
             sure = (
                 inferred(module, each).kind in ("tensor", "batch") and not doubt
                 for each, doubt in zip(sides, doubtful, strict=True)
@@ -63,11 +61,11 @@ def _doubtful(module: Module, node: cst.CSTNode, depth: int) -> bool:
     return False
 
 
-def _doubtful_binding(module: Module, definition: cst.CSTNode, depth: int) -> bool:
+def _doubtful_binding(module: Module, definition: cst.CSTNode) -> bool:
     """Say whether what binds a name is doubtful; what a loop or a parameter binds is not."""
     if not isinstance(definition, (cst.Assign, cst.AnnAssign)) or definition.value is None:
         return False
-    return _doubtful(module, definition.value, depth - 1)
+    return _doubtful(module, definition.value)
 
 
 def _used_as_tensor(module: Module, name: cst.Name) -> bool:
@@ -77,14 +75,14 @@ def _used_as_tensor(module: Module, name: cst.Name) -> bool:
     return use is not None and (use.grad is True or use.origin != "loss")
 
 
-def _doubtful_call(module: Module, call: cst.Call, depth: int) -> bool:
+def _doubtful_call(module: Module, call: cst.Call) -> bool:
     func, name = call.func, module.name(call.func)
     if name is not None and name.startswith("torch."):
         return False
     callees = [each for each in callees_of(module, call) if isinstance(each, cst.FunctionDef)]
     if callees:
         given = [one for each in callees for one in module.within(each.body, cst.Return)]
-        return any(_doubtful_return(module, each.value, depth) for each in given)
+        return any(_doubtful_return(module, each.value) for each in given)
     what = inferred(module, func)
     if what.kind == "module":
         # Of a network, the name is enough: it gives no number.
@@ -92,15 +90,15 @@ def _doubtful_call(module: Module, call: cst.Call, depth: int) -> bool:
     if isinstance(func, cst.Attribute) and func.attr.value in _OWN:
         return False
     if isinstance(func, cst.Attribute) and func.attr.value in _PASSING and name is None:
-        return _doubtful(module, func.value, depth - 1)
+        return _doubtful(module, func.value)
     if inferred(module, call).kind == "?":
         return not _trained(module, func)
-    return isinstance(func, cst.Attribute) and _doubtful(module, func.value, depth - 1)
+    return isinstance(func, cst.Attribute) and _doubtful(module, func.value)
 
 
-def _doubtful_return(module: Module, value: cst.BaseExpression | None, depth: int) -> bool:
+def _doubtful_return(module: Module, value: cst.BaseExpression | None) -> bool:
     parts = [each.value for each in value.elements] if isinstance(value, cst.Tuple) else [value]
-    return any(each is not None and _doubtful(module, each, depth - 1) for each in parts)
+    return any(each is not None and _doubtful(module, each) for each in parts)
 
 
 @question(

@@ -95,7 +95,14 @@ def run(arguments: list[str]) -> None:
             _lead(os.getcwd())
             runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined] # as Python does
         else:
-            _run_script(os.path.abspath(arguments[0]), main)
+            path = os.path.abspath(arguments[0])
+            _lead(os.path.dirname(os.path.realpath(path)))
+            loader = SourceFileLoader("__main__", path)
+            main.__dict__.update(
+                __file__=path, __cached__=None, __loader__=loader, __package__=None
+            )
+            code = compile(loader.get_data(path), path, "exec", dont_inherit=True)
+            exec(code, main.__dict__)  # noqa: S102 - that is the task
     except Stop:
         # Taking the interpreter apart would copy most of what it shares with the zygote.
         atexit._run_exitfuncs()
@@ -109,14 +116,6 @@ def run(arguments: list[str]) -> None:
         with contextlib.suppress(OSError):
             sys.stderr.flush()
         sys.exit(1)
-
-
-def _run_script(path: str, main: ModuleType) -> None:
-    _lead(os.path.dirname(os.path.realpath(path)))
-    loader = SourceFileLoader("__main__", path)
-    main.__dict__.update(__file__=path, __cached__=None, __loader__=loader, __package__=None)
-    code = compile(loader.get_data(path), path, "exec", dont_inherit=True)
-    exec(code, main.__dict__)  # noqa: S102 - that is the task
 
 
 def _lead(folder: str) -> None:

@@ -125,7 +125,9 @@ class Function:
                     if not (key.startswith("__") or _is_code(part))
                 }
                 found |= {
-                    f"{name}.{key}": part for key, part in data.items() if not _is_descriptor(part)
+                    f"{name}.{key}": part
+                    for key, part in data.items()
+                    if not hasattr(type(part), "__get__")
                 }
         large = [name for name, value in found.items() if _bytes(value) > _MOST_BYTES]
         effects.notes += [
@@ -157,7 +159,11 @@ class Function:
             raise RefusedError(f"{name} is a class; name one of its methods: {name}.forward")
         if not callable(found):
             raise RefusedError(f"{name} is no function (its class is {type(found).__name__})")
-        if owner_name and inspect.isclass(holder) and not _stands_alone(holder, last):
+        if (
+            owner_name
+            and inspect.isclass(holder)
+            and not isinstance(inspect.getattr_static(holder, last), (staticmethod, classmethod))
+        ):
             self.owner = self._built(holder, owner_name)
             found = getattr(self.owner, last)
         self.function = found
@@ -181,7 +187,9 @@ class Function:
         else:
             made = self._defaults()
         if self.settings["grad"]:
-            _require_grad(made)
+            for tensor in _tensors(made):
+                if tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex()):
+                    tensor.requires_grad_(True)
         return made
 
     def _made(self) -> Inputs:
@@ -236,7 +244,10 @@ class Function:
     def _call(self, inputs: Inputs, effects: Effects | None = None) -> Any:
         if not self.settings["grad"]:
             return consumed(self.function(*inputs[0], **inputs[1]), effects)
-        for leaf in (*_tensors(inputs), *_parameters(self.owner)):
+        for leaf in (
+            *_tensors(inputs),
+            *(list(self.owner.parameters()) if isinstance(self.owner, torch.nn.Module) else []),
+        ):
             leaf.grad = None
         result = consumed(self.function(*inputs[0], **inputs[1]), effects)
         parts = [part.sum() for part in _tensors(result) if part.requires_grad]
@@ -371,10 +382,6 @@ def _differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
     return bool(compare(before, after)["level"] != "bitwise")
 
 
-def _is_descriptor(value: Any) -> bool:
-    return hasattr(type(value), "__get__")
-
-
 def _is_code(value: Any) -> bool:
     return inspect.ismodule(value) or inspect.isroutine(value) or inspect.isclass(value)
 
@@ -399,20 +406,6 @@ def _tensors(value: Any) -> list[torch.Tensor]:
         if isinstance(value, (list, tuple))
         else []
     )
-
-
-def _parameters(owner: Any) -> list[torch.Tensor]:
-    return list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
-
-
-def _require_grad(inputs: Inputs) -> None:
-    for tensor in _tensors(inputs):
-        if tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex()):
-            tensor.requires_grad_(True)
-
-
-def _stands_alone(holder: type, name: str) -> bool:
-    return isinstance(inspect.getattr_static(holder, name), (staticmethod, classmethod))
 
 
 def _hint(module: Any, name: str) -> str:

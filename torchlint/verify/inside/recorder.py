@@ -71,16 +71,6 @@ class Recorder(Recording):
 
     # Hooks
 
-    def _be_deterministic(self) -> None:
-        """Have operations be deterministic, as `torch.use_deterministic_algorithms` does with
-        ``warn_only``.
-
-        That function imports torch's compiler, for a setting of its own: seconds for each program,
-        of which most compile nothing.
-        """
-        self.torch.set_deterministic_debug_mode("warn")
-        after_import("torch._inductor.config", _compile_deterministically)
-
     def _hook(self) -> None:
         torch = self.torch
         from torch.optim.optimizer import Optimizer
@@ -92,7 +82,11 @@ class Recorder(Recording):
         if self.settings.get("threads"):
             torch.set_num_threads(int(self.settings["threads"]))
         if self.phase == "check":
-            self._be_deterministic()
+            # Have operations be deterministic, as `torch.use_deterministic_algorithms` does with
+            # ``warn_only``. That function imports torch's compiler, for a setting of its own:
+            # seconds for each program, of which most compile nothing.
+            self.torch.set_deterministic_debug_mode("warn")
+            after_import("torch._inductor.config", _compile_deterministically)
             self.results = Results()
         if self.phase == "count" or self.settings.get("ledger"):
             self.ledger = self.started_ledger()

@@ -173,7 +173,18 @@ class _Taker:
         elif isinstance(value, Lazy):
             self._lazy(path, value)
         elif isinstance(value, Mapping):
-            self._mapping(path, value, depth)
+            kind = type(value).__name__
+            self.leaves[path] = {
+                "kind": "keys",
+                "type": kind,
+                "text": ", ".join(sorted(map(repr, value))),
+                "order": str(list(value)),
+            }
+            for key, item in value.items():
+                self.take(f"{path}[{key!r}]", item, depth)
+            if isinstance(value, collections.defaultdict):
+                self.take(f"{path}.default_factory", value.default_factory, depth)
+            self._attributes(path, value, depth)
         elif isinstance(value, (set, frozenset)):
             self.leaves[path] = {
                 "kind": "plain",
@@ -190,20 +201,6 @@ class _Taker:
             self._numpy(path, value)
         else:
             self._object(path, value, depth)
-
-    def _mapping(self, path: str, value: Mapping[Any, Any], depth: int) -> None:
-        kind = type(value).__name__
-        self.leaves[path] = {
-            "kind": "keys",
-            "type": kind,
-            "text": _keys(value),
-            "order": str(list(value)),
-        }
-        for key, item in value.items():
-            self.take(f"{path}[{key!r}]", item, depth)
-        if isinstance(value, collections.defaultdict):
-            self.take(f"{path}.default_factory", value.default_factory, depth)
-        self._attributes(path, value, depth)
 
     def _items(self, path: str, value: list[Any] | tuple[Any, ...], depth: int) -> None:
         fields = ", ".join(map(str, getattr(type(value), "_fields", ())))
@@ -475,10 +472,6 @@ def _attributes(value: Any) -> dict[str, Any]:
         if hasattr(value, name):
             found[name] = getattr(value, name)
     return found
-
-
-def _keys(value: Mapping[Any, Any]) -> str:
-    return ", ".join(sorted(map(repr, value)))
 
 
 def _strides(value: torch.Tensor) -> list[int]:

@@ -69,15 +69,7 @@ class Timing:
             self.parent.send(
                 {"wall_ns": wall - first[0], "cpu_ns": cpu - first[1], "wait_ns": wait - first[2]}
             )
-        return self._obey()
-
-    def _begin(self) -> None:
-        self.sync()
-        self.part, self.left = "block", self.block
-        self._start = (time.perf_counter_ns(), time.process_time_ns(), self.wait_ns())
-
-    def _obey(self) -> bool:
-        """Wait for the parent's word, and set up what it asks for."""
+        # Wait for the parent's word, and set up what it asks for.
         assert self.parent is not None
         word = self.parent.receive() or {"quit": True}
         if word.get("quit"):
@@ -87,6 +79,11 @@ class Timing:
         if self.left <= 0:
             self._begin()
         return True
+
+    def _begin(self) -> None:
+        self.sync()
+        self.part, self.left = "block", self.block
+        self._start = (time.perf_counter_ns(), time.process_time_ns(), self.wait_ns())
 
 
 def _reset_peak() -> None:

@@ -44,7 +44,19 @@ def become(address: str, settings: dict[str, Any]) -> None:
     try:
         parent = channel.connect(address)
         try:
-            _settle(settings)
+            os.setpgid(0, 0)
+            log = settings["log"]
+            null, file = (
+                os.open(os.devnull, os.O_RDONLY),
+                os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            )
+            os.dup2(null, 0)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+            os.close(null)
+            os.close(file)
+            os.chdir(settings["cwd"])
+            torch.set_num_threads(int(settings["threads"]))
         except Exception as error:
             parent.send(described(error))
             raise
@@ -61,25 +73,6 @@ def become(address: str, settings: dict[str, Any]) -> None:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
-
-
-def _settle(settings: dict[str, Any]) -> None:
-    os.setpgid(0, 0)
-    _redirect(settings["log"])
-    os.chdir(settings["cwd"])
-    torch.set_num_threads(int(settings["threads"]))
-
-
-def _redirect(log: str) -> None:
-    null, file = (
-        os.open(os.devnull, os.O_RDONLY),
-        os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-    )
-    os.dup2(null, 0)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(null)
-    os.close(file)
 
 
 class Service:

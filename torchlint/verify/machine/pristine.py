@@ -46,25 +46,22 @@ class Pristine:
             _remove(self.copy / name)
         for name, state in sorted(self.files.items()):
             if now.get(name) != state:
-                self._bring_back(name)
+                target, source = self.copy / name, self.source / name
+                if name in self.links:
+                    _remove(target)
+                    target.symlink_to(self.links[name])
+                elif name in self.fixed:
+                    _remove(target)
+                    target.write_bytes(self.fixed[name])
+                elif source.is_dir():
+                    if target.is_symlink() or not target.is_dir():
+                        _remove(target)
+                        target.mkdir()
+                    target.chmod(0o700)
+                elif source.is_file():
+                    _remove(target)
+                    copy_file(source, target)
         self.files = manifest(self.copy)
-
-    def _bring_back(self, name: str) -> None:
-        target, source = self.copy / name, self.source / name
-        if name in self.links:
-            _remove(target)
-            target.symlink_to(self.links[name])
-        elif name in self.fixed:
-            _remove(target)
-            target.write_bytes(self.fixed[name])
-        elif source.is_dir():
-            if target.is_symlink() or not target.is_dir():
-                _remove(target)
-                target.mkdir()
-            target.chmod(0o700)
-        elif source.is_file():
-            _remove(target)
-            copy_file(source, target)
 
 
 def _remove(path: Path) -> None:

@@ -191,26 +191,26 @@ def _diffs(variants: Sequence[VariantResult], budget: int) -> Iterator[str]:
     )
     budget -= len(last) + 10
     for variant in single:
-        text = _diff(variant, budget)
+        lines = [visible(line) for line in variant.diff.splitlines()]
+        fence = "`" * (
+            max([2, *(len(run) for line in lines for run in re.findall("`+", line))]) + 1
+        )
+        place = f" {_code(variant.where)}" if variant.where else ""
+        title = (
+            "<details><summary>Diff: "
+            f"{escaped(words.clipped(phrases.label(variant), _NAME))}{place}</summary>"
+        )
+        before, after = [title, "", f"{fence}diff"], [fence, "", "</details>", "", ""]
+        cut = "... {} more lines are left out: a comment on GitHub is limited"
+        # A fix has its share of what is left, so that one huge diff does not push out the others.
+        kept = _fitting(
+            lines, min(budget, LONGEST // 3) - len("\n".join([*before, cut, *after])) - 10
+        )
+        missing = [cut.format(len(lines) - len(kept))] if len(kept) < len(lines) else []
+        text = "\n".join([*before, *kept, *missing, *after])
         if len(text) > budget:
             yield last.format(left)
             return
         budget -= len(text)
         left -= 1
         yield text
-
-
-def _diff(variant: VariantResult, budget: int) -> str:
-    lines = [visible(line) for line in variant.diff.splitlines()]
-    fence = "`" * (max([2, *(len(run) for line in lines for run in re.findall("`+", line))]) + 1)
-    place = f" {_code(variant.where)}" if variant.where else ""
-    title = (
-        "<details><summary>Diff: "
-        f"{escaped(words.clipped(phrases.label(variant), _NAME))}{place}</summary>"
-    )
-    before, after = [title, "", f"{fence}diff"], [fence, "", "</details>", "", ""]
-    cut = "... {} more lines are left out: a comment on GitHub is limited"
-    # A fix has its share of what is left, so that one huge diff does not push out the others.
-    kept = _fitting(lines, min(budget, LONGEST // 3) - len("\n".join([*before, cut, *after])) - 10)
-    missing = [cut.format(len(lines) - len(kept))] if len(kept) < len(lines) else []
-    return "\n".join([*before, *kept, *missing, *after])

@@ -60,13 +60,18 @@ def table(report: Report, arrow: str) -> Table:
         rows.append(_null_row(report.null_control))
     names = _RULES if report.mode == "rules" else _FIXES
     columns = [_column(report, name) for name in names]
-    kept = [each for each in columns if each.name in _ALWAYS or _has_any(rows, each.name)]
+    kept = [
+        each
+        for each in columns
+        if each.name in _ALWAYS
+        or any(
+            row.cells[each.name].text not in ("", words.DASH)
+            for row in rows
+            if each.name in row.cells
+        )
+    ]
     missing = [each.head for each in columns if each not in kept and each.name != "where"]
     return Table(tuple(kept), tuple(rows), tuple(missing))
-
-
-def _has_any(rows: list[Row], name: str) -> bool:
-    return any(row.cells[name].text not in ("", words.DASH) for row in rows if name in row.cells)
 
 
 def _column(report: Report, name: str) -> Column:

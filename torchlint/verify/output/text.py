@@ -111,7 +111,11 @@ def _below(report: Report, found: Table, color: bool) -> Iterator[str]:
     ]
     facts += [f"{each[0].upper()}{each[1:]}" for each in sentences.unavailable(report)]
     facts += [sentences.method(report), *sentences.extra(report)]
-    yield from _proof(report)
+    proved, unproved = sentences.proof(report)
+    yield from _block("Proved", proved)
+    yield from _block("Not proved", unproved)
+    basis = [sentences.basis_of_proof(report), report.proof.outcome if report.proof else ""]
+    yield from _block("", [shown_line(each).text for each in basis if each], "")
     yield from _block("", [each for each in facts if each], "")
     yield from _block("Why", sentences.why(report))
     yield from _block("Interactions", [shown_line(each).text for each in report.interactions])
@@ -121,14 +125,6 @@ def _below(report: Report, found: Table, color: bool) -> Iterator[str]:
     tree, *blocked = sentences.safety(report)
     tree = paint(tree, RED, color and report.tree_unchanged is False)
     yield from _block("", (tree, *blocked, sentences.took(report)), "")
-
-
-def _proof(report: Report) -> Iterator[str]:
-    proved, unproved = sentences.proof(report)
-    yield from _block("Proved", proved)
-    yield from _block("Not proved", unproved)
-    basis = [sentences.basis_of_proof(report), report.proof.outcome if report.proof else ""]
-    yield from _block("", [shown_line(each).text for each in basis if each], "")
 
 
 def _left_over(report: Report) -> Iterator[str]:

@@ -229,7 +229,38 @@ class _Verification:
     def run(self) -> Report:
         """Run all passes, as far as there is time."""
         spent = False
-        self._announce()
+        options = self.options
+        where = (
+            "writes elsewhere are blocked (Landlock)"
+            if self.site.landlock
+            else ("writes to absolute paths outside the copy are NOT blocked")
+        )
+        versions = self.request.versions
+        what = pluralise(len(self.request.units), "fix")
+        if versions is not None:
+            what = (
+                f"{versions.after.name} against {versions.before.name}, which differ in "
+                f"{pluralise(len(versions.changed), 'file')}"
+            )
+        if options.device == "virtual-cuda":
+            rounds = f"counts over {options.check_steps} steps, no times"
+        else:
+            launches = pluralise(options.launches, "launch")
+            rounds = f"{options.pairs} blocks in {launches}"
+        self.say(
+            f"plan: {in_words(self.request.command.typed)}: {what}; {rounds}; the answer in "
+            f"{max(0.0, self.watch.left):.0f} s at the latest (--budget)"
+        )
+        self.say(
+            f"plan: runs your code in copies under {self.workspace.path}; {where}; the network "
+            "is not blocked"
+        )
+        if self._timing:
+            busy = self.request.doctor.host.busy
+            if busy:
+                self.say(f"plan: {busy}")
+            width = noise_probe.half_width(noise_probe.probe(), options.pairs)
+            self.say(f"plan: {noise_probe.words(width, options.pairs)}")
         try:
             self._passes()
         except SpentError:
@@ -419,40 +450,6 @@ class _Verification:
                 "with fixes"
             )
 
-    def _announce(self) -> None:
-        options = self.options
-        where = (
-            "writes elsewhere are blocked (Landlock)"
-            if self.site.landlock
-            else ("writes to absolute paths outside the copy are NOT blocked")
-        )
-        versions = self.request.versions
-        what = pluralise(len(self.request.units), "fix")
-        if versions is not None:
-            what = (
-                f"{versions.after.name} against {versions.before.name}, which differ in "
-                f"{pluralise(len(versions.changed), 'file')}"
-            )
-        if options.device == "virtual-cuda":
-            rounds = f"counts over {options.check_steps} steps, no times"
-        else:
-            launches = pluralise(options.launches, "launch")
-            rounds = f"{options.pairs} blocks in {launches}"
-        self.say(
-            f"plan: {in_words(self.request.command.typed)}: {what}; {rounds}; the answer in "
-            f"{max(0.0, self.watch.left):.0f} s at the latest (--budget)"
-        )
-        self.say(
-            f"plan: runs your code in copies under {self.workspace.path}; {where}; the network "
-            "is not blocked"
-        )
-        if self._timing:
-            busy = self.request.doctor.host.busy
-            if busy:
-                self.say(f"plan: {busy}")
-            width = noise_probe.half_width(noise_probe.probe(), options.pairs)
-            self.say(f"plan: {noise_probe.words(width, options.pairs)}")
-
     def _settle(self, variants: Sequence[Variant]) -> None:
         """Make the copies."""
         for variant in [variant for variant in variants if variant.name not in self.homes]:
@@ -485,7 +482,17 @@ class _Verification:
         if len(wanted) < 3:
             return
         if self.request.proving:
-            self._time_to_prove(wanted, base)
+            # Time every variant that keeps its promise; each alone leaves time for all that is
+            # proved.
+            kept = [each for each in wanted if each.unit is None or self.checked.kept(each.name)]
+            alone = all(variant.kind != "all" for variant in kept)
+            if len(kept) > 2:
+                self._launches(kept, base, 1 - TOGETHER_SHARE if alone else 1.0)
+            for each in wanted:
+                if each not in kept:
+                    self.timed.left_out[each.name] = (
+                        "not timed, as its results are not those promised"
+                    )
             return
         first = [variant for variant in wanted if variant.kind in ("original", "null", "all")]
         rest = [variant for variant in wanted if variant not in first]
@@ -495,17 +502,6 @@ class _Verification:
         self._launches(first, base, 0.5)
         if moved(self.timed, first[-1], self.options):
             self._launches([*first[:2], *rest], base, 1.0)
-
-    def _time_to_prove(self, wanted: Sequence[Variant], base: Reference) -> None:
-        """Time every variant that keeps its promise; each alone leaves time for all that is
-        proved."""
-        kept = [each for each in wanted if each.unit is None or self.checked.kept(each.name)]
-        alone = all(variant.kind != "all" for variant in kept)
-        if len(kept) > 2:
-            self._launches(kept, base, 1 - TOGETHER_SHARE if alone else 1.0)
-        for each in wanted:
-            if each not in kept:
-                self.timed.left_out[each.name] = "not timed, as its results are not those promised"
 
     def _launches(self, wanted: Sequence[Variant], base: Reference, share: float) -> None:
         """Time some variants in a share of what is left of the budget, launch by launch; after each

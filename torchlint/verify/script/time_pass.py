@@ -112,7 +112,14 @@ class TimePass:
             if resident.name in started:
                 if resident.failure is not None:
                     resident.failure = self._in_words(resident.failure, *started[resident.name])
-                self._take_peak(resident.name, started[resident.name][1])
+                name = resident.name
+                folder = started[resident.name][1]
+                record = record_in(folder)
+                if record.get("peak"):
+                    self.found.peaks.setdefault(name, []).append(int(record["peak"]))
+                    self.found.basis = str(record.get("peak_basis", "vmhwm"))
+                if record.get("alloc_retries") is not None:
+                    self.found.retries[name] = int(record["alloc_retries"])
         self.found.add(residents)
 
     def _in_words(self, failure: ProgramError, child: Child, folder: Path) -> ProgramError:
@@ -140,14 +147,6 @@ class TimePass:
             return started[name][0]
 
         return Resident(name, start, address)
-
-    def _take_peak(self, name: str, folder: Path) -> None:
-        record = record_in(folder)
-        if record.get("peak"):
-            self.found.peaks.setdefault(name, []).append(int(record["peak"]))
-            self.found.basis = str(record.get("peak_basis", "vmhwm"))
-        if record.get("alloc_retries") is not None:
-            self.found.retries[name] = int(record["alloc_retries"])
 
 
 def _waves(variants: Sequence[Variant], capacity: int) -> list[list[Variant]]:

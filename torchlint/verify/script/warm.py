@@ -104,7 +104,11 @@ class Warm:
             reason = zygote.facts["unsafe"] or self._shadowed(zygote.facts["modules"])
             if not reason:
                 return zygote
-            self._give_up(reason)
+            # Do without the program's imports, or else without forks.
+            self._zygotes.clear()
+            del self._preloads[0]
+            if not self._preloads:
+                self.why_cold = reason
             self.start([number])
         return None
 
@@ -131,13 +135,6 @@ class Warm:
         """End all zygotes, and with them what was forked from them."""
         self._zygotes.clear()
         self._stack.close()
-
-    def _give_up(self, reason: str) -> None:
-        """Do without the program's imports, or else without forks."""
-        self._zygotes.clear()
-        del self._preloads[0]
-        if not self._preloads:
-            self.why_cold = reason
 
     def _new(self, preload: Sequence[str]) -> Zygote:
         self._made += 1

@@ -217,7 +217,23 @@ class Events:
                 entry = lines.setdefault((kind, file, line, what), [0, 0])
                 entry[0] += count
                 entry[1] += nbytes
-        return {"steps": steps, **_totals(lines, max(steps, 1)), "lines": _rows(lines)}
+        return {
+            "steps": steps,
+            **_totals(lines, max(steps, 1)),
+            "lines": [
+                {
+                    "kind": kind,
+                    "file": file,
+                    "line": line,
+                    "count": count,
+                    "bytes": nbytes,
+                    "what": what,
+                }
+                for (kind, file, line, what), (count, nbytes) in sorted(
+                    lines.items(), key=lambda item: (item[0][1:3], item[0])
+                )
+            ],
+        }
 
 
 def _totals(lines: dict[tuple[str, str, int, str], list[int]], steps: int) -> dict[str, float]:
@@ -230,12 +246,3 @@ def _totals(lines: dict[tuple[str, str, int, str], list[int]], steps: int) -> di
         "d2h_bytes": total("d2h", 1),
         "staged": total("staged", 0),
     }
-
-
-def _rows(lines: dict[tuple[str, str, int, str], list[int]]) -> list[dict[str, Any]]:
-    return [
-        {"kind": kind, "file": file, "line": line, "count": count, "bytes": nbytes, "what": what}
-        for (kind, file, line, what), (count, nbytes) in sorted(
-            lines.items(), key=lambda item: (item[0][1:3], item[0])
-        )
-    ]

@@ -28,21 +28,6 @@ _MIXING = frozenset({torch.ctc_loss, torch.nn.functional.ctc_loss})
 _INDEXING = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
 
 
-def _look(args: Any, kwargs: Any) -> tuple[bool, tuple[bool, bool]]:
-    """(has CUDA tensors, (and host tensors with dimensions, and numbers in host memory))."""
-    cuda = host = number = False
-    with _no_function():
-        for value in (args, kwargs):
-            for tensor in tensors_in(value):
-                if is_cuda(tensor):
-                    cuda = True
-                elif tensor.dim():
-                    host = True
-                else:
-                    number = True
-    return cuda, (cuda and host, cuda and number)
-
-
 class FunctionMode(TorchFunctionMode):
     """Redirects factories to host memory and remembers what they were asked for."""
 
@@ -66,7 +51,18 @@ class FunctionMode(TorchFunctionMode):
             args = masks_made(self._events, args)
         now = self._events.now
         before = now.ambient, now.mixed
-        now.ambient, now.mixed = _look(args, kwargs)
+        # (has CUDA tensors, (and host tensors with dimensions, and numbers in host memory)).
+        cuda = host = number = False
+        with _no_function():
+            for value in (args, kwargs):
+                for tensor in tensors_in(value):
+                    if is_cuda(tensor):
+                        cuda = True
+                    elif tensor.dim():
+                        host = True
+                    else:
+                        number = True
+        now.ambient, now.mixed = cuda, (cuda and host, cuda and number)
         if func in _MIXING:
             now.mixed = (False, False)
         try:
@@ -101,16 +97,9 @@ class DispatchMode(TorchDispatchMode):
                 self._events.gap(f"{func}: {type(error).__name__}: {error}")
                 cuda, pinned = False, False
         result = func(*args, **kwargs)
-        self._tell_autograd(func, args)
-        if cuda or pinned:
-            with _no_function():
-                self._tag(func, result, args, cuda)
-        return result
-
-    def _tell_autograd(self, func: Any, args: Sequence[Any]) -> None:
-        """Say that the tensors of a list were written, as an optimizer does with ``foreach``: under
-        a dispatch mode PyTorch does not, and a backward pass that needs the old ones would go well
-        here alone."""
+        # That the tensors of a list were written, as an optimizer does with ``foreach``: under a
+        # dispatch mode PyTorch does not, and a backward pass that needs the old ones would go
+        # well here alone.
         if func not in self._lists:
             arguments = enumerate(func._schema.arguments)
             self._lists[func] = tuple(at for at, each in arguments if _writes_list(each))
@@ -118,6 +107,10 @@ class DispatchMode(TorchDispatchMode):
             for tensor in args[at] if at < len(args) else ():
                 if not tensor.is_inference():  # these have no version
                     torch.autograd.graph.increment_version(tensor)
+        if cuda or pinned:
+            with _no_function():
+                self._tag(func, result, args, cuda)
+        return result
 
     def _before(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[bool, bool]:
         """Count what the call costs and turn it to the host; return where its results lie: (CUDA,
@@ -171,19 +164,16 @@ class DispatchMode(TorchDispatchMode):
         host, number = self._events.now.mixed
         refused = host or (number and name in self._operations.strict)
         if refused and False in tags and name not in self._operations.mixes:
-            self._mismatch(name, tensors, tags)
-
-    def _mismatch(self, name: str, tensors: list[Any], tags: list[bool]) -> None:
-        """Note tensors of both sides, where the function that Python called was given both.
-
-        PyTorch's own code may make helper tensors that carry no tag; these are not the program's.
-        """
-        strict = name in self._operations.strict
-        if any(
-            not tag and (strict or tensor.dim()) for tensor, tag in zip(tensors, tags, strict=True)
-        ):
-            self._events.add("mismatch", name.partition("::")[2])
-            self._events.now.mixed = (False, False)
+            # Note tensors of both sides, where the function that Python called was given both.
+            # PyTorch's own code may make helper tensors that carry no tag; these are not the
+            # program's.
+            strict = name in self._operations.strict
+            if any(
+                not tag and (strict or tensor.dim())
+                for tensor, tag in zip(tensors, tags, strict=True)
+            ):
+                self._events.add("mismatch", name.partition("::")[2])
+                self._events.now.mixed = (False, False)
 
     def _copy(self, args: Sequence[Any], kwargs: dict[str, Any], tags: list[bool]) -> None:
         target, source = args[0], args[1]

@@ -185,16 +185,6 @@ def _accelerator(events: Events, patches: Patches, state: Any) -> None:
         patches.set(module, name, value)
 
 
-def _backends(patches: Patches) -> None:
-    cudnn: Any = torch.backends.cudnn
-    patches.set(cudnn, "is_acceptable", _constant(False))
-    for name, value in (("is_available", True), ("version", 90000)):
-        patches.set(cudnn, name, _constant(value))
-    patches.set(torch.backends.cuda, "is_built", _constant(True))
-    if torch.version.cuda is None:
-        patches.set(torch.version, "cuda", "12.6")
-
-
 def _defaults(patches: Patches) -> None:
     plain: Any = torch.set_default_tensor_type
 
@@ -268,7 +258,13 @@ def install(events: Events, patches: Patches, legacy: dict[str, Any]) -> None:
     """Replace them all; `legacy` holds the old tensor types' dtypes."""
     state = _cuda(events, patches, legacy)
     _accelerator(events, patches, state)
-    _backends(patches)
+    cudnn: Any = torch.backends.cudnn
+    patches.set(cudnn, "is_acceptable", _constant(False))
+    for name, value in (("is_available", True), ("version", 90000)):
+        patches.set(cudnn, name, _constant(value))
+    patches.set(torch.backends.cuda, "is_built", _constant(True))
+    if torch.version.cuda is None:
+        patches.set(torch.version, "cuda", "12.6")
     _defaults(patches)
     _single_device_parallel(patches)
     _eager(events, patches)
