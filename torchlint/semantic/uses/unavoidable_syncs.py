@@ -3,7 +3,7 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
 import libcst as cst
@@ -23,12 +23,14 @@ from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
+_READS = _COPIES | {"item"}
 _STARTS_WORK = frozenset(("backward", "step"))
 _Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
@@ -114,7 +116,11 @@ def nearest(
             around = module.within(turn or module.loops(node)[0], cst.Call)
             calls = [each for each in around if _starts_work(module, each)]
         first, last = (other, node) if module.before(other, node) else (node, other)
-        behind = (each for each in calls if module.before(first, each))
+        behind = (
+            each
+            for each in calls
+            if module.before(first, each) and not module.is_within(each, first)
+        )
         if not any(module.before(each, last) or module.is_within(each, last) for each in behind):
             return other
     return None
@@ -296,6 +302,45 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
         and (module.before(place, node) or not _comes_to(module, node, place))
     )
     return nearest(module, node, places, turn)
+
+
+def wait_beside(
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+) -> cst.CSTNode | None:
+    """Return what each turn that comes to `node` waits for as well, with no run of a model,
+    backward pass or step between the two: one of the places `left`, or a call of a function in
+    which one of them certainly lies, or of one in another file that reads what it is given."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return None
+    own = module.small_statement(node) or node
+    calls = (each for each in module.within(turn, cst.Call) if _stays_inside(module, each, left))
+    places = (
+        place
+        for places in (left, calls)
+        for place in places
+        if (module.loop(place) or module.function(place)) is turn
+        and not module.is_within(place, own)
+        and not module.is_within(node, place)
+        and _comes_to(module, place, node)
+    )
+    return nearest(module, node, places, turn)
+
+
+def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode]) -> bool:
+    """Say whether the only function that a call may reach waits: at one of the places `left`, or
+    in another file, where it is given tensors of the device and brings something to the host."""
+    behind = functions(module, call)
+    if len(behind) != 1 or _starts_work(module, call):
+        return False
+    where, function = behind[0]
+    if where is module:
+        inside = (each for each in left if module.function(each) is function)
+        return any(not _chosen(module, each, function) for each in inside)
+    return any(on_device(module, arg.value) is True for arg in call.args) and any(
+        method_called(each) in _READS and not _chosen(where, each, function)
+        for each in where.within(function.body, cst.Call)
+    )
 
 
 @question()
