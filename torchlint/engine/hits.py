@@ -43,6 +43,7 @@ from torchlint.engine.job import Job
 from torchlint.engine.overlaps import spliced, touch
 from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.rule import (
+    IN_VAIN,
     Append,
     Fix,
     Grade,
@@ -81,6 +82,7 @@ _IMPORTED = (
     "proven of it."
 )
 _SAID = "A comment there may say why the code is as it is."
+_OF_A_WAIT = ("wait", "copy", "host")
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
 _BESIDE = "As long as `{}` right beside it waits for the same work, nothing is gained."
 _APPLIED = {
@@ -314,9 +316,9 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
     """Return a wait with its fix, which is no more than `safety` where the step waits for the same
     work right beside it; then it is a hint, where that is a warning that no fix mends."""
     fix = wait.hit.fix
-    if fix is None or wait.rule.effect == "upload":
+    if fix is None or wait.rule.effect not in _OF_A_WAIT:
         return wait
-    others = {e.hit.node: e for e in left if e is not wait and e.rule.effect != "upload"}
+    others = {e.hit.node: e for e in left if e is not wait and _stays(e)}
     node = wait_beside(module, wait.hit.node, others)
     if node is None:
         return wait
@@ -326,6 +328,12 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
     if safety is Safety.SUGGESTION and other is not None and _severity(other) is Severity.WARNING:
         hit = replace(hit, severity=Severity.INFO)
     return replace(wait, hit=hit)
+
+
+def _stays(wait: Placed) -> bool:
+    """Say whether a wait that no fix mends is one, and goes with none of those beside it."""
+    fix = wait.hit.fix
+    return wait.rule.effect != "upload" and (fix is None or fix.note not in IN_VAIN)
 
 
 def _severity(placed: Placed) -> Severity:
@@ -348,11 +356,12 @@ def _mended(
 
 
 def _rewrites(module: Module, edit: NodeEdit, node: cst.CSTNode) -> bool:
+    """Say whether an edit takes the place of an expression, or of a part of it."""
     match edit:
-        case Replace(node=place, new=new):
-            return module.is_within(node, place) and (
-                module.source_of(node) not in module.root.code_for_node(new)
-            )
+        case Replace(node=place, new=new) if module.is_within(node, place):
+            return module.source_of(node) not in module.root.code_for_node(new)
+        case Replace(node=place):
+            return module.is_within(place, node)
         case Remove(node=place):
             return module.is_within(node, place)
     return False

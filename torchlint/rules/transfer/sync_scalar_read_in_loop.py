@@ -165,6 +165,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.rule import (
+    LOGGED,
     Fix,
     Hit,
     Module,
@@ -229,7 +230,6 @@ rule = Rule(
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
-_LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
 DECIDED = (
     "`{expr}` waits for the GPU every step because a Python branch depends on it; use torch.where "
     "or a mask, or check only every N steps."
@@ -394,7 +394,7 @@ def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | No
         return fix
     if shown_beside(module, read.node, training=True) is None:
         return fix
-    return replace(fix, safety=Safety.SUGGESTION, note=_LOGGED)
+    return replace(fix, safety=Safety.SUGGESTION, note=LOGGED)
 
 
 def _needed(module: Module, read: HostRead) -> str | None:

@@ -38,27 +38,6 @@ _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 @question(
     yes="each turn of the loop waits for the device in `{answer}` as well",
-    no="nothing else in the turn is known to wait for the device",
-)
-def waits_beside(module: Module, node: cst.CSTNode) -> tuple[cst.Call, ...]:
-    """Return the calls in the same turn of the loop that certainly read tensors of the device: a
-    function of the project makes a fraction, a plain number, of them."""
-    loops = module.loops(node)
-    if not loops or not isinstance(loops[0], (cst.For, cst.While)):
-        return ()
-    calls = module.within(loops[0].body, cst.Call)
-    return tuple(
-        call
-        for call in calls
-        if not module.is_within(node, call)
-        and module.loop(call) is loops[0]
-        and _makes_a_number(module, call)
-        and _in_each_turn(module, call, loops[0])
-    )
-
-
-@question(
-    yes="each turn of the loop waits for the device in `{answer}` as well",
     no="nothing else in the turn of the loop is known to wait for the device",
 )
 def turn_waits(
@@ -116,14 +95,17 @@ def nearest(
             around = module.within(turn or module.loops(node)[0], cst.Call)
             calls = [each for each in around if _starts_work(module, each)]
         first, last = (other, node) if module.before(other, node) else (node, other)
-        behind = (
-            each
-            for each in calls
-            if module.before(first, each) and not module.is_within(each, first)
-        )
-        if not any(module.before(each, last) or module.is_within(each, last) for each in behind):
+        behind = (each for each in calls if _comes_behind(module, each, first))
+        if not any(_comes_behind(module, last, each) for each in behind):
             return other
     return None
+
+
+def _comes_behind(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Say whether a place is done when another one before it is, which may be a part of it."""
+    if module.is_within(other, one):
+        return other is not one
+    return module.before(other, one) and not module.is_within(one, other)
 
 
 def _starts_work(module: Module, call: cst.Call) -> bool:
@@ -223,15 +205,6 @@ def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
     if any(read.how not in ("format", "print") for read in scalar_reads(module, place)):
         return put_off or decides(module, place) or sizes(module, place)
     return host_copy(module, place) is not None and (put_off or needed_at_once(module, place))
-
-
-def _makes_a_number(module: Module, call: cst.Call) -> bool:
-    value = inferred(module, call)
-    if value.kind != "number" or value.dtype != "float" or isinstance(call.func, cst.Attribute):
-        return False
-    name = module.called(call)
-    own = bool(callees_of(module, call)) or module.outside.find(name) is not None
-    return own and any(on_device(module, arg.value) for arg in call.args)
 
 
 def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
@@ -337,9 +310,13 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode])
     if where is module:
         inside = (each for each in left if module.function(each) is function)
         return any(not _chosen(module, each, function) for each in inside)
-    return any(on_device(module, arg.value) is True for arg in call.args) and any(
-        method_called(each) in _READS and not _chosen(where, each, function)
-        for each in where.within(function.body, cst.Call)
+    value = inferred(module, call)
+    return any(on_device(module, arg.value) for arg in call.args) and (
+        (value.kind == "number" and value.dtype == "float")
+        or any(
+            method_called(each) in _READS and not _chosen(where, each, function)
+            for each in where.within(function.body, cst.Call)
+        )
     )
 
 
