@@ -296,7 +296,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from scores import shape, hits
+from scores import Deep, Hits, Shape, hits, shape
 
 device = "cuda"
 model = nn.Linear(4, 3).to(device)
@@ -306,7 +306,7 @@ loader = [(torch.randn(5, 4), torch.randint(3, (5,))) for _ in range(7)]
 
 
 def run(verbose):
-    total, a, names, bar = 0.0, 0, {{}}, tqdm()
+    total, a, names, bar, deep = 0.0, 0, {{}}, tqdm(), Deep()
     for i, (data, target) in enumerate(loader):
         x, y = data.to(device), target.to(device)
         out = model(x)
@@ -323,6 +323,24 @@ print(run(True))
 """
 SCORES = """\
 import torch
+from torch import nn
+
+
+class Hits:
+    def __call__(self, out, y):
+        share = (out.argmax(1) == y).sum() / out.size(0)
+        return share.item()
+
+
+class Shape:
+    def __call__(self, out, y):
+        return out.size(0) + y.size(0)
+
+
+class Deep(nn.Module):
+    def forward(self, out, y):
+        best = out.max().item()
+        return ((out - best).exp() * y[:, None]).sum()
 
 
 def hits(out, y):
@@ -336,16 +354,20 @@ HITS = "(out.argmax(1) == y).sum()"
 STAYS = {
     "a number of which nothing is known": f"names[{HITS}.item()] = i",
     "a function of another file": "a += hits(out, y)",
+    "an object of another file": "a += Hits()(out, y)",
     "an unsafe repair": f"a += {HITS}.item()\n        bar.set_postfix(a=a)",
     "a safe repair": f"a += {HITS}.item()",
     "on a branch": f"if verbose:\n            names[{HITS}.item()] = i",
     "behind more work": f"out = model(x)\n        names[{HITS}.item()] = i",
     "a function that reads nothing": "a += shape(out, y)",
+    "an object that reads nothing": "a += Shape()(out, y)",
+    "a network that reads before its work": "a += deep(out, y).detach()",
     "of the host": "a += hits(data, target)",
 }
 APPLIED = {
     "a number of which nothing is known": Safety.SUGGESTION,
     "a function of another file": Safety.SUGGESTION,
+    "an object of another file": Safety.SUGGESTION,
     "an unsafe repair": Safety.UNSAFE,
 }
 
@@ -362,3 +384,5 @@ def test_the_repair_of_a_read_is_no_safer_than_that_of_another_right_beside_it(
     assert read.fix is not None
     assert read.fix.safety is APPLIED.get(name, Safety.SAFE)
     assert ("waits for the same work" in read.fix.note) is (name in APPLIED)
+    told_there = name in ("a function of another file", "an object of another file")
+    assert (read.severity is Severity.INFO) is told_there

@@ -314,7 +314,8 @@ def _waits(placed: Placed) -> bool:
 
 def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safety) -> Placed:
     """Return a wait with its fix, which is no more than `safety` where the step waits for the same
-    work right beside it; then it is a hint, where that is a warning that no fix mends."""
+    work right beside it; it is a hint, where what no fix mends is a warning, here or in the
+    function that waits."""
     fix = wait.hit.fix
     if fix is None or wait.rule.effect not in _OF_A_WAIT:
         return wait
@@ -324,8 +325,8 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
         return wait
     note = one_sentence([fix.note, _BESIDE.format(module.shown(node))])
     hit = replace(wait.hit, fix=replace(fix, safety=safety, note=note))
-    other = others.get(node)
-    if safety is Safety.SUGGESTION and other is not None and _severity(other) is Severity.WARNING:
+    told = node not in others or _severity(others[node]) is Severity.WARNING
+    if safety is Safety.SUGGESTION and told and _severity(wait) is Severity.WARNING:
         hit = replace(hit, severity=Severity.INFO)
     return replace(wait, hit=hit)
 

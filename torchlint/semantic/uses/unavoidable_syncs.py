@@ -23,7 +23,7 @@ from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
-from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
@@ -302,22 +302,34 @@ def wait_beside(
 
 def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode]) -> bool:
     """Say whether the only function that a call may reach waits: at one of the places `left`, or
-    in another file, where it is given tensors of the device and brings something to the host."""
-    behind = functions(module, call)
-    if len(behind) != 1 or _starts_work(module, call):
+    in another file, where it is given tensors of the device and brings something to the host. One
+    that runs a network waits behind it only where it returns what it reads."""
+    behind = functions(module, call) or _called_object(module, call)
+    if len(behind) != 1:
         return False
     where, function = behind[0]
+    value, works = inferred(module, call), _starts_work(module, call)
     if where is module:
-        inside = (each for each in left if module.function(each) is function)
-        return any(not _chosen(module, each, function) for each in inside)
-    value = inferred(module, call)
-    return any(on_device(module, arg.value) for arg in call.args) and (
-        (value.kind == "number" and value.dtype == "float")
-        or any(
-            method_called(each) in _READS and not _chosen(where, each, function)
-            for each in where.within(function.body, cst.Call)
-        )
+        reads = [each for each in left if module.function(each) is function]
+    elif not any(on_device(module, arg.value) for arg in call.args):
+        return False
+    elif value.kind == "number" and value.dtype == "float" and not works:
+        return True
+    else:
+        calls = where.within(function.body, cst.Call)
+        reads = [each for each in calls if method_called(each) in _READS]
+    return any(
+        not _chosen(where, each, function)
+        and (not works or isinstance(where.small_statement(each), cst.Return))
+        for each in reads
     )
+
+
+def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:
+    """Return the method of a class of the project by which an object is called."""
+    value = inferred(module, call.func)
+    found = method(module, value, "forward" if value.kind == "module" else "__call__")
+    return [found] if found is not None else []
 
 
 @question()
