@@ -84,7 +84,6 @@ _IMPORTED = (
 _SAID = "A comment there may say why the code is as it is."
 _OF_A_WAIT = ("wait", "copy", "host")
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
-_BESIDE = "As long as `{}` right beside it waits for the same work, nothing is gained."
 _APPLIED = {
     Safety.SUGGESTION: (Safety.SAFE, Safety.UNSAFE),
     Safety.UNSAFE: (Safety.SAFE,),
@@ -323,12 +322,15 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
     node = wait_beside(module, wait.hit.node, others)
     if node is None:
         return wait
-    note = one_sentence([fix.note, _BESIDE.format(module.shown(node))])
-    hit = replace(wait.hit, fix=replace(fix, safety=safety, note=note))
+    beside = f"`{module.shown(node)}` right beside it"
+    note = one_sentence(
+        [fix.note, f"As long as {beside} waits for the same work, nothing is gained."]
+    )
     told = node not in others or _severity(others[node]) is Severity.WARNING
-    if safety is Safety.SUGGESTION and told and _severity(wait) is Severity.WARNING:
-        hit = replace(hit, severity=Severity.INFO)
-    return replace(wait, hit=hit)
+    hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
+    severity = Severity.INFO if hint else wait.hit.severity
+    fix = replace(fix, safety=safety, note=note)
+    return replace(wait, hit=replace(wait.hit, fix=fix, severity=severity))
 
 
 def _stays(wait: Placed) -> bool:

@@ -130,8 +130,10 @@ itself raises nothing: an index past the end, a key that lacks or a division by 
 after the loop.
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
-Only shown where several functions that hand back numbers read the device in the same turn of the
-loop: the step waits for them anyway. The same where each step prints or logs a tensor right beside
+No fix is safer than that of another read right beside it, with no run of a model between them: the
+step waits for that anyway. Where that has no fix, as where a function or an object of the project
+reads what it is given (`score(out, y)`), the fix is only shown, and the read is an `info` where the
+other is a warning. The same where each step prints or logs a tensor right beside
 the read (`wandb.log({"loss": loss})`, a progress bar): log that every N steps first (TL105); the
 read is an `info` until then. What is read right behind a copy that NumPy works on waits for
 nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
