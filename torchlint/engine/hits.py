@@ -329,8 +329,8 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
     told = node not in others or _severity(others[node]) is Severity.WARNING
     hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
     severity = Severity.INFO if hint else wait.hit.severity
-    fix = replace(fix, safety=safety, note=note)
-    return replace(wait, hit=replace(wait.hit, fix=fix, severity=severity))
+    weaker = replace(fix, safety=safety, note=note)
+    return replace(wait, hit=replace(wait.hit, fix=weaker, severity=severity))
 
 
 def _stays(wait: Placed) -> bool:
