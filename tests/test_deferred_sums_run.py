@@ -1498,7 +1498,9 @@ COUNTERS = {
 
 
 ALIASED = {
-    "a line that another line asks": (FED + "seen[losses.count] = loss.item()\n"),
+    "a line that another line asks": (
+        "losses.update(i, x.size(0))\nseen[losses.count] = loss.item()\n"
+    ),
     "a loss changed under another name": FED + "other = loss.detach()\nother /= 4\n",
     "a loss changed behind its data": FED + "loss.data.mul_(0)\n",
 }

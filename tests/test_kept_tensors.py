@@ -222,11 +222,12 @@ class Net(pl.LightningModule):
         x, y = batch
         with torch.no_grad():
             loss = F.mse_loss(self.model(x), y, reduction="sum")
-            self.losses.append(loss.cpu())
             losses = []
             losses.append(loss.cpu())
             loss = F.l1_loss(self.model(x), y)
             losses.append(loss.cpu())
+            loss = F.l1_loss(self.model(x), y)
+            self.losses.append(loss.cpu())
         return losses
 
     def changed(self):

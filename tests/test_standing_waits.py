@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.checking import check, fixed
@@ -56,18 +58,19 @@ SUM = "total += loss.item()"
 
 def found(body: str, line: str = SUM, code: str = "TL101") -> Finding:
     source = PROGRAM.format(line=line, body=body)
-    all_of_it = check(source, codes=frozenset({code})).findings
+    all_of_it = check(source, codes=frozenset({"TL101", code})).findings
     return next(each for each in all_of_it if "`loss.item()`" in each.message)
 
 
+@pytest.mark.parametrize("body", [TWICE, "a += score(out, y)"])
 @pytest.mark.parametrize(("line", "code"), [(SUM, "TL101"), ("print(loss.item())", "TL105")])
-def test_a_step_that_waits_for_two_functions_is_not_repaired_for_one_read(
-    line: str, code: str
+def test_a_step_that_waits_for_a_function_is_not_repaired_for_one_read(
+    line: str, code: str, body: str
 ) -> None:
-    fix = found(TWICE, line, code).fix
+    fix = found(body, line, code).fix
     assert fix is not None
     assert fix.safety is Safety.SUGGESTION
-    assert "saves next to nothing" in fix.note
+    assert "`score(out, y)` right beside it waits for the same work" in fix.note
 
 
 LOGS = {
@@ -106,7 +109,8 @@ def test_a_read_beside_what_a_training_step_logs_saves_nothing_by_itself(line: s
 def test_what_a_logging_call_reads_by_itself_is_no_other() -> None:
     source = PROGRAM.format(line="print(loss)\n        bar.set_postfix(loss=loss)", body=TWICE)
     source = source.replace("def run", "from tqdm import tqdm\n\nbar = tqdm()\n\n\ndef run")
-    shown = [each.fix for each in check(source, codes=frozenset({"TL105"})).findings]
+    all_of_it = check(source, codes=frozenset({"TL101", "TL105"})).findings
+    shown = [each.fix for each in all_of_it if each.code == "TL105"]
     assert [fix.safety for fix in shown if fix] == [Safety.SUGGESTION] * 2
 
 
@@ -141,9 +145,8 @@ OTHERS = {
     "a check behind more work": (
         "criterion(model(x), y).backward()\n        if torch.isnan(loss):\n            break"
     ),
-    "one function": "a += score(out, y)",
     "on a branch": "if verbose:\n            a += score(out, y); b += score(out, x)",
-    "by a choice": "a += score(out, y); b += score(out, x) if verbose else 0",
+    "by a choice": "a += score(out, y) if verbose else 0",
     "later": "later = lambda: (score(out, y), score(out, x))",
     "sizes": "a += size(out, y); b += size(out, x)",
     "of the host": "a += score(data, target); b += score(target, data)",
@@ -286,3 +289,100 @@ def test_a_name_that_is_also_none_counts_no_steps(after: str, counted: bool) -> 
     new = fixed(text, "unsafe", codes=frozenset({"TL105"})).after
     assert "% 50 == 0" in new
     assert ("if n % 50 == 0" in new) is counted
+
+
+STEP = """\
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from scores import Deep, Hits, Shape, hits, shape
+
+device = "cuda"
+model = nn.Linear(4, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = [(torch.randn(5, 4), torch.randint(3, (5,))) for _ in range(7)]
+
+
+def run(verbose):
+    total, a, names, bar, deep = 0.0, 0, {{}}, tqdm(), Deep()
+    for i, (data, target) in enumerate(loader):
+        x, y = data.to(device), target.to(device)
+        out = model(x)
+        loss = criterion(out, y)
+        sgd.zero_grad()
+        loss.backward()
+        sgd.step()
+        total += loss.item()
+        {beside}
+    return total, a
+
+
+print(run(True))
+"""
+SCORES = """\
+import torch
+from torch import nn
+
+
+class Hits:
+    def __call__(self, out, y):
+        share = (out.argmax(1) == y).sum() / out.size(0)
+        return share.item()
+
+
+class Shape:
+    def __call__(self, out, y):
+        return out.size(0) + y.size(0)
+
+
+class Deep(nn.Module):
+    def forward(self, out, y):
+        best = out.max().item()
+        return ((out - best).exp() * y[:, None]).sum()
+
+
+def hits(out, y):
+    return (out.argmax(1) == y).sum().item()
+
+
+def shape(out, y):
+    return out.size(0) + y.size(0)
+"""
+HITS = "(out.argmax(1) == y).sum()"
+STAYS = {
+    "a number of which nothing is known": f"names[{HITS}.item()] = i",
+    "a function of another file": "a += hits(out, y)",
+    "an object of another file": "a += Hits()(out, y)",
+    "an unsafe repair": f"a += {HITS}.item()\n        bar.set_postfix(a=a)",
+    "a safe repair": f"a += {HITS}.item()",
+    "on a branch": f"if verbose:\n            names[{HITS}.item()] = i",
+    "behind more work": f"out = model(x)\n        names[{HITS}.item()] = i",
+    "a function that reads nothing": "a += shape(out, y)",
+    "an object that reads nothing": "a += Shape()(out, y)",
+    "a network that reads before its work": "a += deep(out, y).detach()",
+    "of the host": "a += hits(data, target)",
+}
+APPLIED = {
+    "a number of which nothing is known": Safety.SUGGESTION,
+    "a function of another file": Safety.SUGGESTION,
+    "an object of another file": Safety.SUGGESTION,
+    "an unsafe repair": Safety.UNSAFE,
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_the_repair_of_a_read_is_no_safer_than_that_of_another_right_beside_it(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "scores.py").write_text(SCORES)
+    source = STEP.format(beside=STAYS[name])
+    codes = frozenset({"TL101", "TL105"})
+    found = check(source, codes=codes, root=str(tmp_path)).findings
+    (read,) = (each for each in found if "`loss.item()`" in each.message)
+    assert read.fix is not None
+    assert read.fix.safety is APPLIED.get(name, Safety.SAFE)
+    assert ("waits for the same work" in read.fix.note) is (name in APPLIED)
+    told_there = name in ("a function of another file", "an object of another file")
+    assert (read.severity is Severity.INFO) is told_there

@@ -82,7 +82,6 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     stays_beside,
     wait_that_stays,
     waited_before,
-    waits_beside,
 )
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
@@ -895,26 +894,24 @@ def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict
     return "", dict.fromkeys((ONE_DEVICE, TORCH), _TOGETHER)
 
 
-_MANY = 2
-_IN_VAIN = "Other calls in the step read the device as well: this alone saves next to nothing."
-
-
+_NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
 _WAITED = "The step has waited for the device just before: this read waits for nothing more."
+LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
+IN_VAIN = (_NEEDED, _WAITED, LOGGED)
+"""Notes of fixes that are only shown because of another wait."""
 
 
 def shown_if_in_vain(
     module: Module, node: cst.BaseExpression, tensor: cst.BaseExpression, fix: Fix | None
 ) -> Fix | None:
-    """Return the fix of one read of a tensor, which is only shown where several calls in the same
-    turn of the loop read the device as well, in functions that hand back numbers, where the
-    host needs another read right beside it, or where a copy just before has waited for it."""
+    """Return the fix of one read of a tensor, which is only shown where the host needs another read
+    right beside it, or shows one there, or where a copy just before has waited for it."""
     if fix is None:
         return None
     if waited_before(module, tensor) is not None:
         return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
-    alone = stays_beside(module, node) is None and shown_beside(module, node) is None
-    if not alone or len(waits_beside(module, node)) >= _MANY:
-        return replace(fix, safety=Safety.SUGGESTION, note=_IN_VAIN)
+    if stays_beside(module, node) is not None or shown_beside(module, node) is not None:
+        return replace(fix, safety=Safety.SUGGESTION, note=_NEEDED)
     return fix
 
 

@@ -43,11 +43,13 @@ from torchlint.engine.job import Job
 from torchlint.engine.overlaps import spliced, touch
 from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.rule import (
+    IN_VAIN,
     Append,
     Fix,
     Grade,
     Hit,
     Module,
+    NodeEdit,
     Prepend,
     Remove,
     Replace,
@@ -63,6 +65,7 @@ from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of, not_used
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
+from torchlint.semantic.uses.unavoidable_syncs import wait_beside
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
 
@@ -79,7 +82,13 @@ _IMPORTED = (
     "proven of it."
 )
 _SAID = "A comment there may say why the code is as it is."
+_OF_A_WAIT = ("wait", "copy", "host")
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
+_APPLIED = {
+    Safety.SUGGESTION: (Safety.SAFE, Safety.UNSAFE),
+    Safety.UNSAFE: (Safety.SAFE,),
+}
+"""Which fixes mend a wait, and how safe one is beside a wait that no such fix mends."""
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
@@ -272,48 +281,103 @@ def strongest(
 def _whole(
     module: Module, judged: list[tuple[Placed, Placed | None]]
 ) -> list[tuple[Placed, Placed | None]]:
-    """Return the hits, the fix of a wait only suggested where its statement waits for something
-    else that has none."""
-    waits: dict[cst.CSTNode, list[Placed]] = {}
-    for each, stronger in judged:
-        if isinstance(each.hit.cause, Wait) and (stronger is None or stronger.rule is each.rule):
-            waits.setdefault(each.hit.cause.statement, []).append(each)
-    halves: dict[int, Placed] = {}
-    for beside in waits.values():
-        left = [each for each in beside if not _mended(module, each, beside)]
-        for each in beside:
+    """Return the hits, the fix of a wait no safer than the one of another for which its statement,
+    or its step right beside it, waits as well: to mend one alone saves nothing."""
+    waits = [
+        each
+        for each, stronger in judged
+        if _waits(each) and (stronger is None or stronger.rule is each.rule)
+    ]
+    weaker: dict[int, Placed] = {}
+    for safety, applied in _APPLIED.items():
+        now = [weaker.get(id(each), each) for each in waits]
+        left = [each for each in now if not _mended(module, each, now, applied)]
+        for first, each in zip(waits, now, strict=True):
             fix = each.hit.fix
-            applied = fix is not None and fix.safety is not Safety.SUGGESTION
-            if fix and applied and any(_beside(module, each, other) for other in left):
-                fix = replace(fix, safety=Safety.SUGGESTION, note=_HALF)
-                halves[id(each)] = replace(each, hit=replace(each.hit, fix=fix))
+            if fix is None or fix.safety not in applied:
+                continue
+            if any(_beside(module, each, other) for other in left if other is not each):
+                fix = replace(fix, safety=safety, note=one_sentence([fix.note, _HALF]))
+                weaker[id(first)] = replace(each, hit=replace(each.hit, fix=fix))
+            else:
+                weaker[id(first)] = _in_vain(module, each, left, safety)
     return [
-        (halves.get(id(each), each), halves.get(id(stronger), stronger))
+        (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
     ]
 
 
-def _mended(module: Module, wait: Placed, beside: Iterable[Placed]) -> bool:
+def _waits(placed: Placed) -> bool:
+    return isinstance(placed.hit.cause, Wait) or placed.rule.effect == "wait"
+
+
+def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safety) -> Placed:
+    """Return a wait with its fix, which is no more than `safety` where the step waits for the same
+    work right beside it; it is a hint, where what no fix mends is a warning, here or in the
+    function that waits."""
+    fix = wait.hit.fix
+    if fix is None or wait.rule.effect not in _OF_A_WAIT:
+        return wait
+    others = {e.hit.node: e for e in left if e is not wait and _stays(e)}
+    node = wait_beside(module, wait.hit.node, others)
+    if node is None:
+        return wait
+    beside = f"`{module.shown(node)}` right beside it"
+    note = one_sentence(
+        [fix.note, f"As long as {beside} waits for the same work, nothing is gained."]
+    )
+    told = node not in others or _severity(others[node]) is Severity.WARNING
+    hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
+    severity = Severity.INFO if hint else wait.hit.severity
+    weaker = replace(fix, safety=safety, note=note)
+    return replace(wait, hit=replace(wait.hit, fix=weaker, severity=severity))
+
+
+def _stays(wait: Placed) -> bool:
+    """Say whether a wait that no fix mends is one, and goes with none of those beside it."""
+    fix = wait.hit.fix
+    return wait.rule.effect != "upload" and (fix is None or fix.note not in IN_VAIN)
+
+
+def _severity(placed: Placed) -> Severity:
+    return placed.hit.severity or Severity(placed.rule.severity)
+
+
+def _mended(
+    module: Module, wait: Placed, waits: Iterable[Placed], applied: Collection[Safety]
+) -> bool:
     """Say whether a wait has a fix that is applied, or another's fix rewrites the place."""
     if wait.hit.fix is not None:
-        return wait.hit.fix.safety is not Safety.SUGGESTION
-    same = (each.hit.fix for each in beside if each.rule is wait.rule)
-    fixes = [fix for fix in same if fix is not None]
+        return wait.hit.fix.safety in applied
+    fixes = (each.hit.fix for each in waits if each.rule is wait.rule)
     return any(
-        module.source_of(wait.hit.node) not in module.root.code_for_node(edit.new)
+        _rewrites(module, edit, wait.hit.node)
         for fix in fixes
+        if fix is not None and fix.safety in applied
         for edit in fix.edits
-        if isinstance(edit, Replace) and module.is_within(wait.hit.node, edit.node)
     )
+
+
+def _rewrites(module: Module, edit: NodeEdit, node: cst.CSTNode) -> bool:
+    """Say whether an edit takes the place of an expression, or of a part of it."""
+    match edit:
+        case Replace(node=place, new=new) if module.is_within(node, place):
+            return module.source_of(node) not in module.root.code_for_node(new)
+        case Replace(node=place):
+            return module.is_within(place, node)
+        case Remove(node=place):
+            return module.is_within(node, place)
+    return False
 
 
 def _beside(module: Module, one: Placed, other: Placed) -> bool:
     """Say whether a wait of the same statement comes with another, as often: not in the other arm
     of ``a if test else b``, nor outside of its comprehension."""
     mine, its = one.hit.cause, other.hit.cause
-    assert isinstance(mine, Wait)
-    assert isinstance(its, Wait)
-    return mine.scope in (mine.statement, its.scope) and not any(
+    if not isinstance(mine, Wait) or not isinstance(its, Wait):
+        return False
+    same = mine.statement is its.statement and mine.scope in (mine.statement, its.scope)
+    return same and not any(
         isinstance(above, cst.IfExp)
         and module.is_within(other.hit.node, above)
         and {_arm(module, above, one), _arm(module, above, other)} == {"body", "orelse"}
@@ -422,7 +486,7 @@ class Placing:
             code=rule.code,
             name=rule.name,
             message=_message(rule, hit),
-            severity=hit.severity or Severity(rule.severity),
+            severity=_severity(placed),
             filename=self._filename,
             start=self.index.position(span.start),
             end=self.index.position(span.end),

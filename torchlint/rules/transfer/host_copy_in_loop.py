@@ -255,7 +255,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if sent is not None and not _scalar_read(module, whole):
         words = {"expr": module.shown(node), "other": module.shown(sent)}
         little = heat_of(module, node).grade is Grade.EVAL or _leaves_torch(module, whole)
-        yield Hit(node, words, severity=Severity.INFO if little else None, message=SENT)
+        severity = Severity.INFO if little else None
+        cause = wait_for(module, copy.tensor)
+        yield Hit(node, words, severity=severity, message=SENT, cause=cause)
         return
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):

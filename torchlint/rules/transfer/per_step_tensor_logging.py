@@ -226,7 +226,9 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
             severity = Severity.INFO if waited_before(module, tensor) is not None else None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
-            yield Hit(tensor, words, fix, severity, message=_by_interval(module, node, words))
+            message = _by_interval(module, node, words)
+            cause = wait_for(module, tensor)
+            yield Hit(tensor, words, fix, severity, message=message, cause=cause)
 
 
 def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:

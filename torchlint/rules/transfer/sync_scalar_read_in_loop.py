@@ -130,8 +130,10 @@ itself raises nothing: an index past the end, a key that lacks or a division by 
 after the loop.
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
-Only shown where several functions that hand back numbers read the device in the same turn of the
-loop: the step waits for them anyway. The same where each step prints or logs a tensor right beside
+No fix is safer than that of another read right beside it, with no run of a model between them: the
+step waits for that anyway. Where that has no fix, as where a function or an object of the project
+reads what it is given (`score(out, y)`), the fix is only shown, and the read is an `info` where the
+other is a warning. The same where each step prints or logs a tensor right beside
 the read (`wandb.log({"loss": loss})`, a progress bar): log that every N steps first (TL105); the
 read is an `info` until then. What is read right behind a copy that NumPy works on waits for
 nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
@@ -165,6 +167,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.rule import (
+    LOGGED,
     Fix,
     Hit,
     Module,
@@ -230,7 +233,6 @@ rule = Rule(
     yields_to=("TL104", "TL105", "TL505", "TL604", "TL607", "TL901"),
     runs="hot",
 )
-_LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
 DECIDED = (
     "`{expr}` waits for the GPU every step because a Python branch depends on it; use torch.where "
     "or a mask, or check only every N steps."
@@ -401,7 +403,7 @@ def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | No
         return fix
     if shown_beside(module, read.node, training=True) is None:
         return fix
-    return replace(fix, safety=Safety.SUGGESTION, note=_LOGGED)
+    return replace(fix, safety=Safety.SUGGESTION, note=LOGGED)
 
 
 def _needed(module: Module, read: HostRead) -> str | None:

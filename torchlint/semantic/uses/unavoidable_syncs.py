@@ -3,7 +3,7 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
 import libcst as cst
@@ -23,36 +23,17 @@ from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
+from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
+_READS = _COPIES | {"item"}
 _STARTS_WORK = frozenset(("backward", "step"))
 _Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
-
-
-@question(
-    yes="each turn of the loop waits for the device in `{answer}` as well",
-    no="nothing else in the turn is known to wait for the device",
-)
-def waits_beside(module: Module, node: cst.CSTNode) -> tuple[cst.Call, ...]:
-    """Return the calls in the same turn of the loop that certainly read tensors of the device: a
-    function of the project makes a fraction, a plain number, of them."""
-    loops = module.loops(node)
-    if not loops or not isinstance(loops[0], (cst.For, cst.While)):
-        return ()
-    calls = module.within(loops[0].body, cst.Call)
-    return tuple(
-        call
-        for call in calls
-        if not module.is_within(node, call)
-        and module.loop(call) is loops[0]
-        and _makes_a_number(module, call)
-        and _in_each_turn(module, call, loops[0])
-    )
 
 
 @question(
@@ -114,10 +95,17 @@ def nearest(
             around = module.within(turn or module.loops(node)[0], cst.Call)
             calls = [each for each in around if _starts_work(module, each)]
         first, last = (other, node) if module.before(other, node) else (node, other)
-        behind = (each for each in calls if module.before(first, each))
-        if not any(module.before(each, last) or module.is_within(each, last) for each in behind):
+        behind = (each for each in calls if _comes_behind(module, each, first))
+        if not any(_comes_behind(module, last, each) for each in behind):
             return other
     return None
+
+
+def _comes_behind(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Say whether a place is done when another one before it is, which may be a part of it."""
+    if module.is_within(other, one):
+        return other is not one
+    return module.before(other, one) and not module.is_within(one, other)
 
 
 def _starts_work(module: Module, call: cst.Call) -> bool:
@@ -219,15 +207,6 @@ def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
     return host_copy(module, place) is not None and (put_off or needed_at_once(module, place))
 
 
-def _makes_a_number(module: Module, call: cst.Call) -> bool:
-    value = inferred(module, call)
-    if value.kind != "number" or value.dtype != "float" or isinstance(call.func, cst.Attribute):
-        return False
-    name = module.called(call)
-    own = bool(callees_of(module, call)) or module.outside.find(name) is not None
-    return own and any(on_device(module, arg.value) for arg in call.args)
-
-
 def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
     child = node
     for above in module.ancestors(node):
@@ -296,6 +275,61 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
         and (module.before(place, node) or not _comes_to(module, node, place))
     )
     return nearest(module, node, places, turn)
+
+
+def wait_beside(
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+) -> cst.CSTNode | None:
+    """Return what each turn that comes to `node` waits for as well, with no run of a model,
+    backward pass or step between the two: one of the places `left`, or a call of a function in
+    which one of them certainly lies, or of one in another file that reads what it is given."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return None
+    own = module.small_statement(node) or node
+    calls = (each for each in module.within(turn, cst.Call) if _stays_inside(module, each, left))
+    places = (
+        place
+        for places in (left, calls)
+        for place in places
+        if (module.loop(place) or module.function(place)) is turn
+        and not module.is_within(place, own)
+        and not module.is_within(node, place)
+        and _comes_to(module, place, node)
+    )
+    return nearest(module, node, places, turn)
+
+
+def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode]) -> bool:
+    """Say whether the only function that a call may reach waits: at one of the places `left`, or
+    in another file, where it is given tensors of the device and brings something to the host. One
+    that runs a network waits behind it only where it returns what it reads."""
+    behind = functions(module, call) or _called_object(module, call)
+    if len(behind) != 1:
+        return False
+    where, function = behind[0]
+    value, works = inferred(module, call), _starts_work(module, call)
+    if where is module:
+        reads = [each for each in left if module.function(each) is function]
+    elif not any(on_device(module, arg.value) for arg in call.args):
+        return False
+    elif value.kind == "number" and value.dtype == "float" and not works:
+        return True
+    else:
+        calls = where.within(function.body, cst.Call)
+        reads = [each for each in calls if method_called(each) in _READS]
+    return any(
+        not _chosen(where, each, function)
+        and (not works or isinstance(where.small_statement(each), cst.Return))
+        for each in reads
+    )
+
+
+def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:
+    """Return the method of a class of the project by which an object is called."""
+    value = inferred(module, call.func)
+    found = method(module, value, "forward" if value.kind == "module" else "__call__")
+    return [found] if found is not None else []
 
 
 @question()
