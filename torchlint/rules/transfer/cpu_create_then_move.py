@@ -356,6 +356,18 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
             yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
 
 
+@rule.method("copy_", runs="hot")
+def check_filled(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find CPU tensors that are copied into one on the device, ``self.noise.copy_(drawn)``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=there), args=[cst.Arg(value=host), *_]):
+            if inferred(module, host).device == CPU and on_device(module, there) is True:
+                for factory in factories_of(module, host, filled=True):
+                    if takes_device(module, factory):
+                        words = {"factory": module.shown(factory.func)}
+                        yield Hit(factory, words, _placed(module, factory), message=_MIXED)
+
+
 @rule.on(cst.Subscript, runs="hot")
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find a tensor on the device that is indexed by what lies on the host."""

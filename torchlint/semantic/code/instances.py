@@ -110,9 +110,25 @@ class Instances:
                 found = self._classes(inner)
                 own = any(cls is not None and self.scopes.method(cls, name) for cls in found)
                 return _UNKNOWN if own else found
-            case cst.Name(name):
-                return self._returned(call.func)
+            case cst.Name():
+                return self._aliased(call.func) or self._returned(call.func)
         return _UNKNOWN
+
+    def _aliased(self, func: cst.Name) -> Classes:
+        """Return the classes that a name may stand for, ``Linear = Noisy if noisy else nn.Linear``:
+        those of torch have no method of this file."""
+        _, bindings = self.names.bindings(func.value, func)
+        named = [each.value if each.kind == "assign" else None for each in bindings]
+        named += [part for each in named if isinstance(each, cst.IfExp) for part in _branches(each)]
+        found = {self.scopes.local_class(each) for each in named if not self._is_layer(each)}
+        return _NOTHING if None in found else frozenset(found)
+
+    def _is_layer(self, named: cst.BaseExpression | None) -> bool:
+        """Say whether an expression names a class of torch's, or is a choice that is looked at part
+        by part."""
+        if isinstance(named, cst.IfExp):
+            return True
+        return named is not None and (self.names.name(named) or "").startswith("torch.nn.")
 
     def _returned(self, func: cst.Name) -> Classes:
         """Return what a function of this file makes and returns, ``build()``."""
@@ -151,7 +167,8 @@ class Instances:
             if own and self.tree.class_of(target) not in family:
                 continue
             found = True
-            yield self._classes(value) if value is not None else _UNKNOWN
+            if not _wraps(value, target):
+                yield self._classes(value) if value is not None else _UNKNOWN
         if not found:
             yield _UNKNOWN
 
@@ -229,6 +246,17 @@ class Instances:
 
 def _only(classes: Classes) -> cst.ClassDef | None:
     return next(iter(classes)) if len(classes) == 1 else None
+
+
+def _branches(choice: cst.IfExp) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    return choice.body, choice.orelse
+
+
+def _wraps(value: cst.BaseExpression | None, target: cst.Attribute) -> bool:
+    """Say whether a function gives an attribute back: ``self.fc = initialised(self.fc)``."""
+    return isinstance(value, cst.Call) and any(
+        arg.value.deep_equals(target) for arg in value.args if isinstance(arg.value, cst.Attribute)
+    )
 
 
 def _parts(
