@@ -171,6 +171,32 @@ def test_search(tmp_path: Path, importer: str, dotted: str, found: str | None) -
     assert path == (None if found is None else str(tmp_path / found))
 
 
+@pytest.mark.parametrize(
+    ("importer", "dotted", "found"),
+    [
+        ("work/main.py", "agent", "work/agent.py"),
+        ("work/agent.py", "memory", "work/memory.py"),
+        ("work/main.py", "work", "work/work.py"),
+        ("work/main.py", "top", "top.py"),
+        ("main.py", "work", "work/__init__.py"),
+        # nobody starts a program there
+        ("conf/a.py", "hydra", None),
+        ("conf/a.py", "conf", "conf/__init__.py"),
+    ],
+)
+def test_a_script_in_a_package_finds_what_lies_beside_it(
+    tmp_path: Path, importer: str, dotted: str, found: str | None
+) -> None:
+    names = (
+        "work/__init__.py work/agent.py work/memory.py work/work.py work/top.py top.py main.py "
+        "conf/__init__.py conf/a.py conf/hydra.py conf/conf.py"
+    )
+    main = {"work/main.py": "if __name__ == '__main__':\n    pass\n"}
+    write(tmp_path, {**dict.fromkeys(names.split(), ""), **main})
+    path = Search(str(tmp_path)).module(str(tmp_path / importer), dotted)
+    assert path == (None if found is None else str(tmp_path / found))
+
+
 # -- classes ---------------------------------------------------------------------------------------
 
 NETS = {
@@ -1352,6 +1378,65 @@ def test_arguments_come_from_calls_in_other_files(
     assert (value.kind, value.device) == (kind, device)
 
 
+@pytest.mark.parametrize(
+    ("made", "kind", "name"),
+    [
+        (("Trainer(Net())",), "module", "Net"),
+        (("Trainer(q=Net().cuda())",), "module", "Net"),
+        (("Trainer(Net())", "Trainer(Net().eval())"), "module", "Net"),
+        (("Trainer(Net())", "Trainer(Wide())"), "?", ""),
+        (("Trainer(Net())", "Trainer(unknown())"), "?", ""),
+        (("Trainer()",), "?", ""),
+    ],
+)
+def test_what_an_object_is_given_comes_from_who_makes_it_in_other_files(
+    tmp_path: Path, made: tuple[str, ...], kind: str, name: str
+) -> None:
+    net = "    def forward(self, x): return x\n"
+    files = {
+        "nets.py": f"from torch import nn\nclass Net(nn.Module):\n{net}"
+        f"class Wide(nn.Module):\n{net}",
+        "fit.py": "class Trainer:\n    def __init__(self, q): self.q = q\n"
+        "    def fit(self):\n        probe(self.q)\n",
+    }
+    for place, each in enumerate(made):
+        files[f"f{place}.py"] = f"from nets import Net, Wide\nfrom fit import Trainer\n{each}.fit()"
+    value = probed(tmp_path, files, "fit.py")
+    assert (value.kind, (value.name or "").rpartition(":")[2]) == (kind, name)
+
+
+@pytest.mark.parametrize(
+    ("made", "grade"),
+    [
+        ("if kind:\n    net = Soft()\nelse:\n    net = Hard()", Grade.TRAIN),
+        ("net = Soft() if kind else None\nif not kind:\n    net = Hard()", Grade.TRAIN),
+        ("if kind:\n    net = Soft()\nelse:\n    net = Other()", Grade.COLD),
+        ("for net in (Soft(), Hard()): pass", Grade.COLD),
+    ],
+)
+def test_an_object_of_one_of_several_classes_makes_the_methods_of_each_hot(
+    tmp_path: Path, made: str, grade: Grade
+) -> None:
+    cls = "class {}:\n    def draw(self, x):\n        {}(x)\n"
+    files = {
+        "nets.py": "".join(
+            cls.format(*each) for each in (("Soft", "use"), ("Hard", "probe"), ("Other", "use"))
+        ),
+        "train.py": f"from nets import Hard, Other, Soft\n{made}\n"
+        + textwrap.dedent(
+            """
+            def train(model, loader, optimizer):
+                for x in loader:
+                    net.draw(x)
+                    model(x).sum().backward()
+                    optimizer.step()
+            """
+        ),
+    }
+    found = analysed(tmp_path, files, "nets.py")
+    assert heat_of(found, probe(found)).grade is grade
+
+
 def test_a_caller_counts_whatever_is_checked(tmp_path: Path, concise: Concise) -> None:
     files = {
         "pyproject.toml": "[tool.torchlint]\n",
@@ -1438,6 +1523,18 @@ PLAIN_CALL = "def main(net, sgd):\n    drill(net, {given}, sgd)\n"
             "Feed",
             "Feed(1).give()",
             "cuda",
+        ),
+        (
+            "class Feed:\n    def __init__(self, d):\n        self.it = DataLoader(d)",
+            "Feed",
+            "Feed(1).it",
+            "cuda",
+        ),
+        (
+            "class Feed:\n    def __init__(self, d):\n        self.it = DataLoader(d)",
+            "Feed",
+            "Other(Feed(1)).it",
+            None,
         ),
     ],
 )

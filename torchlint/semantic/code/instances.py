@@ -3,6 +3,7 @@ a constructor is given at each of its calls, by an annotation."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -118,16 +119,14 @@ class Instances:
         """Return the classes that a name may stand for, ``Linear = Noisy if noisy else nn.Linear``:
         those of torch have no method of this file."""
         _, bindings = self.names.bindings(func.value, func)
-        named = [each.value if each.kind == "assign" else None for each in bindings]
-        named += [part for each in named if isinstance(each, cst.IfExp) for part in _branches(each)]
-        found = {self.scopes.local_class(each) for each in named if not self._is_layer(each)}
+        found: set[cst.ClassDef | None] = set()
+        for each in bindings:
+            value = each.value if each.kind == "assign" else None
+            named = (value.body, value.orelse) if isinstance(value, cst.IfExp) else (value,)
+            found.update(map(self.scopes.local_class, itertools.filterfalse(self._is_layer, named)))
         return _NOTHING if None in found else frozenset(found)
 
     def _is_layer(self, named: cst.BaseExpression | None) -> bool:
-        """Say whether an expression names a class of torch's, or is a choice that is looked at part
-        by part."""
-        if isinstance(named, cst.IfExp):
-            return True
         return named is not None and (self.names.name(named) or "").startswith("torch.nn.")
 
     def _returned(self, func: cst.Name) -> Classes:
@@ -248,15 +247,12 @@ def _only(classes: Classes) -> cst.ClassDef | None:
     return next(iter(classes)) if len(classes) == 1 else None
 
 
-def _branches(choice: cst.IfExp) -> tuple[cst.BaseExpression, cst.BaseExpression]:
-    return choice.body, choice.orelse
-
-
 def _wraps(value: cst.BaseExpression | None, target: cst.Attribute) -> bool:
     """Say whether a function gives an attribute back: ``self.fc = initialised(self.fc)``."""
-    return isinstance(value, cst.Call) and any(
-        arg.value.deep_equals(target) for arg in value.args if isinstance(arg.value, cst.Attribute)
-    )
+    match value:
+        case cst.Call(func=cst.Name(), args=[cst.Arg(value=cst.Attribute() as given), *_]):
+            return given.deep_equals(target)
+    return False
 
 
 def _parts(

@@ -18,6 +18,7 @@ from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, keyword_of, method_called
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
+from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.data.loaders import (
     batches_go_to,
     feeds_device,
@@ -304,7 +305,7 @@ def _many(module: Module, node: cst.Call) -> bool:
 
 
 def _repeated(module: Module, node: cst.Call) -> bool:
-    """Say whether the loader is iterated once per epoch: by loops in this file, or by a
+    """Say whether the loader is iterated once per epoch: by loops in any file, or by a
     framework."""
     if any(_again(module, loop, node) for loop in loader_loops(module, node)):
         return True
@@ -316,7 +317,26 @@ def _repeated(module: Module, node: cst.Call) -> bool:
             base.endswith(("LightningModule", "LightningDataModule"))
             for base in base_names(module, cls)
         )
-    return any(_is_fit(module, call, node) for call in module.nodes(cst.Call))
+    if any(_is_fit(module, call, node) for call in module.nodes(cst.Call)):
+        return True
+    return _repeated_elsewhere(module, node)
+
+
+def _repeated_elsewhere(module: Module, node: cst.Call) -> bool:
+    """Say whether a loop of another file goes over the loader, and an outer one there repeats it,
+    or one here that hands the loader over."""
+    far = [(where, loop) for where, loop in consumers_of(module, node) if where is not module]
+    for where, loop in far:
+        function = where.function(loop)
+        sites = call_sites(where, function) if function is not None else []
+        if any(where.loops(place) for place in (loop, *sites)):
+            return True
+    handed = [
+        call
+        for call in module.nodes(cst.Call)
+        if far and any(inferred(module, arg.value).node is node for arg in call.args)
+    ]
+    return any(_again(module, call, node) for call in handed)
 
 
 @question()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
+from pathlib import Path
 
 from torchlint.base.trail import Dependencies, complete, listing
 
@@ -35,8 +36,7 @@ _folder = functools.lru_cache(4096)(os.path.dirname)
 
 def _is_script(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return b"__main__" in file.read()
+        return b"__main__" in Path(path).read_bytes()
     except (OSError, ValueError):
         return False
 
@@ -94,8 +94,8 @@ class Search:
         """Say whether a folder that is a package holds a script, which finds what lies beside it."""
         if folder not in self._scripts:
             _, files, self.listings[folder] = listing(folder)
-            paths = [os.path.join(folder, name) for name in files if name.endswith(".py")]
-            self._scripts[folder] = tuple(paths), any(map(_is_script, paths))
+            beside = tuple(f"{folder}{os.sep}{name}" for name in files if name.endswith(".py"))
+            self._scripts[folder] = beside, any(map(_is_script, beside))
         paths, found = self._scripts[folder]
         self.trail.listed.add(folder)
         self.trail.read.update(paths)
