@@ -16,7 +16,9 @@ from torchlint.engine import syntax
 from torchlint.run.projects import forget, outside_of
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.options import counts_by_default
 from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.data.loader_settings import restarts_workers
 from torchlint.semantic.data.loaders import feeds_device
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
@@ -27,6 +29,7 @@ from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.time import autograd
 from torchlint.semantic.time.heat import Grade, Link, heat_of, may_be_hot
+from torchlint.semantic.uses.graph_use import runs_module_method
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, Value
@@ -1357,6 +1360,34 @@ def test_no_grad_comes_from_callers_in_other_files(
 
 
 @pytest.mark.parametrize(
+    ("scores", "runs"),
+    [
+        ("return self.layer(x)", True),
+        ("return self.inner(x)", True),
+        ("with torch.no_grad():\n            return self.layer(x)", False),
+        ("return self.scores(x)", False),
+        ("return x", False),
+    ],
+)
+def test_a_method_of_a_network_runs_its_layers_by_another_one(
+    tmp_path: Path, scores: str, *, runs: bool
+) -> None:
+    files = {
+        "nets.py": "import torch\nfrom torch import nn\nclass Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(4, 3)\n"
+        "    def inner(self, x): return self.layer(x)\n"
+        f"    def scores(self, x):\n        {scores}\n"
+        "    def decode(self, x): return self.scores(x).argmax(-1)\n",
+        "label.py": "from nets import Net\nnet = Net()\nprobe(net.decode(x))\n",
+    }
+    found = analysed(tmp_path, files, "label.py")
+    call = probe(found).args[0].value
+    assert isinstance(call, cst.Call)
+    assert runs_module_method(found, call) is runs
+
+
+@pytest.mark.parametrize(
     ("calls", "kind", "device"),
     [
         (("look(torch.ones(2).cuda())",), "tensor", "cuda"),
@@ -1473,6 +1504,59 @@ def test_an_edit_of_a_caller_counts_at_once(tmp_path: Path, concise: Concise) ->
 
 
 # -- loaders ---------------------------------------------------------------------------------------
+
+WORKERS = """
+import argparse
+from torch.utils.data import DataLoader
+from steps import drill, epochs
+class Rows:
+    def __getitem__(self, n): return n
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default={default})
+args = parser.parse_args()
+feed = DataLoader(Rows(), num_workers=args.workers)
+{run}
+"""
+DRILLS = """
+def drill(net, feed, sgd):
+    for x in feed:
+        net(x.cuda()).sum().backward()
+        sgd.step()
+def epochs(net, feed, sgd):
+    for epoch in range(9):
+        for x in feed:
+            net(x.cuda()).sum().backward()
+            sgd.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "run", "again", "some"),
+    [
+        ("4", "epochs(net, feed, sgd)", True, True),
+        ("4", "for epoch in range(9):\n    drill(net, feed, sgd)", True, True),
+        (
+            "4",
+            "def main():\n    for n in range(9):\n        drill(net, feed, sgd)\nmain()",
+            True,
+            True,
+        ),
+        ("0", "epochs(net, feed, sgd)", True, False),
+        ("None", "epochs(net, feed, sgd)", True, False),
+        ("4", "drill(net, feed, sgd)", False, True),
+        ("4", "for other in others:\n    drill(net, other, sgd)", False, True),
+    ],
+)
+def test_workers_that_loops_of_other_files_start_again(
+    tmp_path: Path, default: str, run: str, *, again: bool, some: bool
+) -> None:
+    files = {"main.py": WORKERS.format(default=default, run=run), "steps.py": DRILLS}
+    found = analysed(tmp_path, files, "main.py")
+    (loader,) = (c for c in found.nodes(cst.Call) if found.name(c.func) == LOADER)
+    assert isinstance(loader, cst.Call)
+    assert restarts_workers(found, loader) is again
+    assert counts_by_default(found, loader.args[1].value) is some
+
 
 FEEDS = """
 import torch

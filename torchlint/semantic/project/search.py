@@ -94,7 +94,8 @@ class Search:
         """Say whether a folder that is a package holds a script, which finds what lies beside it."""
         if folder not in self._scripts:
             _, files, self.listings[folder] = listing(folder)
-            beside = tuple(f"{folder}{os.sep}{name}" for name in files if name.endswith(".py"))
+            own = (name for name in files if name.endswith(".py"))
+            beside = tuple(os.path.join(folder, name) for name in own)
             self._scripts[folder] = beside, any(map(_is_script, beside))
         paths, found = self._scripts[folder]
         self.trail.listed.add(folder)
