@@ -432,7 +432,8 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
     if cost:
         return Severity.WARNING if trains else Severity.INFO
     moved = any(moves_batches(module, loop) for loop in loader_loops(module, node))
-    return Severity.INFO if (role == "train" and moved) or in_lightning(module, node) else None
+    fed = role in ("train", "eval") and moved
+    return Severity.INFO if fed or in_lightning(module, node) else None
 
 
 def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:
