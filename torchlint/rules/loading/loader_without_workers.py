@@ -299,12 +299,16 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
     given = {id(bound.value(name)): value for name, value in changes.items()}
     args = [arg.with_changes(value=given.get(id(arg.value), arg.value)) for arg in node.args]
     new = node.with_changes(args=args)
+    elsewhere = []  # ``**settings``
     for name, value in changes.items():
-        if bound.value(name) is None:
+        written = bound.value(name)
+        if written is None:
             new = with_keyword(new, name, value)
+        elif not module.is_within(written, node):
+            elsewhere.append(Replace(written, value))
     torch = name_for_module(module, "torch", "torch")
     asks = isinstance(changes.get("pin_memory"), cst.Call)
-    edits = (Replace(node, new), *((NeedImport("torch", torch),) if asks else ()))
+    edits = (Replace(node, new), *elsewhere, *((NeedImport("torch", torch),) if asks else ()))
     return Fix(edits, safety, "Load with worker processes", one_sentence(notes))
 
 

@@ -14,7 +14,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
@@ -223,7 +223,7 @@ def _fills_device(module: Module, call: cst.Call, own: set[str]) -> bool:
 def makes_loader(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the
     same arguments."""
-    if module.name(call.func) == DATALOADER:
+    if module.name(call.func) == DATALOADER or makes_itself(module, call):
         return True
     made = definitions_behind.made(module, call)
     bases = (
@@ -235,6 +235,25 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
         return False
     bound = settings(module, call)
     return bound is not None and set(bound.named.values()) <= set(call.args)
+
+
+def makes_itself(module: Module, call: cst.Call) -> bool:
+    """Say whether a call makes what a class is that derives from `DataLoader`:
+    ``super().__init__(…)``."""
+    cls, name = module.class_of(call), attr_of(call.func)
+    return name == "__init__" and cls is not None and _is_super(call) and derives(module, cls)
+
+
+def derives(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class of this file derives from `DataLoader` itself."""
+    return any(module.name(base.value) == DATALOADER for base in cls.bases)
+
+
+def _is_super(call: cst.Call) -> bool:
+    match call.func:
+        case cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")):
+            return True
+    return False
 
 
 @question(yes="nothing reads the loader", no="something may read the loader")
@@ -259,7 +278,7 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
 
     A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
     """
-    if module.name(loader.func) == DATALOADER:
+    if module.name(loader.func) == DATALOADER or makes_itself(module, loader):
         return arguments_of(module, loader, DATALOADER)
     family = list(definitions_behind.classes(module, definitions_behind.made(module, loader)))
     for where, cls in family:
@@ -281,15 +300,7 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
 
 
 def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
-    for call in module.within(init.body, cst.Call):
-        match call:
-            case cst.Call(
-                func=cst.Attribute(
-                    value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")
-                )
-            ):
-                return call
-    return None
+    return next(filter(_is_super, module.within(init.body, cst.Call)), None)
 
 
 def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:

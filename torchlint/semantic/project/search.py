@@ -91,7 +91,7 @@ class Search:
         return own
 
     def _starts(self, folder: str) -> bool:
-        """Say whether a folder that is a package holds a script, which finds what lies beside it."""
+        """Say whether a package holds a script, which finds what lies beside it."""
         if folder not in self._scripts:
             _, files, self.listings[folder] = listing(folder)
             own = (name for name in files if name.endswith(".py"))
