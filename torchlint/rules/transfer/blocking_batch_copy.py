@@ -15,15 +15,16 @@ a read, and under anomaly detection (TL801). Silent: an evaluation whose loader 
 workers, or of which another library takes an array in each batch, as nothing is left that the copy
 could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
-the host itself, as `x / 255` or `torch.stack` do, here or in a function of the project, parts of
-that, what it may make of an array, what was made for that very device or moved there before,
-samples that a loop takes from a dataset without a loader, and all of a project that speaks of no
-loader: nothing pins that memory;
+the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
+caller of this one, parts of that, what it may make of an array, what was made for that very device
+or moved there before, samples that a loop takes from a dataset without a loader, and all of a
+project that speaks of no loader: nothing pins that memory;
 elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
 tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
-them itself (timm's); what another package makes of a batch and of what the step has computed;
-and what the host reads in the same expression, `x.to(device).tolist()`, as it then waits all the
-same.
+them itself (timm's); what another package makes of a batch and of what the step has computed, or
+a tokenizer of its texts (`return_tensors=`); networks; a program whose device is Apple's alone,
+which takes no pinned memory; and what the host reads in the same expression,
+`x.to(device).tolist()`, as it then waits all the same.
 
 ## Setup
 ```python
