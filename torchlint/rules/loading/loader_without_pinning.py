@@ -12,7 +12,9 @@ whose batches a training or evaluation loop brings to the accelerator, in this f
 one that gets the loader; and such a loader whose loops are not known, where its samples cost
 something and other loops of the file move their batches, or where the class or function that makes
 it makes another one that pins. A class that derives from `DataLoader` is one of them, where no file
-of the project speaks of pinning and loops over loaders move their batches.
+of the project speaks of pinning and loops over loaders move their batches. Not where all that the
+loops move is what they have joined or computed of the batches on the host, nor in a program whose
+device is Apple's alone.
 
 ## Setup
 ```python

@@ -15,15 +15,16 @@ a read, and under anomaly detection (TL801). Silent: an evaluation whose loader 
 workers, or of which another library takes an array in each batch, as nothing is left that the copy
 could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
-the host itself, as `x / 255` or `torch.stack` do, here or in a function of the project, parts of
-that, what it may make of an array, what was made for that very device or moved there before,
-samples that a loop takes from a dataset without a loader, and all of a project that speaks of no
-loader: nothing pins that memory;
+the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
+caller of this one, parts of that, what it may make of an array, what was made for that very device
+or moved there before, samples that a loop takes from a dataset without a loader, and all of a
+project that speaks of no loader: nothing pins that memory;
 elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
 tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
 them itself (timm's); what another package makes of a batch and of what the step has computed;
-and what the host reads in the same expression, `x.to(device).tolist()`, as it then waits all the
-same.
+networks; a program whose device is Apple's alone, which takes no pinned memory; and what the host
+reads in the same expression, `x.to(device).tolist()`, as it then waits all the same. What a
+tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made.
 
 ## Setup
 ```python
@@ -194,8 +195,6 @@ from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))
-_TOKENIZED = "return_tensors"
-"""What a tokenizer or a processor is told by whom it makes tensors of texts or pictures for."""
 _TURNS = ops.having("turns")
 _VIEWS = ops.having("view")
 _WAITS = ops.having("waits", "method")
@@ -205,6 +204,10 @@ _TITLE = "Copy without waiting"
 _WORKERS = (
     "blocking host-to-device copy of a batch; give the DataLoader workers and pin_memory=True, then"
     " pass non_blocking=True."
+)
+_TOKENIZED = (
+    "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
+    "make it in the collate_fn of the DataLoader, with pin_memory=True, and pass non_blocking=True."
 )
 _ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
@@ -259,6 +262,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     )
     if worked_on_in_batch(module, node) is not None:
         return
+    if _is_tokenized(module, transfer.source):
+        yield Hit(node, severity=Severity.INFO, message=_TOKENIZED)
+        return
     little = heat_of(module, node).grade is Grade.EVAL or anomalies_sought(module, node) is not None
     severity = Severity.INFO if unpinned or little else None
     if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
@@ -277,6 +283,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     yield Hit(node, fix=fix, severity=severity)
+
+
+def _is_tokenized(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what is moved was made here by a tokenizer or a processor: what is told which
+    tensors to give, ``return_tensors="pt"``."""
+    while isinstance(source, cst.Subscript):
+        source = source.value
+    made = definitions_of(module, source) if isinstance(source, cst.Name) else []
+    return bool(made) and all(
+        isinstance(each, cst.Assign)
+        and isinstance(each.value, cst.Call)
+        and any(is_name(arg.keyword, "return_tensors") for arg in each.value.args)
+        for each in made
+    )
 
 
 def _of_named_loader(module: Module, node: cst.Call) -> bool:
@@ -464,7 +484,6 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                     _made_there(module, call)
                     or _from_table(module, call)
                     or _of_another_package(module, call)
-                    or any(is_name(arg.keyword, _TOKENIZED) for arg in args)
                 ):
                     continue
                 parts: list[cst.CSTNode] = list(args)

@@ -305,9 +305,10 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         message = _needed(module, read) if fix is None else None
         if message is None and worked_on_beside(module, read.node) is not None:
             continue
-        stays = fix is None and message is None and heat_of(module, node).step
+        element = read.how == "index" and one_of_older(module, read.tensor)
+        stays = fix is None and message is None and not element and heat_of(module, node).step
         taker = taken_in_turn(module, read.node) if stays else None
-        needed = fix is None and message is None and taker is None
+        needed = fix is None and message is None and taker is None and not element
         by_host = needed and (
             host_takes_in_turn(module, read.node)
             or (kept_in_object(module, read.node) and not one_of_older(module, read.tensor))

@@ -20,6 +20,7 @@ _FRESH = ops.having("fresh")
 _OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}
 """What copies an array or a list, or shares the array's memory; the others may give the tensor."""
 _VIEWS = ops.having("view")
+_CASTS = ops.having("cast") - ops.having("move")
 _Bound = tuple[cst.BaseExpression | None, int | None]
 
 
@@ -42,8 +43,8 @@ def in_new_memory(module: Module, source: cst.BaseExpression) -> bool:
     no="`{0}` may lie in memory that a loader has pinned",
 )
 def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = None) -> bool:
-    """Say whether an expression is a tensor that torch computes or joins on the host, a view of
-    one, or what a function of the project makes so; with `at` that element of a tuple."""
+    """Say whether an expression is a tensor that torch computes or joins on the host, a view or
+    a cast of one, or what a function of the project makes so; with `at` that element of a tuple."""
     match node:
         case cst.Tuple(elements=parts) if at is not None and at < len(parts):
             return _fresh(module, parts[at].value)
@@ -52,8 +53,8 @@ def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = Non
             return bool(values) and all(_fresh(module, each, its) for each, its in values)
     made = operation_of(module, node)
     if made is not None:
-        viewed = made.name in _VIEWS and bool(made.operands)
-        return made.name in _FRESH or (viewed and _fresh(module, made.operands[0]))
+        same = made.name in _VIEWS | _CASTS and bool(made.operands)
+        return made.name in _FRESH or (same and _fresh(module, made.operands[0]))
     functions = definitions_behind.functions(module, node) if isinstance(node, cst.Call) else []
     given = [
         (where, each)
