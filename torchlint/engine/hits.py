@@ -530,6 +530,9 @@ class Placing:
 
     def row(self, node: cst.CSTNode) -> int:
         """Return the row on which a node starts; 0 where that is not known."""
+        row = self.module.statements.sole_row(self.module.small_statement(node) or node)
+        if row:
+            return row
         span = self.layout.span(node)
         return self.index.position(span.start).row if span is not None else 0
 

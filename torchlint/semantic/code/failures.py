@@ -413,7 +413,8 @@ def _method(module: Module, call: cst.Call) -> ast.FunctionDef | ast.AsyncFuncti
                 and cls is not None
                 and module.class_of(function) is cls
                 and not function.decorators
-                and any(each.name.value == "self" for each in function.params.params[:1])
+                and function.params.params
+                and function.params.params[0].name.value == "self"
             ):
                 return _sole_methods(module, cls).get(method)
     return None

@@ -248,7 +248,9 @@ class Names:
 
     def _name(self, node: cst.CSTNode) -> str | None:
         if type(node) is cst.Attribute:
-            if self.is_this_module(node.value):
+            holder = node.value
+            named = type(holder) is cst.Name and holder.value in self._own
+            if named and self.is_this_module(holder):
                 origins = {
                     self._origin(b)
                     for b in self.tables.get(self.tree.root, {}).get(node.attr.value, ())

@@ -309,24 +309,26 @@ def slots(kind: Any) -> tuple[Slot, ...]:
     return tuple(out)
 
 
-def spelled(kind: Any) -> tuple[Slot, ...]:
-    """Return the slots of a class of nodes that say how it is written; the first of a lean node
-    holds its unit."""
-    if kind not in _spelled:
+class _Spelled(dict[Any, tuple[Slot, ...]]):
+    """By class of nodes the slots that say how it is written; the first of a lean node holds its
+    unit."""
+
+    def __missing__(self, kind: Any) -> tuple[Slot, ...]:
         every = [slot for slot in slots(kind) if _is_spelling(slot.name)]
-        _spelled[kind] = tuple(sorted(every, key=lambda slot: slot.name != _ABOVE))
-    return _spelled[kind]
+        found = self[kind] = tuple(sorted(every, key=lambda slot: slot.name != _ABOVE))
+        return found
 
 
-def meant(kind: Any) -> tuple[Slot, ...]:
-    """Return the slots of a class of nodes that carry meaning."""
-    if kind not in _meant:
-        _meant[kind] = tuple(slot for slot in slots(kind) if not _is_spelling(slot.name))
-    return _meant[kind]
+class _Meant(dict[Any, tuple[Slot, ...]]):
+    """By class of nodes the slots that carry meaning."""
+
+    def __missing__(self, kind: Any) -> tuple[Slot, ...]:
+        found = self[kind] = tuple(slot for slot in slots(kind) if not _is_spelling(slot.name))
+        return found
 
 
-_spelled: dict[Any, tuple[Slot, ...]] = {}
-_meant: dict[Any, tuple[Slot, ...]] = {}
+_spelled, _meant = _Spelled(), _Meant()
+spelled, meant = _spelled.__getitem__, _meant.__getitem__
 _members: dict[Any, Any] = {}
 """For each property that was put in the place of a slot, the slot."""
 
@@ -403,8 +405,9 @@ def _spell(ours: Sequence[cst.CSTNode], theirs: Sequence[cst.CSTNode]) -> None:
     while pairs:
         one, other = pairs.pop()
         kind = type(one)
-        _copy(one, other)
-        for slot in meant(kind):
+        for slot in _spelled[kind]:
+            slot.set(one, slot.get(other))
+        for slot in _meant[kind]:
             _pair(slot.get(one), slot.get(other), pairs)
 
 

@@ -87,6 +87,14 @@ class Statements:
         found = self._pairs.get(node)
         return found.lineno if found is not None else 0
 
+    def sole_row(self, node: cst.CSTNode) -> int:
+        """Return the row on which a small statement stands, or a compound one starts; 0 where the
+        small one takes several, or that is not known."""
+        found = self._pairs.get(node)
+        if found is None or (found.end_lineno != found.lineno and type(found) not in _COMPOUND):
+            return 0
+        return found.lineno
+
     def rows(self, first: cst.CSTNode, last: cst.CSTNode) -> str:
         """Return the lines from those of blanks and comments above a small or compound statement to
         the row on which another one ends; the whole text where that is not known."""

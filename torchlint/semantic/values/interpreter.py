@@ -75,12 +75,14 @@ class Interpreter(Expressions):
     def suite(self, suite: cst.BaseSuite | cst.SimpleStatementLine) -> bool:
         """Interpret a block or a line; return whether control always leaves it (return, raise,
         continue, break)."""
-        for statement in suite.body:
-            kind = type(statement)
-            if kind in _SIMPLE:
-                self._step(statement)
-            elif kind in _STATEMENTS and _STATEMENTS[kind](self, statement):
-                return True
+        for line in suite.body:
+            # Most statements stand on a line of their own, which is no call more.
+            for statement in line.body if type(line) is cst.SimpleStatementLine else (line,):
+                kind = type(statement)
+                if kind in _SIMPLE:
+                    self._step(statement)
+                elif kind in _STATEMENTS and _STATEMENTS[kind](self, statement):
+                    return True
         return False
 
     def _step(self, node: cst.CSTNode) -> Value:
