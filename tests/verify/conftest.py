@@ -35,7 +35,8 @@ from torchlint.verify.variants import NULL, ORIGINAL, Variant
 
 @pytest.fixture
 def zygotes(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork all zygotes of a test from one that is there already."""
+    """Fork all zygotes of a test, and programs under the ledger, from what is there already."""
+    monkeypatch.setattr("torchlint.profile.running.start", prepared.program)
     monkeypatch.setattr(Zygote, "_start", prepared.zygote)
 
 
