@@ -98,7 +98,7 @@ class Profiled(Lab):
 
 
 def laboratory(
-    root: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepared | None
+    root: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepared | None = None
 ) -> Iterator[Profiled]:
     """Give a `Profiled`, whose programs start from nothing where none is `prepared`."""
     warm()
