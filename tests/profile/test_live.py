@@ -114,8 +114,15 @@ def laboratory(
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepared) -> Iterator[Profiled]:
-    yield from laboratory(tmp_path / "project", monkeypatch, prepared)
+def lab(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prepared: Prepared,
+    request: pytest.FixtureRequest,
+) -> Iterator[Profiled]:
+    # What is quick runs programs without torch.
+    slow = request.node.get_closest_marker("slow")
+    yield from laboratory(tmp_path / "project", monkeypatch, prepared if slow else None)
 
 
 # One run that serves several tests
