@@ -19,6 +19,7 @@ import torchlint
 from tests.forked import Origin, origin
 
 if TYPE_CHECKING:
+    from tests.verify.prepared import Prepared
     from torchlint.verify.paired.sessions import Session
 
 # A shell starts what it puts in the background with signals ignored, nohup too, and children would
@@ -97,6 +98,16 @@ def live() -> Iterator[Session]:
 
     with Workspace() as made, session(Options(launches=1, pairs=8), made, preload=PRELOAD) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[Prepared]:
+    """What zygotes are forked from, and programs, where a test asks for that."""
+    from tests.verify.prepared import Prepared
+
+    found = Prepared()
+    yield found
+    found.close()
 
 
 def switches(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], object]]]:

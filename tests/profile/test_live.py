@@ -22,6 +22,7 @@ pytest.importorskip("msgspec")
 from jsonschema import validate
 
 from tests.profile.divided import divided
+from tests.verify.prepared import Prepared
 from tests.verify.projects import MODEL as NET
 from tests.verify.verify_lab import Lab, Ran, doctor, fingerprint, left, warm
 from torchlint.cli.main import run
@@ -36,6 +37,7 @@ from torchlint.profile.workers import Batch, Workers
 from torchlint.program.inside import launch, profiling
 from torchlint.program.machine.sandbox import landlock_abi
 from torchlint.trace.division import LOADING
+from torchlint.verify.session.workers import Zygote
 
 SCHEMA = Path(json_report.__file__).with_name("profile-report.schema.json")
 VERIFIED = Path(__file__).parents[1] / "verify" / "programs"
@@ -95,8 +97,14 @@ class Profiled(Lab):
         return Ran(code, out.getvalue(), err.getvalue())
 
 
-def laboratory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
+def laboratory(
+    root: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepared | None = None
+) -> Iterator[Profiled]:
+    """Give a `Profiled`, whose programs start from nothing where none is `prepared`."""
     warm()
+    if prepared is not None:
+        monkeypatch.setattr("torchlint.profile.running.start", prepared.program)
+        monkeypatch.setattr(Zygote, "_start", prepared.zygote)
     with tempfile.TemporaryDirectory(prefix="lab-", dir="/tmp") as name:
         root.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", name)
@@ -106,8 +114,15 @@ def laboratory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
-    yield from laboratory(tmp_path / "project", monkeypatch)
+def lab(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prepared: Prepared,
+    request: pytest.FixtureRequest,
+) -> Iterator[Profiled]:
+    # What is quick runs programs without torch.
+    slow = request.node.get_closest_marker("slow")
+    yield from laboratory(tmp_path / "project", monkeypatch, prepared if slow else None)
 
 
 # One run that serves several tests
@@ -123,11 +138,11 @@ class Once:
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Once]:
+def once(tmp_path_factory: pytest.TempPathFactory, prepared: Prepared) -> Iterator[Once]:
     folder = tmp_path_factory.mktemp("live")
     trace, report = folder / "kept.json.gz", folder / "report.json"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for made in laboratory(folder / "project", monkeypatch):
+        for made in laboratory(folder / "project", monkeypatch, prepared):
             made.write(train=TRAIN, model=MODEL)
             options = ("--output-format", "json", "-o", str(report), "--keep-trace", str(trace))
             ran = made.profile(".", *options, "--", "train.py")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.checking import check
 from tests.profile.test_live import Profiled, laboratory
+from tests.verify.prepared import Prepared
 
 STARS = Path(__file__).parents[2] / "fixtures" / "projects" / "stars"
 FILES = {path.stem: path.read_text(encoding="utf-8") for path in STARS.glob("*.py")}
@@ -31,9 +32,9 @@ DOUBLE = row("train", "chart = torch.from_numpy")
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepared) -> Iterator[Profiled]:
     pytest.importorskip("torch")
-    for made in laboratory(tmp_path / "project", monkeypatch):
+    for made in laboratory(tmp_path / "project", monkeypatch, prepared):
         made.write(**FILES)
         yield made
 

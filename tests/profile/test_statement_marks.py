@@ -33,8 +33,10 @@ def alone(test: Callable[..., None]) -> Callable[..., None]:
             test(**given)
             return
         command = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider"]
+        # "path::name[parameters] (call)"
+        name = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].partition("::")[2]
         done = subprocess.run(
-            [*command, f"{__file__}::{test.__name__}"],
+            [*command, f"{__file__}::{name}"],
             env={**os.environ, ALONE: "1"},
             capture_output=True,
             text=True,

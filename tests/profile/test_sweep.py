@@ -15,6 +15,7 @@ pytest.importorskip("msgspec")
 from jsonschema import validate
 
 from tests.profile.test_live import Profiled, laboratory
+from tests.verify.prepared import Prepared
 from torchlint.profile import sweep
 from torchlint.profile.output import sweeping
 from torchlint.profile.sweep import Sweep, Tried, counts
@@ -50,9 +51,9 @@ for x in LOADER:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepared) -> Iterator[Profiled]:
     monkeypatch.setattr(sweep, "available", lambda: 2)
-    yield from laboratory(tmp_path / "project", monkeypatch)
+    yield from laboratory(tmp_path / "project", monkeypatch, prepared)
 
 
 def tried(**rounds: list[float]) -> tuple[Tried, ...]:

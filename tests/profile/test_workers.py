@@ -21,6 +21,7 @@ pytest.importorskip("msgspec")
 from jsonschema import validate
 
 from tests.profile.test_live import SCHEMA, Profiled, laboratory
+from tests.verify.prepared import Prepared
 from torchlint.profile import workers
 from torchlint.profile.output import loading
 from torchlint.profile.workers import Batch, WorkerLine, Workers
@@ -73,8 +74,8 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiled]:
-    yield from laboratory(tmp_path / "project", monkeypatch)
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepared) -> Iterator[Profiled]:
+    yield from laboratory(tmp_path / "project", monkeypatch, prepared)
 
 
 def profiled(lab: Profiled, **files: str) -> tuple[dict[str, Any], str]:

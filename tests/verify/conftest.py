@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.verify.prepared import Prepared
 from tests.verify.projects import MODEL, PROGRAMS, SMALL, Recorded, Verified
+from tests.verify.verify_lab import Ran
+from torchlint.cli.main import run
 from torchlint.program.command import Command, parse
 from torchlint.program.machine.process_tree import Family
 from torchlint.program.machine.workspace import Workspace
@@ -29,18 +33,11 @@ from torchlint.verify.session.workers import Zygote
 from torchlint.verify.variants import NULL, ORIGINAL, Variant
 
 
-@pytest.fixture(scope="session")
-def prepared() -> Iterator[Prepared]:
-    """What zygotes are forked from where a test asks for `zygotes`."""
-    found = Prepared()
-    yield found
-    found.close()
-
-
 @pytest.fixture
 def zygotes(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork all zygotes of a test from one that is there already."""
-    monkeypatch.setattr(Zygote, "_start", prepared.fork)
+    """Fork all zygotes of a test, and programs under the ledger, from what is there already."""
+    monkeypatch.setattr("torchlint.profile.running.start", prepared.program)
+    monkeypatch.setattr(Zygote, "_start", prepared.zygote)
 
 
 @pytest.fixture
@@ -64,38 +61,37 @@ def project(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def verify() -> Callable[..., Verified]:
-    """Return a function that runs ``torchlint verify`` in a process of its own, with small
-    settings."""
+def verify(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verified]:
+    """Return a function that runs ``torchlint verify`` with small settings: here, or from nothing,
+    in a process of its own."""
 
-    def run(
-        root: Path, *command: str, options: tuple[str, ...] = (), cwd: Path | None = None
+    def here(words: Sequence[str], folder: Path) -> Ran:
+        out, err = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(folder)
+            code = run(list(words))
+        return Ran(code, out.getvalue(), err.getvalue())
+
+    def process(words: Sequence[str], folder: Path) -> Ran:
+        command = [sys.executable, "-m", "torchlint", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def verified(
+        root: Path,
+        *command: str,
+        options: tuple[str, ...] = (),
+        cwd: Path | None = None,
+        from_nothing: bool = False,
     ) -> Verified:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "torchlint",
-                "verify",
-                str(root),
-                *SMALL,
-                *options,
-                "--",
-                *command,
-            ],
-            cwd=cwd or root,
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
-        found = re.search(r"copies under (\S+);", done.stderr)
+        words = ["verify", str(root), *SMALL, *options, "--", *command]
+        done = (process if from_nothing else here)(words, cwd or root)
+        found = re.search(r"copies under (\S+);", done.err)
         left = Family(None, f"{found[1]}", prefix=True).members() if found else []
-        report = json.loads(done.stdout) if done.stdout.strip() else None
-        return Verified(
-            done.returncode, report, done.stderr, Path(found[1]) if found else None, tuple(left)
-        )
+        report = json.loads(done.out) if done.out.strip() else None
+        return Verified(done.code, report, done.err, Path(found[1]) if found else None, tuple(left))
 
-    return run
+    return verified
 
 
 @pytest.fixture
@@ -137,7 +133,7 @@ def recorded(
     """Return a function that runs a program once for its results, and twice in lock-step: the
     passes without fixes."""
 
-    def run(root: Path, *typed: str, rounds: int = 3, **options: Any) -> Recorded:
+    def passes(root: Path, *typed: str, rounds: int = 3, **options: Any) -> Recorded:
         made, home = runner(root, *typed, **options)
         (check,) = made.all(
             [(home, "check", {"steps": made.options.check_steps})], 2, lambda name: None
@@ -156,4 +152,4 @@ def recorded(
         assert Family(None, str(workspace.path), prefix=True).members() == []
         return Recorded(check, timing.found)
 
-    return run
+    return passes

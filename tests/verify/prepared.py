@@ -1,10 +1,10 @@
-"""Zygotes that are there at once: forks of one process for all tests, which has imported torch.
+"""Zygotes and programs that are there at once: forks of a process that has imported torch.
 
-A zygote takes seconds of processor time to import torch, and most of what is said about
-verifications takes one or two of them. Forked from another one, by the product's own means, it has
-its own session, variables, folder, output and limits, and goes on as one that has just started; its
-variables are those that other processes see too, so that what it leaves behind is found. What is
-said about how zygotes start, and whatever verifies in a process of its own, starts them as always.
+To import torch takes seconds of processor time, and most of what is said about verifications and
+profiles takes it several times. Forked by the product's own means, a process has its own session,
+variables, folder, output and limits, and goes on as one that has just started; its variables are
+those that other processes see too, so that what it leaves behind is found. What is said about how
+processes start, and whatever runs from nothing, starts as always.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import runpy
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -25,11 +24,15 @@ if TYPE_CHECKING:
     from torchlint.program.machine.processes import Child
     from torchlint.verify.session.workers import Zygote
 
-MODULE = "torchlint_inside.verify.inside.zygote"
+_ZYGOTE = "torchlint_inside.verify.inside.zygote"
+_LAUNCHER = "torch.distributed.run"
+_RECORD = "TORCHLINT_RECORD"
 _EARLY = ("PYTHON", "LD_", "MALLOC_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "TORCH_")
 """How the names of variables begin that are read while Python and torch start."""
 _LATE = frozenset({"PYTHONPATH", "TORCH_EXTENSIONS_DIR"})
 """Those of them that a fork takes as a new process does."""
+_MOST = 3
+"""How many sets of such variables are prepared for: with and without a number of threads."""
 _ROOM = {"TORCHLINT_ROOM": "x" * 30_000}
 """Where a fork writes its own variables: the block is as long as it was at the start."""
 
@@ -44,63 +47,84 @@ def early(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 class Prepared:
-    """Starts zygotes as forks of one that it makes when it is first asked."""
+    """Starts processes as forks of ones that it makes when they are first needed, one for each set
+    of variables that is read early."""
 
     def __init__(self) -> None:
         from torchlint.verify.session.workers import Zygote
 
         self._cold = Zygote._start
         self._stack = ExitStack()
-        self._origin: Zygote | None = None
+        self._origins: dict[frozenset[tuple[str, str]], Zygote] = {}
         # A test may have changed both by the time of the first start.
         self._base = Path(tempfile.gettempdir())
         self._environment = dict(os.environ)
-        self._read: dict[str, str] = {}
 
     def close(self) -> None:
-        """End the one that the others are forks of."""
+        """End what the others are forks of."""
         self._stack.close()
 
     @property
-    def fork(self) -> Callable[..., Child]:
+    def zygote(self) -> Callable[..., Child]:
         """What to put in the place of `Zygote._start`."""
-        return lambda zygote, *given: self.start(zygote, *given)
 
-    def start(
+        def start(
+            zygote: Zygote,
+            preload: Sequence[str],
+            variables: Mapping[str, str],
+            typed: Sequence[str],
+        ) -> Child:
+            site = zygote.site
+            words = [str(zygote._listener.path), json.dumps(list(preload))]
+            return self.program(
+                [site.options.python, "-m", _ZYGOTE, *words, json.dumps(list(typed))],
+                cwd=zygote.cwd,
+                env=variables,
+                log=site.folder / f"z{zygote.number}.log",
+                writable=site.writable([site.folder]),
+            )
+
+        return start
+
+    def program(
         self,
-        zygote: Zygote,
-        preload: Sequence[str],
-        variables: Mapping[str, str],
-        typed: Sequence[str],
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        log: Path,
+        writable: Sequence[Path] | None,
     ) -> Child:
-        """Do what `Zygote._start` does."""
-        if zygote.site.options.python != sys.executable or sys.platform != "linux":
-            return self._cold(zygote, preload, variables, typed)
-        origin = self._origin = self._origin or self._made()
-        if early(variables) != self._read:
-            return self._cold(zygote, preload, variables, typed)
+        """Do what `processes.start` does."""
         from torchlint.program.machine import sandbox
-        from torchlint.program.machine.processes import adopted
+        from torchlint.program.machine.processes import adopted, start
         from torchlint.verify.session.workers import Forked
 
-        log = zygote.site.folder / f"z{zygote.number}.log"
-        writable = zygote.site.writable([zygote.site.folder])
-        words = [str(zygote._listener.path), json.dumps(list(preload)), json.dumps(list(typed))]
+        python, *words = command
+        key = frozenset(early(env).items())
+        known = key in self._origins or len(self._origins) < _MOST
+        same = python == sys.executable and words[:2] != ["-m", _LAUNCHER]
+        if not known or not same or sys.platform != "linux":
+            return start(command, cwd=cwd, env=env, log=log, writable=writable)
+        if key not in self._origins:
+            self._origins[key] = self._made(early(env))
+        origin = self._origins[key]
 
         def begin(env: Mapping[str, str]) -> Forked:
+            late = {name: value for name, value in env.items() if name != _RECORD}
             settings = {
-                "arguments": [__file__, *words],
-                "cwd": str(zygote.cwd),
-                "env": dict(env),
+                "arguments": [__file__, env.get(_RECORD, ""), *words],
+                "cwd": str(cwd),
+                "env": late,
                 "log": str(log),
                 "sandbox": sandbox.__file__,
-                "writable": None if writable is None else [str(path.resolve()) for path in writable],
+                "writable": writable and [str(path.resolve()) for path in writable],
             }
             return Forked(origin, int(origin._ask(program=settings)["pid"]))
 
-        return adopted(begin, env=variables, log=log)
+        return adopted(begin, env=env, log=log)
 
-    def _made(self) -> Zygote:
+    def _made(self, variables: Mapping[str, str]) -> Zygote:
         from torchlint.program.machine.workspace import Workspace
         from torchlint.verify.options import Options
         from torchlint.verify.script.warm import COMPILER
@@ -108,14 +132,11 @@ class Prepared:
         from torchlint.verify.session.workers import Zygote
 
         workspace = self._stack.enter_context(Workspace(base=self._base))
-        site = site_in(workspace, Options(isolation="copy", env=_ROOM))
-        with (
-            mock.patch.dict(os.environ, self._environment, clear=True),
-            mock.patch.object(Zygote, "_start", self._cold),
-        ):
-            made = self._stack.enter_context(Zygote(site, 0, [COMPILER]))
-            self._read = early(made._variables())
-            return made
+        site = site_in(workspace, Options(isolation="copy"))
+        own = self._environment.items() - early(self._environment).items()
+        given = {**dict(own), **variables, **_ROOM, "PYTHONPATH": str(site.inject)}
+        with mock.patch.object(Zygote, "_start", self._cold):
+            return self._stack.enter_context(Zygote(site, 0, [COMPILER], given))
 
 
 def _show_variables() -> None:
@@ -130,6 +151,11 @@ def _show_variables() -> None:
 
 
 if __name__ == "__main__":
+    from torchlint_inside.verify.inside import forked
+
+    record, *arguments = sys.argv[1:]
+    if record:
+        os.environ[_RECORD] = record
     _show_variables()
     del sys.path[0]
-    runpy._run_module_as_main(MODULE)  # type: ignore[attr-defined] # as forked.run does
+    forked.run(arguments)

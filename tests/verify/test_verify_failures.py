@@ -553,7 +553,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory, prepared: Prepared) -> It
             big.write(b"big")
             big.truncate(70_000_000)
         (lab.root / "pkg").chmod(0o555)
-        patch.setattr(Zygote, "_start", prepared.fork)
+        patch.setattr(Zygote, "_start", prepared.zygote)
         patch.chdir(lab.root / "sub dir")
         patch.setenv("PYTHONPATH", str(lab.root))
         patch.setenv("MY_API_KEY", "given")

@@ -14,6 +14,7 @@ from torchlint.verify.model import Level
 from torchlint.verify.variants import NULL
 
 pytestmark = [
+    pytest.mark.usefixtures("zygotes"),
     pytest.mark.slow,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the programs need torch"),
 ]

@@ -50,7 +50,7 @@ def test_script_in_subfolder_of_path_with_spaces(
 ) -> None:
     root = project("plain", name="my pröject ✓", script="scripts of mine/train.py")
     before = hashes(root)
-    done = verify(root, "train.py", cwd=root / "scripts of mine")
+    done = verify(root, "train.py", cwd=root / "scripts of mine", from_nothing=True)
     assert_sound(done, root, before)
     assert done.report is not None
     assert done.report["command"] == ["train.py"]

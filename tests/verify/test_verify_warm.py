@@ -131,6 +131,7 @@ def test_a_forked_program_finds_what_a_cold_one_finds(
     assert [record.steps for record, _ in found] == [6, 6]
 
 
+@pytest.mark.usefixtures("zygotes")
 @needs_torch
 @pytest.mark.slow
 def test_a_forked_program_fails_as_a_cold_one_does(run: Any) -> None:
@@ -145,6 +146,7 @@ def test_a_forked_program_fails_as_a_cold_one_does(run: Any) -> None:
     assert (one.code, two.code) == (-signal.SIGABRT, -signal.SIGABRT)
 
 
+@pytest.mark.usefixtures("zygotes")
 @needs_torch
 @pytest.mark.slow
 def test_processes_of_a_forked_program_are_its_own(run: Any) -> None:
@@ -166,6 +168,7 @@ if __name__ == "__main__":
     assert forked == cold == "[(0, '__mp_main__'), (1, '__mp_main__')]\n"
 
 
+@pytest.mark.usefixtures("zygotes")
 @needs_torch
 @pytest.mark.slow
 def test_what_is_left_of_a_forked_program_is_ended(run: Any) -> None:
@@ -214,6 +217,7 @@ def test_an_import_that_starts_a_thread_is_left_to_the_program(
     assert (record.steps, why, said.splitlines()[0]) == (6, "", "2")
 
 
+@pytest.mark.usefixtures("zygotes")
 @needs_torch
 @pytest.mark.slow
 def test_a_stopped_program_ends_without_taking_the_interpreter_apart(run: Any) -> None:
@@ -242,6 +246,7 @@ finally:
 # The interpreter's facts
 
 
+@pytest.mark.usefixtures("zygotes")
 @needs_torch
 @pytest.mark.slow
 def test_the_interpreter_is_asked_in_the_process_that_has_imported_torch(
@@ -269,6 +274,7 @@ def test_where_none_has_imported_torch_the_interpreter_says_why() -> None:
             assert facts.answer(1.0) == ({}, "no interpreter /nowhere/python; use --python")
 
 
+@pytest.mark.usefixtures("zygotes")
 @needs_torch
 @pytest.mark.slow
 def test_without_its_zygote_a_program_is_started_cold(tmp_path: Path) -> None:
@@ -283,6 +289,7 @@ def test_without_its_zygote_a_program_is_started_cold(tmp_path: Path) -> None:
         assert "no program could be started" in made.warm.why_cold
 
 
+@pytest.mark.usefixtures("zygotes")
 @needs_torch
 @pytest.mark.slow
 def test_forked_programs_die_with_their_zygote(tmp_path: Path) -> None:

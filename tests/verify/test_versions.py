@@ -41,7 +41,10 @@ from torchlint.verify.script import script_mode
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.versions import Version, Versions
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+    pytest.mark.usefixtures("zygotes"),
+]
 MODEL = """\
 import torch
 
