@@ -105,6 +105,10 @@ LEFT_OUT: dict[str, Mapping[str, str]] = {
             "'cast_dtype')\nset_it('cpu', torch.half)\nrun()"
         )
     },
+    "a library that is handed values": {
+        "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import value\nrun()\n"
+        "for metric in [value]:\n    print(value(x.sum()), metric(x.sum()))"
+    },
     "a library that is handed a function": {
         "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import call\ncall(run)",
     },
@@ -235,10 +239,6 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
     },
 }
 PLAIN: dict[str, Mapping[str, str]] = {
-    "a library that is handed values": {
-        "main.py": f"{HEAD}{RUN}\nfrom statistics_of_nobody import value\nrun()\n"
-        "for metric in [value]:\n    print(value(x.sum()), metric(x.sum()))"
-    },
     "a script": {"main.py": f"{HEAD}{RUN}\nrun()"},
     "a script with an import": {"main.py": f"{IMPORT}\nrun()"},
     "an import that no other file uses": {

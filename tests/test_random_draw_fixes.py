@@ -44,6 +44,9 @@ DRAWS = {
     "torch.from_numpy(np.random.randn(x.size(0), 4)).float().to(x.device)": "torch.randn(",
     "torch.from_numpy(np.random.rand(x.size(0), 4)).to(x.device)": "dtype=torch.float64",
     "torch.FloatTensor(np.random.random((50, 4))).to(x.device)": "torch.rand((50, 4)",
+    "torch.from_numpy(np.random.permutation(q.size(0))).type_as(q).long()": "torch.randperm(",
+    "torch.from_numpy(np.random.permutation(q.size(0))).to(q.device)": "torch.randperm(",
+    "torch.from_numpy(np.random.randint(0, 9, size=(50, 4))).to(x.device)": "torch.randint(0, 9, (",
     "torch.from_numpy(np.random.randn(50, 4)).type_as(q)": "dtype=q.dtype",
 }
 NEAR = [

@@ -67,12 +67,12 @@ def test_an_import_without_a_use_stays_where_the_cell_would_show_something_else(
     cells = [
         "h()\nimport math",
         "import torch\nimport torch.nn.functional as F",
-        "def f(q, k, v, t):\n"
-        "    a = torch.triu(torch.full((t, t), -math.inf), diagonal=1)\n"
-        "    return F.scaled_dot_product_attention(q, k, v, attn_mask=a)",
+        "def f(q, k, v):\n"
+        "    a = torch.softmax(q @ k.mT / math.sqrt(q.size(-1)), dim=-1)\n"
+        "    return a @ v",
     ]
     notebook = assembled(Cell(number, cell) for number, cell in enumerate(cells))
     changed = {number: after for number, _, after in analyse(in_cells(notebook, "unsafe")).cells}
     assert list(changed) == [2]
-    assert "is_causal=True" in changed[2]
+    assert "F.scaled_dot_product_attention(q, k, v)" in changed[2]
     assert "math" not in changed[2]

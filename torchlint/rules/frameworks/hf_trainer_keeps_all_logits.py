@@ -167,7 +167,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     metrics = inferred(module, given).node if given is not None else None
     if given is None or not isinstance(metrics, cst.FunctionDef):
         return
-    if _classes(module, metrics):
+    if _reads_classes(module, metrics):
         yield Hit(given, {"metrics": metrics.name.value})
 
 
@@ -183,11 +183,11 @@ def _is_trainer(module: Module, node: cst.Call) -> bool:
     return not own and any(library.makes(module, name, _TRAINER) for name in bases)
 
 
-def _classes(module: Module, metrics: cst.FunctionDef) -> list[cst.Call]:
-    """Return the ``argmax`` of all logits that a function of metrics reads; nothing where it reads
-    anything else of them."""
+def _reads_classes(module: Module, metrics: cst.FunctionDef) -> bool:
+    """Say whether a function of metrics reads the ``argmax`` of all logits, and nothing else of
+    them."""
     params = [*metrics.params.posonly_params, *metrics.params.params]
-    found: list[cst.Call] = []
+    count = 0
     for use in readers_of(module, metrics, params[0].name.value) if params else ():
         above = module.parent(use)
         match above:
@@ -200,13 +200,13 @@ def _classes(module: Module, metrics: cst.FunctionDef) -> list[cst.Call]:
             case cst.Attribute(attr=cst.Name("label_ids" | "inputs")) | cst.Subscript():
                 continue
             case _:
-                return []
+                return False
         for read in reads:
             calls = _argmax(module, read)
             if calls is None:
-                return []
-            found += calls
-    return list(dict.fromkeys(found))
+                return False
+            count += calls
+    return count > 0
 
 
 def _first(node: cst.BaseExpression) -> bool:
@@ -220,34 +220,33 @@ def _first(node: cst.BaseExpression) -> bool:
 
 
 @question()
-def _argmax(module: Module, read: cst.CSTNode) -> list[cst.Call] | None:
-    """Return the calls that take the largest logit over the last axis; None where anything else
+def _argmax(module: Module, read: cst.CSTNode) -> int | None:
+    """Return how many calls take the largest logit over the last axis; None where anything else
     reads the logits or a part of them."""
     above = module.parent(read)
     whole: cst.CSTNode | None = None
     match above:
         case cst.Attribute(attr=cst.Name("shape")):
-            return []
+            return 0
         case cst.Subscript() | cst.IfExp():
             whole = above
         case cst.Attribute(attr=cst.Name("argmax")):
             call = module.parent(above)
-            return [call] if isinstance(call, cst.Call) and _last(module, call, 0) else None
+            return 1 if isinstance(call, cst.Call) and _last(module, call, 0) else None
         case cst.Arg():
             call = module.parent(above)
             name = module.name(call.func) if isinstance(call, cst.Call) else None
             if not isinstance(call, cst.Call) or call.args[0] is not above:
                 return None
             if name in _FUNCTIONS:
-                return [call] if _last(module, call, 1) else None
+                return 1 if _last(module, call, 1) else None
             if is_name(call.func, "isinstance"):
-                return []
+                return 0
             whole = call if name in ("torch.tensor", "torch.from_numpy") else None
     uses = uses_of(module, whole) if whole is not None else []
     found = [_argmax(module, use) for use in uses]
-    if not found or any(each is None for each in found):
-        return None
-    return [call for each in found for call in each or ()]
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def _last(module: Module, call: cst.Call, at: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -29,6 +28,7 @@ from torchlint.rules.precision._attention_shapes import (
 )
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.code.versions import torch_unsaid
 from torchlint.semantic.question import question
@@ -48,7 +48,6 @@ _ROUNDING = "Results differ by rounding, and the fused kernels have no second de
 _DROPOUT = "Dropout draws other random numbers."
 _MASKED = "A query whose keys are all masked gives zeros or NaN."
 _LOWEST = -1e4
-_INFINITE = frozenset(("torch.inf", "math.inf", "numpy.inf", "numpy.Inf", "torch.finfo"))
 
 
 @dataclass(slots=True)
@@ -361,22 +360,10 @@ def _kept(module: Module, step: Operation) -> cst.BaseExpression | None:
 
 def _lowest(module: Module, node: cst.BaseExpression) -> bool:
     match node:
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Float() | cst.Integer() as n):
-            return -float(n.value.replace("_", "")) <= _LOWEST
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            return module.name(inner) in _INFINITE or _infinite(module, inner, ("inf", "infinity"))
         case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("min")):
-            return module.name(func) in _INFINITE
-    return _infinite(module, node, ("-inf", "-infinity"))
-
-
-def _infinite(module: Module, node: cst.BaseExpression, spellings: Sequence[str]) -> bool:
-    match node:
-        case cst.Call(func=func, args=[cst.Arg(value=cst.SimpleString() as text)]):
-            said = text.evaluated_value
-            named = module.name(func) == "builtins.float"
-            return named and isinstance(said, str) and said.lower() in spellings
-    return False
+            return module.name(func) == "torch.finfo"
+    number = spelled_number(module, node)
+    return number is not None and number <= _LOWEST
 
 
 def _scaled(module: Module, found: Operation, factor: cst.BaseExpression, parts: _Parts) -> bool:

@@ -18,15 +18,13 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.imports import import_of, import_reads
+from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.observers import sees_itself
-from torchlint.semantic.values.inferred import inferred
 
 _BOUND = regex(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+[\w., \t]+$", re.MULTILINE)
 _RENAMED = regex(r"\bas\b")
@@ -146,8 +144,8 @@ def _without_imports(text: str) -> str:
 
 @question(ground=True)
 def only_known_callers(module: Module) -> bool:
-    """Say whether all that the file imports is its own project's, or calls no code of ours inside
-    an autocast: a library that is not known is handed no code of ours."""
+    """Say whether all that the file imports is its own project's, or known to call no code of ours
+    inside an autocast."""
     for node in module.nodes(cst.Import, cst.ImportFrom):
         if isinstance(node, cst.ImportFrom):
             names = ["." * len(node.relative) + (dotted_text(node.module) or "")]
@@ -155,45 +153,9 @@ def only_known_callers(module: Module) -> bool:
             assert isinstance(node, cst.Import)
             names = [dotted_text(item.name) or "" for item in node.names]
         for name in names:
-            known = name.partition(".")[0] in _KNOWN or module.outside.is_ours(name)
-            if not known and not _takes_values_only(module, node):
+            if name.partition(".")[0] not in _KNOWN and not module.outside.is_ours(name):
                 return False
     return True
-
-
-_CODE = frozenset(("function", "class", "module", "object"))
-
-
-def _takes_values_only(module: Module, home: cst.Import | cst.ImportFrom) -> bool:
-    """Say whether a file hands what it imports nothing but values, as ``dc(prediction, label)``:
-    nothing that the file defines is called from there."""
-    if isinstance(home.names, cst.ImportStar):
-        return False
-    return not any(_may_call_us(module, read) for read in import_reads(module, home))
-
-
-_ENTERED = (cst.WithItem, cst.Decorator)
-
-
-def _may_call_us(module: Module, read: cst.Name) -> bool:
-    """Say whether what a library defines may call code of ours: it is a base class, a decorator or
-    a context, or is handed a function or an object of ours."""
-    whole: cst.CSTNode = read
-    while isinstance(above := module.parent(whole), cst.Attribute):
-        whole = above
-    if isinstance(above, cst.Arg) and isinstance(module.parent(above), cst.ClassDef):
-        return True
-    if isinstance(above, cst.Call) and above.func is whole:
-        entered = isinstance(module.parent(above), _ENTERED)
-        return entered or any(_holds_code(module, arg.value) for arg in above.args)
-    return isinstance(above, _ENTERED)
-
-
-def _holds_code(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether an argument may be code of ours, or an object of a class of ours."""
-    if isinstance(node, cst.Lambda) or is_name(node, "self"):
-        return True
-    return inferred(module, node).kind in _CODE
 
 
 def only_entered(module: Module, use: cst.BaseExpression) -> bool:
@@ -215,25 +177,7 @@ def only_entered(module: Module, use: cst.BaseExpression) -> bool:
             and call.func.attr.value == "enter_context"
             and isinstance(module.parent(call), cst.Expr)
         )
-    if isinstance(above, cst.Assign) and above.value is node:
-        return _entered_by_name(module, above)
     return isinstance(above, cst.Decorator)
-
-
-def _entered_by_name(module: Module, home: cst.Assign) -> bool:
-    function = module.function(home)
-    target = home.targets[0].target
-    if function is None or len(home.targets) > 1 or not isinstance(target, cst.Name):
-        return False
-    if binds_globally(module, function, target.value):
-        return False
-    reads = reads_of(module, function, target.value)
-    return all(
-        isinstance(item := module.parent(read), cst.WithItem)
-        and item.item is read
-        and item.asname is None
-        for read in reads
-    )
 
 
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:

@@ -128,6 +128,7 @@ from torchlint.rules.transfer._host_indices import host_index
 from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._placement import Placement, placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
@@ -670,9 +671,23 @@ def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bo
         return name.removeprefix("torch.") in kinds
     match node:
         case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
-            return certainly_tensor(module, tensor)
+            return certainly_tensor(module, tensor) or _has_sizes(module, tensor)
         case cst.Attribute(value=cst.Attribute() as tensor, attr=cst.Name(value="dtype")):
             return inferred(module, tensor).tensor
+    return False
+
+
+def _has_sizes(module: Module, tensor: cst.Name) -> bool:
+    """Say whether the function asks a named object for ``.size(…)``, which of all things with a
+    dtype tensors have."""
+    for read in reads_of(module, module.scope(tensor), tensor.value):
+        above = module.parent(read)
+        if (
+            isinstance(above, cst.Attribute)
+            and above.attr.value == "size"
+            and inferred(module, read).tensor
+        ):
+            return isinstance(module.parent(above), cst.Call)
     return False
 
 

@@ -111,6 +111,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
@@ -129,13 +130,6 @@ from torchlint.semantic.values.value import ACCEL, CUDA
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
 _CASTS = ("builtins.float", "builtins.int")
-_CONSTANTS = {
-    **{f"{library}.pi": math.pi for library in ("math", "torch", "numpy")},
-    **{f"{library}.e": math.e for library in ("math", "torch", "numpy")},
-    **{f"{library}.inf": math.inf for library in ("math", "torch", "numpy")},
-    **{f"{library}.nan": math.nan for library in ("math", "torch", "numpy")},
-    "math.tau": math.tau,
-}
 _LARGEST = 65504.0
 """The largest number that all floating dtypes but the 8-bit ones hold."""
 _FLOATING = dtypes.spelled(dtypes.of_kind("half", "float", "double", "complex"))
@@ -252,37 +246,8 @@ def _numbers(module: Module, node: cst.BaseExpression) -> Iterator[float | None]
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
             for element in elements:
                 yield from _numbers(module, element.value)
-        case cst.Integer() | cst.Float():
-            yield _as_float(node.evaluated_value)
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            yield from (number if number is None else -number for number in _numbers(module, inner))
-        case cst.Name(value="True" | "False"):
-            yield float(node.value == "True")
-        case cst.Call(args=[cst.Arg(value=cst.SimpleString() as text)]) if (
-            module.name(node.func) == "builtins.float"
-        ):
-            yield _spelled(text)
-        case cst.Attribute() | cst.Name() if module.name(node) in _CONSTANTS:
-            yield _CONSTANTS[module.name(node) or ""]
         case _:
-            yield None
-
-
-def _as_float(number: float) -> float:
-    """Return a number as a float; infinity for an integer that none can hold."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf
-
-
-def _spelled(text: cst.SimpleString) -> float:
-    """Return the number in a string that is given to ``float``; a NaN where there is none, as it is
-    a finding still."""
-    try:
-        return float(str(text.evaluated_value))
-    except ValueError:
-        return math.nan
+            yield spelled_number(module, node)
 
 
 def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | None) -> bool:

@@ -78,8 +78,8 @@ start = torch.from_numpy(np.random.randn(4, 8)).to(device)
 Unsafe: the numbers come from another generator, with another seed, so that results can no longer be
 compared with those of before, and NumPy's later draws are others as well. The shape and the dtype
 stay. Where a comment above or behind a draw of the function names NumPy, which may be why it draws,
-the fix is only suggested. Rewritten are plain draws (`rand`, `randn`, `random`) that are converted,
-cast and moved in one expression, and
+the fix is only suggested. Rewritten are plain draws (`rand`, `randn`, `random`, `randint`,
+`permutation`) that are converted, cast and moved in one expression, and
 `np.floor(np.random.rand(n) * m)` in a statement of its own; all others are left to people.
 
 ## Measure
@@ -118,7 +118,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.text import explained
-from torchlint.semantic.code.tree import attr_of, has_star
+from torchlint.semantic.code.tree import attr_of, has_star, method_called
 from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.time.step_overhead import anomalies_sought
@@ -256,7 +256,7 @@ def _floor_of(
             new = _draw(module, draw, torch)
         case _:
             return None
-    if new is None or inferred(module, count).kind != "number":
+    if new is None or _is_whole(new) or inferred(module, count).kind != "number":
         return None
     args = [cst.Arg(scaled.with_changes(left=with_keyword(new, "device", device)))]
     return node.with_changes(func=cst.parse_expression(f"{torch}.floor"), args=args)
@@ -268,9 +268,10 @@ def _drawn(
     target = transfer.target
     if target is None or (transfer.like and not isinstance(target, cst.Name)):
         return None
+    usual = "int64" if _is_whole(new) else "float32"
     if transfer.like and place is transfer.call:
         new = with_keyword(new, "dtype", cst.Attribute(target, cst.Name("dtype")))
-    elif dtype != "float32":
+    elif dtype != usual:
         new = with_keyword(new, "dtype", cst.parse_expression(f"{torch}.{dtype}"))
     device = cst.Attribute(target, cst.Name("device")) if transfer.like else target
     new = with_keyword(new, "device", device)
@@ -278,18 +279,43 @@ def _drawn(
     return Fix(edits, Safety.UNSAFE, "Draw on the device", _NOTE)
 
 
+def _is_whole(draw: cst.Call) -> bool:
+    return method_called(draw) in (
+        "randperm",
+        "randint",
+    )
+
+
 def _draw(module: Module, drawn: cst.Call, torch: str) -> cst.Call | None:
     """Return the call of torch that draws from the same distribution."""
     name = module.called(drawn).removeprefix("numpy.random.")
-    keywords = {arg.keyword.value for arg in drawn.args if arg.keyword is not None}
-    if name not in _DRAWS or keywords - {"size"} or not drawn.args or has_star(drawn):
+    if has_star(drawn):
         return None
-    made = cst.parse_expression(f"{torch}.{_DRAWS[name]}()")
+    keywords = {arg.keyword.value for arg in drawn.args if arg.keyword is not None}
+    values = [arg.value for arg in drawn.args]
+    if name in _DRAWS and not keywords - {"size"} and values:
+        func, args = _DRAWS[name], [arg.with_changes(keyword=None) for arg in drawn.args]
+        args = [arg.with_changes(equal=cst.MaybeSentinel.DEFAULT) for arg in args]
+    elif name == "permutation" and len(values) == 1 and not keywords:
+        if inferred(module, values[0]).kind != "number":
+            return None
+        func, args = "randperm", list(drawn.args)
+    elif name == "randint" and len(values) == 3 and not keywords - {"size"}:
+        if not all(inferred(module, each).kind == "number" for each in values[:2]):
+            return None
+        size = values[2]
+        if not isinstance(size, cst.Tuple):
+            if inferred(module, size).kind != "number":
+                return None
+            one = cst.Element(size, comma=cst.Comma())
+            size = cst.Tuple([one])
+        last = cst.Arg(size)
+        func, args = "randint", [*drawn.args[:2], last]
+    else:
+        return None
+    made = cst.parse_expression(f"{torch}.{func}()")
     assert isinstance(made, cst.Call)
-    plain = cst.MaybeSentinel.DEFAULT
-    return made.with_changes(
-        args=[arg.with_changes(keyword=None, equal=plain) for arg in drawn.args]
-    )
+    return made.with_changes(args=args)
 
 
 def _final_dtype(module: Module, drawn: cst.CSTNode, move: cst.CSTNode) -> str | None:
@@ -301,7 +327,8 @@ def _final_dtype(module: Module, drawn: cst.CSTNode, move: cst.CSTNode) -> str |
     name = module.called(maker)
     if name not in ops.DATA_FACTORIES:
         return None
-    dtype = "float64"
+    called = (module.name(getattr(drawn, "func", None)) or "").rpartition(".")[2]
+    dtype = "float64" if called in _DRAWS else "int64"
     last = name.rpartition(".")[2]
     dtype = "float32" if last == "Tensor" else dtypes.LEGACY.get(last, dtype)
     at: cst.CSTNode = maker

@@ -10,6 +10,7 @@ from torchlint.rule import Fix, InsertAfter, Module, NeedImport, NodeEdit, Repla
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.uses.elements import one_dimensional
@@ -245,16 +246,9 @@ def _plain(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _number(module: Module, node: cst.BaseExpression) -> bool:
-    match node:
-        case cst.Integer() | cst.Float() | cst.Name("True" | "False"):
-            return True
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            return _number(module, inner)
-        case cst.Call(func=func, args=[cst.Arg(value=cst.SimpleString())]):
-            return module.name(func) == "builtins.float"
-        case cst.Name() | cst.Attribute():
-            return inferred(module, node).kind == "number"
-    return False
+    return spelled_number(module, node) is not None or (
+        isinstance(node, (cst.Name, cst.Attribute)) and inferred(module, node).kind == "number"
+    )
 
 
 def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:

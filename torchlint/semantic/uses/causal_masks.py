@@ -16,6 +16,7 @@ from torchlint.semantic.code.calls import given_for, keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.code.tree import attr_of, has_star, is_name
@@ -462,22 +463,6 @@ def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:
 def _number(module: Module, node: cst.BaseExpression | None) -> float | None:
     """Return the number that an expression spells."""
     match node:
-        case cst.Integer() | cst.Float():
-            return float(node.evaluated_value)
-        case cst.Name("True" | "False"):
-            return float(node.value == "True")
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            found = _number(module, inner)
-            return None if found is None else -found
-        case cst.Call(func=cst.Name("float"), args=[cst.Arg(value=cst.SimpleString() as text)]):
-            return {"inf": math.inf, "-inf": -math.inf}.get(str(text.raw_value).lower())
-        case cst.Call(func=cst.Name("float"), args=[cst.Arg(value=inner)]):
-            return _number(module, inner)
         case cst.Attribute(value=cst.Call(func=kind), attr=cst.Name("min")):
             return -math.inf if module.name(kind) == "torch.finfo" else None
-        case cst.Attribute():
-            return math.inf if module.name(node) in _INFINITE else None
-    return None
-
-
-_INFINITE = frozenset(("torch.inf", "math.inf", "numpy.inf"))
+    return spelled_number(module, node)
