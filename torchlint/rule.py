@@ -45,7 +45,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
 from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.data.later_steps import LaterSteps, later_steps
-from torchlint.semantic.data.per_step_use import LogLines, log_lines, made_for_logs
+from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.value_sized import gathers
@@ -582,7 +582,7 @@ def logged_every(
     lines = [_with(line, replaced or {}) for line in found.lines]
     # What stands behind the first line stays there, which then is the block's end.
     first = lines[0].with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace())
-    last = f" or {found.ends[1]}" if found.ends is not None else ""
+    last = f" or {found.last}" if found.last is not None else ""
     test = cst.parse_expression(f"{found.counter} % {count} == 0{last}")
     block = found.loop.body
     indent = block.indent if isinstance(block, cst.IndentedBlock) else None
@@ -610,8 +610,6 @@ def log_every_n(
             match module.small_statement(node):
                 case cst.Expr(value=cst.Call() as call):
                     lines = log_lines(module, call)
-                case cst.Assign() as line:
-                    lines = made_for_logs(module, line)
             if lines is None or any(
                 set(lines.lines) & set(each.lines) for each, _ in found.values()
             ):

@@ -11,8 +11,7 @@ word: without the word they compare the mask with a causal one in every forward 
 the device has said whether it is (source of `_detect_is_causal_mask`).
 
 Flagged: a mask that is causal and nothing else, by what the code makes it of (`tril`, `triu`,
-`masked_fill`, comparisons of two `arange`, `generate_square_subsequent_mask`), here, in a function,
-or as a buffer.
+`masked_fill`, `generate_square_subsequent_mask`), here, in a function, or as a buffer.
 
 ## Setup
 ```python

@@ -17,20 +17,18 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import attr_of, is_name
-from torchlint.semantic.data.step_counters import first_and_last, step_counter, steps_counted
+from torchlint.semantic.data.step_counters import last_step, steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import iteration_count
-from torchlint.semantic.uses.accumulators import in_each_step
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -312,15 +310,14 @@ class LogLines:
         loop: the loop in whose steps they run.
         counter: the name that counts the steps, or is free to do so.
         counted: whether the loop counts them already.
-        ends: the number of the first step, and the test that holds in the last one; None where
-            nothing tells which that is.
+        last: the test that holds in the last step; None where nothing tells which that is.
     """
 
     lines: tuple[cst.SimpleStatementLine, ...]
     loop: cst.For
     counter: str
     counted: bool
-    ends: tuple[str, str] | None
+    last: str | None
 
 
 LOG_EVERY = 50
@@ -338,92 +335,6 @@ def log_lines(module: Module, call: cst.Call) -> LogLines | None:
     return _seldom(module, call, _beside(module, call))
 
 
-@question(
-    yes="the line makes what is only logged, and could do so every N steps",
-    no="more than a log reads what the line makes, or nothing can count the steps",
-)
-def made_for_logs(module: Module, line: cst.Assign) -> LogLines | None:
-    """Return the line ``mean = total / (step + 1)``, with those below it that log what it makes;
-    None where more looks at it, or where the first or the last step would not be among those that
-    run them."""
-    found = _seldom(module, line.value, _down_to_logs(module, line))
-    if found is None or found.ends is None or found.loop is not module.loops(line)[0]:
-        return None
-    own = not found.counted or found.counter == step_counter(module, found.loop)
-    first = own and found.ends[0] == "0"
-    left = any(True for _ in module.within(found.loop.body, cst.Break, cst.Continue, cst.Return))
-    return found if first and not left and _each(module, found.lines[0], found) else None
-
-
-def _down_to_logs(module: Module, line: cst.Assign) -> list[cst.SimpleStatementLine]:
-    """Return the line of an assignment with its neighbours down to the last read in the loop of
-    what they bind; nothing where one of them does more than bind or log."""
-    whole, loops = module.statement(line), module.loops(line)
-    block = module.parent(whole)
-    if not isinstance(block, cst.IndentedBlock) or not loops:
-        return []
-    found: list[cst.SimpleStatementLine] = []
-    open_reads: list[cst.Name] = []
-    for each in block.body[block.body.index(whole) :]:
-        reads = _reads_bound(module, each, loops[0])
-        if reads is None or not isinstance(each, cst.SimpleStatementLine):
-            return []
-        if found and _commented(module, found[-1], each):
-            return []
-        found.append(each)
-        open_reads = [read for read in (*open_reads, *reads) if not module.is_within(read, each)]
-        if not open_reads:
-            return found
-    return []
-
-
-def _reads_bound(module: Module, line: cst.CSTNode, loop: cst.CSTNode) -> list[cst.Name] | None:
-    """Return the reads in a loop of the name that a line binds, none for a log; None where the line
-    does more, or where another function may look at the name."""
-    if _only_logs(module, line):
-        return []
-    match line:
-        case cst.SimpleStatementLine(
-            body=[
-                cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name) as target)], value=value)
-            ]
-        ):
-            acts = module.within(value, cst.Call, cst.Await, cst.Yield, cst.NamedExpr)
-        case _:
-            return None
-    owner = module.tree.owners[target]
-    reads = reads_of(module, owner, name)
-    homes = {module.tree.owners[write] for write in writes_of(module, module.root, name)}
-    shared = any(
-        module.tree.owners[each] not in {owner, *(homes - {module.root})} for each in reads
-    )
-    if (
-        any(not isinstance(each, cst.Call) or not _passes(module, each) for each in acts)
-        or shared
-        or any(name in outer for outer in names_of_outer_scopes(module))
-        or writes_of(module, loop, name) != [target]
-    ):
-        return None
-    inside = [each for each in reads if module.is_within(each, loop)]
-    later = all(module.before(line, each) and not module.is_within(each, line) for each in inside)
-    return inside if later else None
-
-
-def _each(module: Module, line: cst.SimpleStatementLine, found: LogLines) -> bool:
-    """Say whether all steps of a loop, or none, come to a line: what is asked before it is the same
-    in all."""
-    at: cst.CSTNode = line
-    for above in module.ancestors(line):
-        if above is found.loop:
-            break
-        if isinstance(above, cst.If):
-            names = module.names_in(above.test)
-            if any(writes_of(module, found.loop, name) for name in names):
-                return False
-            at = above
-    return in_each_step(module, at, found.loop)
-
-
 def _seldom(
     module: Module, call: cst.BaseExpression, lines: Sequence[cst.SimpleStatementLine]
 ) -> LogLines | None:
@@ -437,13 +348,13 @@ def _seldom(
         return None
     counter = steps_counted(module, loop, lines[0])
     if counter is not None:
-        return LogLines(tuple(lines), loop, counter, True, first_and_last(module, loop))
+        return LogLines(tuple(lines), loop, counter, True, last_step(module, loop))
     used = {node.value for node in module.nodes(cst.Name)}
     free = next((name for name in _COUNTERS if name not in used), None)
     bare = isinstance(loop.iter, cst.Tuple) and not loop.iter.lpar
     if free is None or bare or loop.asynchronous is not None:
         return None
-    return LogLines(tuple(lines), loop, free, False, first_and_last(module, loop, free))
+    return LogLines(tuple(lines), loop, free, False, last_step(module, loop, free))
 
 
 @question(yes="`{0}` redraws a progress bar", no="`{0}` redraws no progress bar")

@@ -79,21 +79,17 @@ def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | No
     return None
 
 
-@question(yes="its first number and its last step are known", no="nothing tells the last step")
-def first_and_last(
-    module: Module, loop: cst.For, counter: str | None = None
-) -> tuple[str, str] | None:
-    """Return the first number with which a loop counts its steps itself, or in the `counter` that
-    ``enumerate`` is to give it, and the test that holds in the last step, ``i == len(loader) - 1``;
-    None where what it goes over may have no length, or the loop changes what the test reads."""
+@question(yes="the test for its last step is known", no="nothing tells the last step")
+def last_step(module: Module, loop: cst.For, counter: str | None = None) -> str | None:
+    """Return the test that holds in the last step of a loop that counts its steps itself, or in the
+    `counter` that ``enumerate`` is to give it: ``i == len(loader) - 1``; None where what it goes
+    over may have no length, or the loop changes what the test reads."""
     own = step_counter(module, loop)
-    first, last = _numbers(module, loop.iter) if own is not None else ("", None)
+    last = _last(module, loop.iter) if own is not None else None
     if own is None and counter is not None:
         own, length = counter, _length(module, loop.iter)
-        first, last = "0", f"{length} - 1" if length is not None else None
-    if last is None or _changed_inside(module, loop, last):
-        return None
-    return first, f"{own} == {last}"
+        last = f"{length} - 1" if length is not None else None
+    return None if last is None or _changed_inside(module, loop, last) else f"{own} == {last}"
 
 
 def _changed_inside(module: Module, loop: cst.For, code: str) -> bool:
@@ -135,29 +131,25 @@ def _changes(module: Module, use: cst.CSTNode, *, sized: bool) -> bool:
     return False
 
 
-def _numbers(module: Module, iterated: cst.BaseExpression) -> tuple[str, str | None]:
-    """Return the code of the first number that a counting iterator gives, and of the last."""
+def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
+    """Return the code of the last number that a counting iterator gives."""
     match iterated:
         case cst.Name():
             made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
-            ways = {_numbers(module, each) if each else ("", None) for each in made}
-            return ways.pop() if len(ways) == 1 else ("", None)
-        case cst.IfExp(body=body, orelse=orelse):
-            ways = {_numbers(module, each) for each in (body, orelse)}
-            return ways.pop() if len(ways) == 1 else ("", None)
+            ways = {_last(module, each) if each else None for each in made}
+            return ways.pop() if len(ways) == 1 else None
         case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value), *start]):
-            first = module.source_of(start[0].value) if start else "0"
             length = _length(module, value)
             known = {"0": f"{length} - 1", "1": length}
-            return first, known.get(first) if length is not None else None
+            first = module.source_of(start[0].value) if start else "0"
+            return known.get(first) if length is not None else None
         case cst.Call(func=cst.Name("range" | "trange"), args=args):
             ends = [each.value for each in args if each.keyword is None]
-            first = module.source_of(ends[0]) if len(ends) > 1 else "0"
-            return first, _number_before(module, ends[-1]) if len(ends) in (1, 2) else None
+            return _number_before(module, ends[-1]) if len(ends) in (1, 2) else None
         case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
             bar = (module.name(func) or "").startswith("tqdm")
-            return _numbers(module, value) if bar else ("", None)
-    return "", None
+            return _last(module, value) if bar else None
+    return None
 
 
 def _number_before(module: Module, end: cst.BaseExpression) -> str | None:

@@ -17,7 +17,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
-from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.module import Module
@@ -92,25 +92,9 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
             found = _triangle(module, inner)
             return found.each(float.__neg__) if found is not None and not found.boolean else None
         case cst.Comparison(left=left, comparisons=[comparison]):
-            # What a comparison gives: of positions down and across, or of a matrix with a
-            # number.
-            test = _test(comparison.operator)
-            if test is None:
-                return None
-            right = comparison.comparator
-            down, across = _positions(module, left), _positions(module, right)
-            if (
-                down is not None
-                and across is not None
-                and down[0] == across[0]
-                and down[1] != across[1]
-            ):
-                low, high = (1.0, 0.0) if down[1] == "down" else (0.0, 1.0)
-                corners = ((low, high), (0.0, 0.0), (high, low))
-                below, on, above = (float(test(a, b)) for a, b in corners)
-                return Triangle(below, on, above, True)
-            found, limit = _triangle(module, left), _number(module, right)
-            if found is None or limit is None:
+            test = _TESTS.get(type(comparison.operator))
+            found, limit = _triangle(module, left), _number(module, comparison.comparator)
+            if test is None or found is None or limit is None:
                 return None
             return found.each(lambda value: float(test(value, limit)), True)
     found = _operation(module, node)
@@ -256,51 +240,14 @@ def _negated(value: float) -> float:
 
 # -- comparisons -----------------------------------------------------------------------------------
 
-
-def _test(operator: cst.BaseCompOp) -> Callable[[float, float], bool] | None:
-    match operator:
-        case cst.Equal():
-            return float.__eq__
-        case cst.NotEqual():
-            return float.__ne__
-        case cst.LessThan():
-            return float.__lt__
-        case cst.LessThanEqual():
-            return float.__le__
-        case cst.GreaterThan():
-            return float.__gt__
-        case cst.GreaterThanEqual():
-            return float.__ge__
-    return None
-
-
-def _positions(module: Module, node: cst.BaseExpression) -> tuple[str, str] | None:
-    """Return the positions of which an expression makes a column or a row, and which of both:
-    ``i[:, None]`` goes down, ``i[None, :]`` across."""
-    match node:
-        case cst.Subscript(value=of, slice=[first, second]):
-            match module.source_of(first.slice), module.source_of(second.slice):
-                case (":", "None"):
-                    return _counted(module, of, "down")
-                case ("None", ":"):
-                    return _counted(module, of, "across")
-        case cst.Call(func=cst.Attribute(value=of, attr=cst.Name(name)), args=args):
-            match name, [module.source_of(arg.value) for arg in args]:
-                case ("unsqueeze", ["1" | "-1"]) | ("view" | "reshape", ["-1", "1"]):
-                    return _counted(module, of, "down")
-                case ("unsqueeze", ["0"]) | ("view" | "reshape", ["1", "-1"]):
-                    return _counted(module, of, "across")
-    return None
-
-
-def _counted(module: Module, of: cst.BaseExpression, way: str) -> tuple[str, str] | None:
-    """Return the code of an ``arange`` from 0 on, and the way that it goes."""
-    made = assigned_value(module, of) if isinstance(of, cst.Name) else of
-    if not isinstance(made, cst.Call) or module.name(made.func) != "torch.arange":
-        return None
-    if len([arg for arg in made.args if arg.keyword is None]) != 1:
-        return None
-    return module.source_of(made), way
+_TESTS: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
+    cst.Equal: float.__eq__,
+    cst.NotEqual: float.__ne__,
+    cst.LessThan: float.__lt__,
+    cst.LessThanEqual: float.__le__,
+    cst.GreaterThan: float.__gt__,
+    cst.GreaterThanEqual: float.__ge__,
+}
 
 
 # -- operations ------------------------------------------------------------------------------------

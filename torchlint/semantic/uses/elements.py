@@ -12,7 +12,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, read_behind
-from torchlint.semantic.code.tree import has_star
+from torchlint.semantic.code.tree import children, has_star
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -49,6 +49,18 @@ _PURE_BUILTINS = frozenset(
 )
 _OF_TENSORS = ops.TENSOR_ONLY_METHODS | ops.having("weak") | {"clone", "dim", "shape"}
 _PLAIN_KINDS = ("number", "bool", "str", "none")
+_PLAIN_NODES = (
+    cst.BinaryOperation,
+    cst.UnaryOperation,
+    cst.Comparison,
+    cst.ComparisonTarget,
+    cst.BooleanOperation,
+    cst.IfExp,
+    cst.Tuple,
+    cst.List,
+    cst.Element,
+    cst.CompIf,
+)
 
 
 @frozen
@@ -282,32 +294,16 @@ def _pure(
                 or name in ("None", "True", "False")
             )
         case cst.Call(func=cst.Name() as func, args=args):
-            inner = [arg.value for arg in args]
             known = module.name(func) in _PURE_BUILTINS
+            return known and all(_pure(module, each.value, reads, targets) for each in args)
         case cst.Subscript(
             value=cst.Name() as value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
         ):
-            inner, known = (
-                [index],
-                inferred(module, value).kind in ("list", "tuple", "dict", "str", "ndarray"),
-            )
-        case cst.BinaryOperation(left=left, right=right):
-            inner, known = [left, right], True
-        case cst.UnaryOperation(expression=expression):
-            inner, known = [expression], True
-        case cst.Comparison(left=left, comparisons=comparisons):
-            inner, known = [left, *(part.comparator for part in comparisons)], True
-        case cst.BooleanOperation(left=left, right=right):
-            inner, known = [left, right], True
-        case cst.IfExp(test=test, body=body, orelse=orelse):
-            inner, known = [test, body, orelse], True
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            inner, known = [element.value for element in elements], True
-        case cst.CompIf(test=test):
-            inner, known = [test], True
-        case _:
-            return False
-    return known and all(_pure(module, each, reads, targets) for each in inner)
+            held = inferred(module, value).kind in ("list", "tuple", "dict", "str", "ndarray")
+            return held and _pure(module, index, reads, targets)
+    return isinstance(node, _PLAIN_NODES) and all(
+        _pure(module, each, reads, targets) for each in children(node)
+    )
 
 
 def _minus_one(node: cst.BaseExpression) -> bool:
