@@ -70,7 +70,7 @@ def test_a_step_that_waits_for_a_function_is_not_repaired_for_one_read(
     fix = found(body, line, code).fix
     assert fix is not None
     assert fix.safety is Safety.SUGGESTION
-    assert "`score(out, y)` right beside it waits for the same work" in fix.note
+    assert "`score(out, y)` beside it waits as well" in fix.note
 
 
 LOGS = {
@@ -383,6 +383,6 @@ def test_the_repair_of_a_read_is_no_safer_than_that_of_another_right_beside_it(
     (read,) = (each for each in found if "`loss.item()`" in each.message)
     assert read.fix is not None
     assert read.fix.safety is APPLIED.get(name, Safety.SAFE)
-    assert ("waits for the same work" in read.fix.note) is (name in APPLIED)
+    assert ("beside it waits as well" in read.fix.note) is (name in APPLIED)
     told_there = name in ("a function of another file", "an object of another file")
     assert (read.severity is Severity.INFO) is told_there
