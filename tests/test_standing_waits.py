@@ -62,7 +62,9 @@ def found(body: str, line: str = SUM, code: str = "TL101") -> Finding:
     return next(each for each in all_of_it if "`loss.item()`" in each.message)
 
 
-@pytest.mark.parametrize("body", [TWICE, "a += score(out, y)"])
+@pytest.mark.parametrize(
+    "body", [TWICE, "a += score(out, y)", f"criterion(model(x), y).backward(); {TWICE}"]
+)
 @pytest.mark.parametrize(("line", "code"), [(SUM, "TL101"), ("print(loss.item())", "TL105")])
 def test_a_step_that_waits_for_a_function_is_not_repaired_for_one_read(
     line: str, code: str, body: str
@@ -135,6 +137,7 @@ def test_a_read_beside_one_that_the_host_needs_at_once_is_not_repaired(
 
 
 OTHERS = {
+    "a function behind more work": "criterion(model(x), y).backward(); a += score(out, y)",
     "a check now and then": (
         "a += 1\n        if a % 50 == 0 and torch.isnan(loss):\n            raise OverflowError"
     ),

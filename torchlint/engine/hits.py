@@ -322,7 +322,7 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
     if node is None:
         return wait
     beside = f"`{module.shown(node)}` beside it"
-    note = one_sentence([fix.note, f"As long as {beside} waits as well, nothing is gained."])
+    note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
     told = node not in others or _severity(others[node]) is Severity.WARNING
     hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
     severity = Severity.INFO if hint else wait.hit.severity

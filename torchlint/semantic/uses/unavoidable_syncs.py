@@ -280,9 +280,10 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 def wait_beside(
     module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
 ) -> cst.CSTNode | None:
-    """Return what each turn that comes to `node` waits for as well: one of the places `left`, with
-    no run of a model, backward pass or step between the two, or a call of a function in which one
-    of them certainly lies, or of one in another file that reads what it is given."""
+    """Return what each turn that comes to `node` waits for as well, with no run of a model,
+    backward pass or step between the two: one of the places `left`, a call of a function in which
+    one of them certainly lies, or of one in another file that reads what it is given; of several
+    such calls one that stands anywhere in the turn."""
     turn = module.loop(node) or module.function(node)
     if turn is None:
         return None
@@ -299,7 +300,9 @@ def wait_beside(
                 yield place
 
     calls = (each for each in module.within(turn, cst.Call) if _stays_inside(module, each, left))
-    return nearest(module, node, beside(left), turn) or next(beside(calls), None)
+    inside = list(beside(calls))
+    near = nearest(module, node, [*beside(left), *inside], turn)
+    return inside[0] if near is None and len(inside) > 1 else near
 
 
 def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode]) -> bool:
