@@ -295,6 +295,7 @@ def wait_beside(
                 (module.loop(place) or module.function(place)) is turn
                 and not module.is_within(place, own)
                 and not module.is_within(node, place)
+                and not (isinstance(own, cst.Return) and module.before(own, place))
                 and _comes_to(module, place, node)
             ):
                 yield place
