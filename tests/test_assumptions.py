@@ -42,6 +42,12 @@ def evaluate(model, points):
     return [model(x).argmax(1).tolist() for x in points]
 
 
+def predict(model, points, names):
+    model.eval()
+    scores = [model(x).argmax(1).tolist() for x in points]
+    return names.spelled(scores)
+
+
 def main(dataset):
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = nn.Linear(4, 3).to(device)
@@ -74,6 +80,11 @@ def test_strict_takes_nothing_for_granted() -> None:
 
 
 BROKEN = {
+    assumptions.EVALUATIONS: (
+        "import learn2learn as l2l\n",
+        "class MAML:\n    pass\n",
+        "def saliency(model, x):\n    return x.grad\n",
+    ),
     assumptions.ACCELERATOR: (
         "device_type = 'npu'\n",
         "import torch_xla.core.xla_model as xm\n",
@@ -133,6 +144,11 @@ BROKEN = {
     ),
 }
 KEPT = {
+    assumptions.EVALUATIONS: (
+        "higher = 3\n",
+        "class Metadata:\n    pass\n",
+        "def penalty(x, y):\n    return torch.autograd.grad(y, x, create_graph=True)\n",
+    ),
     assumptions.ACCELERATOR: (
         'NAMES = ["mpsa", "xlab"]\n',
         "class Model(nn.Module):\n    accelerator = None\n",

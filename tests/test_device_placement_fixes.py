@@ -106,6 +106,23 @@ SHAPES = {
     ),
     "slice": ("y = q[:, [1]] + q[..., [2, 3]]", "unsafe"),
     "not": ("y = (~torch.eye(3, dtype=torch.bool)).to(q.device)", "safe"),
+    "the causal mask of tutorials": (
+        "mask = (torch.triu(torch.ones(4, 4)) == 1).transpose(0, 1)\n"
+        "mask = mask.float().masked_fill(mask == 0, float('-inf'))"
+        ".masked_fill(mask == 1, float(0.0))\n"
+        "mask = mask.to(q.device)\ny = (q + mask[:3]).exp()",
+        "safe",
+    ),
+    "filled by a function": (
+        "low = torch.tril(torch.ones(4, 4), diagonal=-1)\n"
+        "low = torch.masked_fill(low, low.bool(), -1e9).to(q.device)\ny = (q + low[:3]).exp()",
+        "safe",
+    ),
+    "filled where another mask of the host says": (
+        "low = torch.zeros(3, 4)\nodd = torch.arange(12).view(3, 4) == 5\n"
+        "low = low.masked_fill(odd, 2.5).to(q.device)\ny = q + low",
+        "safe",
+    ),
     "one minus": (
         "mask = 1.0 - torch.eye(3)\nmask = mask.to(q.device)\ny = q * mask[:, :1]",
         "safe",
@@ -352,6 +369,13 @@ def test_no_fix_where_a_use_is_not_known_to_go_on() -> None:
     before = program(*NEAR.values())
     pairs = zip(NEAR, nets(before), nets(repaired(before)), strict=True)
     assert not [name for name, old, new in pairs if old != new]
+
+
+def test_what_a_mask_of_somebody_else_fills_stays() -> None:
+    for mask in ("self.mask", "given", "x.cpu() > 1", "torch.tensor(self.columns_idx) > 1"):
+        line = f"low = torch.zeros(3, 4).masked_fill({mask}, 2.5).to(q.device)\ny = q + low"
+        source = program(line)
+        assert repaired(source) == source
 
 
 def test_a_shared_name_stays() -> None:

@@ -94,7 +94,27 @@ SAFE = {
     "        loss = model(x).mean()\n        print(f'{loss:.3f}', loss.item())\n\n"
     "evaluate(net)\n",
 }
+NAMES = (
+    "class Names:\n    def spelled(self, rows):\n        return [str(row) for row in rows]\n\n"
+    "    def row(self, i):\n        return torch.full((2,), i, requires_grad=True)\n\n\n"
+    "def show(*rows):\n    print(*rows)\n\n\nshown, names = vars()['show'], vars()['Names']()\n"
+)
+LEAVES = {
+    "a method of an object that anybody gives": "def evaluate(model, names):\n    model.eval()\n"
+    "    found = [model(x).argmax(1).tolist() for x in loader]\n"
+    "    return names.spelled(found)\n\nshown(evaluate(net, names))\n",
+    "what another object gives is kept": "def evaluate(model, names):\n    model.eval()\n"
+    "    kept = []\n    for i, x in enumerate(loader):\n"
+    "        kept.append((names.row(float(i)), model(x).argmax(1).tolist()))\n"
+    "    return kept\n\nshown(evaluate(net, names))\n",
+    "what is drawn by an unknown function": "def evaluate(model, draw):\n    model.eval()\n"
+    "    rows = [model(x).argmax(1).tolist() for x in loader]\n"
+    "    return draw(len(rows)), rows\n\nshown(evaluate(net, torch.rand))\n",
+}
 UNSAFE = {
+    "back-propagated by the caller": "def evaluate(model):\n    model.eval()\n"
+    "    for x in loader:\n        loss = model(x).mean()\n    return loss\n\n"
+    "net.zero_grad()\nevaluate(net).backward()\ntold(net)\n",
     "printed as it is": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
     "        loss = model(x).mean()\n        print(loss)\n\nevaluate(net)\n",
     "its graph is asked about": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
@@ -120,6 +140,14 @@ def test_what_ends_in_numbers_is_safe(name: str) -> None:
     after = fixed(source, "safe", codes=frozenset({"TL501"})).after
     assert after.count("torch.no_grad()") == 1
     assert output(after) == output(source)
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_what_leaves_an_evaluation_is_not_trained_on(name: str) -> None:
+    source = HEAD + NAMES + LEAVES[name]
+    report = fixed(source, "safe", codes=frozenset({"TL501"}))
+    assert report.after.count("torch.no_grad()") == 1
+    assert output(report.after) == output(source)
 
 
 @pytest.mark.parametrize("name", UNSAFE)

@@ -62,7 +62,9 @@ def found(body: str, line: str = SUM, code: str = "TL101") -> Finding:
     return next(each for each in all_of_it if "`loss.item()`" in each.message)
 
 
-@pytest.mark.parametrize("body", [TWICE, "a += score(out, y)"])
+@pytest.mark.parametrize(
+    "body", [TWICE, "a += score(out, y)", f"criterion(model(x), y).backward(); {TWICE}"]
+)
 @pytest.mark.parametrize(("line", "code"), [(SUM, "TL101"), ("print(loss.item())", "TL105")])
 def test_a_step_that_waits_for_a_function_is_not_repaired_for_one_read(
     line: str, code: str, body: str
@@ -70,7 +72,7 @@ def test_a_step_that_waits_for_a_function_is_not_repaired_for_one_read(
     fix = found(body, line, code).fix
     assert fix is not None
     assert fix.safety is Safety.SUGGESTION
-    assert "`score(out, y)` right beside it waits for the same work" in fix.note
+    assert "`score(out, y)` beside it waits as well" in fix.note
 
 
 LOGS = {
@@ -135,6 +137,7 @@ def test_a_read_beside_one_that_the_host_needs_at_once_is_not_repaired(
 
 
 OTHERS = {
+    "a function behind more work": "criterion(model(x), y).backward(); a += score(out, y)",
     "a check now and then": (
         "a += 1\n        if a % 50 == 0 and torch.isnan(loss):\n            raise OverflowError"
     ),
@@ -383,6 +386,6 @@ def test_the_repair_of_a_read_is_no_safer_than_that_of_another_right_beside_it(
     (read,) = (each for each in found if "`loss.item()`" in each.message)
     assert read.fix is not None
     assert read.fix.safety is APPLIED.get(name, Safety.SAFE)
-    assert ("waits for the same work" in read.fix.note) is (name in APPLIED)
+    assert ("beside it waits as well" in read.fix.note) is (name in APPLIED)
     told_there = name in ("a function of another file", "an object of another file")
     assert (read.severity is Severity.INFO) is told_there

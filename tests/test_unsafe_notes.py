@@ -6,6 +6,7 @@ The findings are those of a rule's own Bad examples, of its fixture and of its c
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -125,6 +126,7 @@ NOTES = [
 ]
 
 
+@functools.cache
 def fixes_of(code: str) -> tuple[TextFix, ...]:
     """Return the fixes that a rule offers where nothing is taken for granted: for Bad examples, its
     fixture, its corner cases."""
@@ -144,9 +146,11 @@ def fixes_of(code: str) -> tuple[TextFix, ...]:
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_the_kinds_of_fix_and_their_notes_are_those_that_the_tables_name(code: str) -> None:
     """One test for each rule, which checks all its programs once."""
-    fixes = fixes_of(code)
+    held = [fix for fix in fixes_of(code) if "beside it waits as well" in fix.note]
+    fixes = [fix for fix in fixes_of(code) if fix not in held]
     assert {fix.safety for fix in fixes} <= set(RULES[code].fixes)
     notes = sorted({fix.note for fix in fixes if fix.safety is Safety.UNSAFE})
+    notes += [fix.note for fix in held]
     phrases = [phrase for each, phrase in NOTES if each == code]
     assert [phrase for phrase in phrases if not any(phrase in note for note in notes)] == [], notes
     assert [note for note in notes if not any(phrase in note for phrase in phrases)] == []

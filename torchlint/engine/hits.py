@@ -282,7 +282,7 @@ def _whole(
     module: Module, judged: list[tuple[Placed, Placed | None]]
 ) -> list[tuple[Placed, Placed | None]]:
     """Return the hits, the fix of a wait no safer than the one of another for which its statement,
-    or its step right beside it, waits as well: to mend one alone saves nothing."""
+    or its step beside it, waits as well: to mend one alone saves next to nothing."""
     waits = [
         each
         for each, stronger in judged
@@ -312,9 +312,8 @@ def _waits(placed: Placed) -> bool:
 
 
 def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safety) -> Placed:
-    """Return a wait with its fix, which is no more than `safety` where the step waits for the same
-    work right beside it; it is a hint, where what no fix mends is a warning, here or in the
-    function that waits."""
+    """Return a wait with its fix, which is no more than `safety` where the step waits beside it as
+    well; it is a hint, where what no fix mends is a warning, here or in the function that waits."""
     fix = wait.hit.fix
     if fix is None or wait.rule.effect not in _OF_A_WAIT:
         return wait
@@ -322,10 +321,8 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
     node = wait_beside(module, wait.hit.node, others)
     if node is None:
         return wait
-    beside = f"`{module.shown(node)}` right beside it"
-    note = one_sentence(
-        [fix.note, f"As long as {beside} waits for the same work, nothing is gained."]
-    )
+    beside = f"`{module.shown(node)}` beside it"
+    note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
     told = node not in others or _severity(others[node]) is Severity.WARNING
     hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
     severity = Severity.INFO if hint else wait.hit.severity

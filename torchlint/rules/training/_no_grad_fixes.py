@@ -3,7 +3,7 @@ neighbours that record in vain as well."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,7 +18,7 @@ from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.assumptions import GRAPH, TORCH
+from torchlint.semantic.uses.assumptions import EVALUATIONS, GRAPH, TORCH
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred
@@ -66,23 +66,32 @@ def around(module: Module, node: cst.Call, in_vain: _Test) -> Fix | None:
 
 
 def without_graph(
-    module: Module, title: str, edits: Iterable[NodeEdit], places: Iterable[cst.CSTNode]
+    module: Module,
+    title: str,
+    edits: Iterable[NodeEdit],
+    places: Sequence[cst.CSTNode],
+    *,
+    evaluates: bool = False,
 ) -> Fix:
     """Return the fix that runs some places under ``no_grad``: safe where no graph that they may
-    record is asked for or written out."""
-    safe = all(_graph_is_unseen(module, place) for place in places)
-    if not safe:
-        return Fix(tuple(edits), Safety.UNSAFE, title, NOTE)
-    return Fix(tuple(edits), Safety.SAFE, title, assumes={GRAPH: _OTHERWISE, TORCH: _OTHERWISE})
+    record is asked for or written out; in an evaluation, where none is known to be."""
+    assumes = {GRAPH: _OTHERWISE, TORCH: _OTHERWISE}
+    if all(_graph_is_unseen(module, place) for place in places):
+        return Fix(tuple(edits), Safety.SAFE, title, assumes=assumes)
+    if evaluates and all(_graph_is_unseen(module, place, leaves=True) for place in places):
+        return Fix(tuple(edits), Safety.SAFE, title, assumes={**assumes, EVALUATIONS: NOTE})
+    return Fix(tuple(edits), Safety.UNSAFE, title, NOTE)
 
 
 @question(
     yes="no graph that it may record is asked for or written out",
     no="a graph that it may record may be asked for, or written out",
 )
-def _graph_is_unseen(module: Module, place: cst.CSTNode) -> bool:
+def _graph_is_unseen(module: Module, place: cst.CSTNode, *, leaves: bool = False) -> bool:
     """Say whether what a place may record a graph of ends in numbers, positions and the like, and
-    nothing there may train."""
+    nothing there may train; with `leaves` it may leave what is known."""
+    unseen = {GraphOutcome.UNREAD, GraphOutcome.DROPPED}
+    unseen |= {GraphOutcome.UNKNOWN} if leaves else set()
     if any(True for _ in module.within(place, cst.Yield)) or _casts_kept(module, place):
         return False
     if any(
@@ -91,7 +100,7 @@ def _graph_is_unseen(module: Module, place: cst.CSTNode) -> bool:
         return False
     return all(
         not _TRAINS.search((dotted_text(call.func) or "").rpartition(".")[2])
-        and graph_fate(module, call) <= GraphOutcome.DROPPED
+        and graph_fate(module, call) in unseen
         for call in module.within(place, cst.Call)
         if _may_record(module, call)
     )

@@ -81,8 +81,9 @@ def evaluate(model, loader, train=False):
 
 ## Fix safety
 Safe in an ordinary program where each output is followed to its end, and that is a number, a
-position, an array or something else without a graph. Unsafe elsewhere: the outputs no longer have a
-`grad_fn`, so code that back-propagates them would fail, and a tensor that is printed or saved as it
+position, an array or something else without a graph; in an evaluation also where an output leaves
+what is known (a method of an unknown object), as what evaluates is not trained on. Unsafe
+elsewhere: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail, and a tensor that is printed or saved as it
 is shows that it has none. Under autocast it is unsafe as well: the casts of the weights that it
 keeps would have no graph.
 Where a comment at the call speaks of `no_grad`, the fix is only suggested. So it is where a package
@@ -405,12 +406,12 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
         and function.asynchronous is None
     ):
         edits = (Prepend(function, f"@{torch}.no_grad()\n"), need)
-        return without_graph(
-            module, "Decorate the function with torch.no_grad()", edits, [function]
-        )
+        title = "Decorate the function with torch.no_grad()"
+        return without_graph(module, title, edits, [function], evaluates=True)
     if not isinstance(heat.loop, LOOPS):
         return None
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
     title = "Wrap the loop in torch.no_grad()"
-    return without_graph(module, title, [Replace(heat.loop, wrapped), need], [heat.loop])
+    around = (Replace(heat.loop, wrapped), need)
+    return without_graph(module, title, around, [heat.loop], evaluates=True)

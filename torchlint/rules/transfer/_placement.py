@@ -33,6 +33,7 @@ _EXACT = (
     | ops.having("compare")
     | ops.having("join")
     | ops.having("triangle")
+    | ops.having("pick", "own", "mask")
 )
 _COMPUTES = ops.having("pointwise") | ops.having("reduce") | ops.having("along")
 _SETS = ops.having("in-place", "sets")
@@ -42,6 +43,7 @@ _STEPS = (_EXACT | _COMPUTES | _SETS) - ops.having("several") - ops.having("valu
 _FUNCTIONS = ops.dotted("view") | ops.dotted("repeats") | ops.dotted("compare")
 _FUNCTIONS |= ops.dotted("join") | ops.dotted("pointwise") | ops.dotted("reduce")
 _FUNCTIONS |= ops.dotted("same") | ops.dotted("along") | ops.dotted("triangle") | _FILLS
+_FUNCTIONS |= ops.dotted("pick", "own", "mask")
 _FUNCTIONS -= ops.dotted("several") | ops.dotted("values-decide")
 _SIZED = ops.dotted("factory", "sizes") | {"torch.arange", "builtins.range"}
 _PARTS = ops.having("part") | ops.having("spreads")

@@ -132,8 +132,8 @@ The progress bar of an evaluation is redrawn every 50 steps; what an evaluation 
 
 No fix is safer than that of another read right beside it, with no run of a model between them: the
 step waits for that anyway. Where that has no fix, as where a function or an object of the project
-reads what it is given (`score(out, y)`), the fix is only shown, and the read is an `info` where the
-other is a warning. The same where each step prints or logs a tensor right beside
+reads what it is given (`score(out, y)`; of several such calls, anywhere in the step), the fix is
+only shown, and the read is an `info` where the other is a warning. The same where each step prints or logs a tensor right beside
 the read (`wandb.log({"loss": loss})`, a progress bar): log that every N steps first (TL105); the
 read is an `info` until then. What is read right behind a copy that NumPy works on waits for
 nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,

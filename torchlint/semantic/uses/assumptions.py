@@ -26,6 +26,7 @@ from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 
 ACCELERATOR = "accelerator-is-cuda"
 BATCHES = "batches-are-tensors"
+EVALUATIONS = "evaluations-are-not-trained-on"
 FRAMES = "nothing-reads-frames"
 GRAPH = "same-without-graph"
 LOSSES = "losses-are-tensors"
@@ -105,6 +106,18 @@ _GRAPH = Wording(
 )
 """Words without which a network computes the same with a graph and without: its fast paths for
 inference ask whether there is one, and a compiler makes other kernels."""
+_DIFFERENTIATES = Wording(
+    regex(
+        r"\b(?:functional_call|learn2learn|captum|MAML|maml|FGSM|fgsm|PGD|pgd)\b"
+        r"|\b(?:from|import) higher\b|[mM]eta_?[lL]earn|[sS]aliency|[gG]rad_?(?:CAM|Cam|cam)\b"
+    ),
+    tuple(
+        """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher eta aliency CAM Cam
+        cam""".split()
+    ),
+)
+"""Words without which no gradients are asked for of what an evaluation computes: who learns to
+learn, attacks or explains a network does so."""
 _SEVERAL = Wording(
     regex(r"\bcuda:[1-9]|\.cuda\(\s*[1-9]|\bdevice_map\b|\bpipeline_parallel|\bPipelineStage\b"),
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
@@ -149,6 +162,12 @@ def minds_graph(module: Module) -> bool:
 
 
 @question(ground=True)
+def differentiates_elsewhere(module: Module) -> bool:
+    """Say whether the project may ask for gradients of what an evaluation computes."""
+    return says(module, _DIFFERENTIATES)
+
+
+@question(ground=True)
 def reads_frames(module: Module) -> bool:
     """Say whether code of the project may read the variables of a running function."""
     return says(module, _FRAMES)
@@ -175,6 +194,10 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
         BATCHES: Assumption(
             "What a program takes out of a loader's batch and moves to the device is a tensor.",
             own_batches,
+        ),
+        EVALUATIONS: Assumption(
+            "What a function or loop that evaluates computes is not back-propagated.",
+            differentiates_elsewhere,
         ),
         FRAMES: Assumption(
             "No code reads the variables of another function while that runs; what a person sees "

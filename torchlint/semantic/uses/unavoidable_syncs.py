@@ -281,23 +281,29 @@ def wait_beside(
     module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
 ) -> cst.CSTNode | None:
     """Return what each turn that comes to `node` waits for as well, with no run of a model,
-    backward pass or step between the two: one of the places `left`, or a call of a function in
-    which one of them certainly lies, or of one in another file that reads what it is given."""
+    backward pass or step between the two: one of the places `left`, a call of a function in which
+    one of them certainly lies, or of one in another file that reads what it is given; of several
+    such calls one that stands anywhere in the turn."""
     turn = module.loop(node) or module.function(node)
     if turn is None:
         return None
     own = module.small_statement(node) or node
+
+    def beside(places: Iterable[_Place]) -> Iterator[_Place]:
+        for place in places:
+            if (
+                (module.loop(place) or module.function(place)) is turn
+                and not module.is_within(place, own)
+                and not module.is_within(node, place)
+                and not (isinstance(own, cst.Return) and module.before(own, place))
+                and _comes_to(module, place, node)
+            ):
+                yield place
+
     calls = (each for each in module.within(turn, cst.Call) if _stays_inside(module, each, left))
-    places = (
-        place
-        for places in (left, calls)
-        for place in places
-        if (module.loop(place) or module.function(place)) is turn
-        and not module.is_within(place, own)
-        and not module.is_within(node, place)
-        and _comes_to(module, place, node)
-    )
-    return nearest(module, node, places, turn)
+    inside = list(beside(calls))
+    near = nearest(module, node, [*beside(left), *inside], turn)
+    return inside[0] if near is None and len(inside) > 1 else near
 
 
 def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode]) -> bool:
