@@ -75,6 +75,15 @@ def reached(source: str) -> list[str]:
         ),
         "nets = {k: Net().cuda() for k in 'ab'}\nnets['a'].probe(x)",
         "nets = [Net(), Net().eval()]\nnets[0].probe(x)",
+        "Kind = Net\nnet = Kind()\nnet.probe(x)",
+        "Kind = Net if noisy else nn.Linear\nnet = Kind(3, 3)\nnet.probe(x)",
+        (
+            "class Trainer:\n    def __init__(self, noisy):\n        if noisy:\n"
+            "            Kind = Net\n        else:\n            Kind = nn.Linear\n"
+            "        self.net = Kind(3, 3)\n        if not noisy:\n"
+            "            self.net = initialised(self.net)\n"
+            "    def fit(self):\n        self.net.probe(x)"
+        ),
     ],
 )
 def test_the_class_of_an_object(source: str) -> None:
@@ -118,6 +127,14 @@ def test_the_class_of_an_object(source: str) -> None:
         "net, other = make(Net(), Other())\nnet.probe(x)",
         "nets = [Net(), Other()]\nnets[0].probe(x)",
         "def a(net): return b(net)\ndef b(net):\n    net.probe(x)\n    return a(net)",
+        "Kind = Net if small else Other\nnet = Kind()\nnet.probe(x)",
+        "Kind = Net if small else load()\nnet = Kind()\nnet.probe(x)",
+        "for Kind in (Net, nn.Linear):\n    net = Kind(3, 3)\n    net.probe(x)",
+        (
+            "class Trainer:\n    def __init__(self, old):\n        self.net = Net()\n"
+            "        self.net = wrapped(old, self.net)\n"
+            "    def fit(self):\n        self.net.probe(x)"
+        ),
     ],
 )
 def test_what_may_be_another_object_has_no_class(source: str) -> None:

@@ -113,10 +113,19 @@ def matters(module: Module, node: cst.Call) -> bool:
     if module.loops(node) or heat_of(module, node).hot:
         return True
     home = module.function(node)
-    if home is None or _UNIT_TEST.search(home.name.value):
+    if home is None:
+        return _evaluates_file(module, node)
+    if _UNIT_TEST.search(home.name.value):
         return False
     acts = called(home.name.value, ACTING) and not _GRADIENTS.search(home.name.value)
     return acts or _evaluates_itself(module, home)
+
+
+def _evaluates_file(module: Module, node: cst.Call) -> bool:
+    """Say whether a script runs a model that it has set to evaluate, and not on what it has just
+    made up to try that out."""
+    tried = any(inferred(module, arg.value).origin == "factory" for arg in node.args)
+    return not tried and calls_eval(module, module.root) and not differentiates(module, module.root)
 
 
 @question(
@@ -126,9 +135,9 @@ def matters(module: Module, node: cst.Call) -> bool:
 def trains_nothing(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a place is in a function that evaluates, and asks for no gradient itself."""
     home = module.function(node)
-    if home is None or differentiates(module, home):
-        return False
-    return _evaluates_itself(module, home)
+    if home is None:
+        return isinstance(node, cst.Call) and _evaluates_file(module, node)
+    return not differentiates(module, home) and _evaluates_itself(module, home)
 
 
 @question(
@@ -174,7 +183,7 @@ def called_by_framework(module: Module, node: cst.Call) -> bool:
     no="no caller in another file is known to decide about autograd here",
 )
 def callers_decide(module: Module, node: cst.Call) -> bool:
-    """Say whether a place is in a network's own method that nobody here calls, or runs only in a
+    """Say whether a place is in a network's own method that nobody in view calls, or runs only in a
     mode that is none of training: those who call it, or ask for that, may switch autograd off."""
     if heat_of(module, node).untrained:
         return True
@@ -182,7 +191,9 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     if home is None or call_sites(module, home) or callers_outside(module, home):
         return False
     cls = module.class_of(home)
-    return cls is not None and is_network(module, cls)
+    if cls is None or not is_network(module, cls):
+        return False
+    return not module.outside.calls(name_outside(module, home))
 
 
 @question(

@@ -14,10 +14,10 @@ off, and nothing there asks for gradients. Also a model call in a training step 
 `.detach()` or `.data` is used, where another call of that model trains it: a discriminator's step
 needs no graph of the generator. And whatever a function is called: a model, or a method of a
 network that runs it, whose output is followed to the end (through names, containers, helpers,
-returns) and reaches no gradient, in a loop or where a function evaluates, acts or samples.
-An end that is not known is silent. The fix decorates the function, or puts the loop, or a statement
-and its neighbours, into a block; none around a statement that hands the output to other code, or
-under autocast.
+returns) and reaches no gradient, in a loop, where a function evaluates, acts or samples, or in a
+script that calls `eval()` and asks for no gradient. An end that is not known is silent. The fix
+decorates the function, or puts the loop, or a statement and its neighbours, into a block; none
+around a statement that hands the output to other code, or under autocast.
 
 ## Setup
 ```python

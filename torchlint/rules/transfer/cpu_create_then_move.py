@@ -8,15 +8,16 @@ and the profiler's own pattern `ExtraCUDACopyPattern` name the same waste.
 
 Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the
 same expression or under a name, also through a helper, and a CPU tensor of a factory that indexes a
-tensor on the device or exchanges values with it, or a tensor of a few numbers that is written into
-one (an `info`: the numbers can be assigned themselves). In steps and forwards also a list of
-numbers, a range, an array or a CPU tensor as index of a tensor on the device: it is made into a
-tensor and copied, and the host waits for that. Outside of steps and forwards only the direct form
-is reported, as an `info`, and not where it is known to run once, once in an epoch or behind an
-interval: at the top level, in a constructor, or in a function that is only called from such places.
-An `info` is also a mask by which the next line takes elements, as that waits anyway, what an
-evaluation makes once before a loop that runs a model in each turn (decoding), and what it makes for
-each batch where a result is read on the host for each: nothing is left that the copy could hold up.
+tensor on the device, is copied into it or exchanges values with it, or a tensor of a few numbers
+that is written into one (an `info`: the numbers can be assigned themselves). In steps and forwards
+also a list of numbers, a range, an array or a CPU tensor as index of a tensor on the device: it is
+made into a tensor and copied, and the host waits for that. Outside of steps and forwards only the
+direct form is reported, as an `info`, and not where it is known to run once, once in an epoch or
+behind an interval: at the top level, in a constructor, or in a function that is only called from
+such places. An `info` is also a mask by which the next line takes elements, as that waits anyway,
+what an evaluation makes once before a loop that runs a model in each turn (decoding), and what it
+makes for each batch where a result is read on the host for each: nothing is left that the copy
+could hold up.
 
 ## Setup
 ```python
@@ -354,6 +355,18 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         if data is not None and isinstance(above, cst.Assign) and _is_number(module, data):
             words = {"expr": module.shown(host), "target": module.shown(node)}
             yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
+
+
+@rule.method("copy_", runs="hot")
+def check_filled(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find CPU tensors that are copied into one on the device, ``self.noise.copy_(drawn)``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=there), args=[cst.Arg(value=host), *_]):
+            if inferred(module, host).device == CPU and on_device(module, there) is True:
+                for factory in factories_of(module, host, filled=True):
+                    if takes_device(module, factory):
+                        words = {"factory": module.shown(factory.func)}
+                        yield Hit(factory, words, _placed(module, factory), message=_MIXED)
 
 
 @rule.on(cst.Subscript, runs="hot")

@@ -161,6 +161,8 @@ class Flow:
         """Say whether the file uses a name, or an attribute of that name, other than to call it."""
         for node in self.tree.named(name):
             above = self.tree.parents.get(node)
+            if isinstance(above, cst.Arg) and above.keyword is node:
+                continue  # ``splits(train=path)``
             top = above if isinstance(above, cst.Attribute) and above.attr is node else node
             user = self.tree.parents.get(top)
             if isinstance(user, cst.Call) and user.func is top:

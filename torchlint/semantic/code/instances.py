@@ -3,6 +3,7 @@ a constructor is given at each of its calls, by an annotation."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -110,9 +111,23 @@ class Instances:
                 found = self._classes(inner)
                 own = any(cls is not None and self.scopes.method(cls, name) for cls in found)
                 return _UNKNOWN if own else found
-            case cst.Name(name):
-                return self._returned(call.func)
+            case cst.Name():
+                return self._aliased(call.func) or self._returned(call.func)
         return _UNKNOWN
+
+    def _aliased(self, func: cst.Name) -> Classes:
+        """Return the classes that a name may stand for, ``Linear = Noisy if noisy else nn.Linear``:
+        those of torch have no method of this file."""
+        _, bindings = self.names.bindings(func.value, func)
+        found: set[cst.ClassDef | None] = set()
+        for each in bindings:
+            value = each.value if each.kind == "assign" else None
+            named = (value.body, value.orelse) if isinstance(value, cst.IfExp) else (value,)
+            found.update(map(self.scopes.local_class, itertools.filterfalse(self._is_layer, named)))
+        return _NOTHING if None in found else frozenset(found)
+
+    def _is_layer(self, named: cst.BaseExpression | None) -> bool:
+        return named is not None and (self.names.name(named) or "").startswith("torch.nn.")
 
     def _returned(self, func: cst.Name) -> Classes:
         """Return what a function of this file makes and returns, ``build()``."""
@@ -151,7 +166,8 @@ class Instances:
             if own and self.tree.class_of(target) not in family:
                 continue
             found = True
-            yield self._classes(value) if value is not None else _UNKNOWN
+            if not _wraps(value, target):
+                yield self._classes(value) if value is not None else _UNKNOWN
         if not found:
             yield _UNKNOWN
 
@@ -229,6 +245,14 @@ class Instances:
 
 def _only(classes: Classes) -> cst.ClassDef | None:
     return next(iter(classes)) if len(classes) == 1 else None
+
+
+def _wraps(value: cst.BaseExpression | None, target: cst.Attribute) -> bool:
+    """Say whether a function gives an attribute back: ``self.fc = initialised(self.fc)``."""
+    match value:
+        case cst.Call(func=cst.Name(), args=[cst.Arg(value=cst.Attribute() as given), *_]):
+            return given.deep_equals(target)
+    return False
 
 
 def _parts(

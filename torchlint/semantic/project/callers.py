@@ -251,16 +251,22 @@ def _means(module: Module, call: cst.Call, wanted: Wanted) -> bool:
 
 
 def _one_of(module: Module, receiver: cst.BaseExpression) -> Iterator[list[Definition]]:
-    """Yield the families of the objects that ``self.x`` may be, where its class gives it several,
-    one for each setting."""
-    cls, text = module.class_of(receiver), dotted_text(receiver) or ""
-    if cls is None or not text.startswith("self."):
-        return
-    for assign in module.within(cls, cst.Assign, nested=True):
-        if isinstance(assign.value, cst.Call) and any(
-            dotted_text(target.target) == text for target in assign.targets
-        ):
-            yield list(classes_behind(module, inferred(module, assign.value)))
+    """Yield the families of the objects that a name or ``self.x`` may be, where its file or its
+    class gives it several, one for each setting."""
+    text = dotted_text(receiver) or ""
+    if isinstance(receiver, cst.Name):
+        _, bindings = module.names.bindings(text, receiver)
+        made = [each.value for each in bindings if each.kind == "assign"]
+    else:
+        cls = module.class_of(receiver) if text.startswith("self.") else None
+        made = [
+            assign.value
+            for assign in (module.within(cls, cst.Assign, nested=True) if cls else ())
+            if any(dotted_text(target.target) == text for target in assign.targets)
+        ]
+    for value in made:
+        if isinstance(value, cst.Call):
+            yield list(classes_behind(module, inferred(module, value)))
 
 
 def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
+from pathlib import Path
 
 from torchlint.base.trail import Dependencies, complete, listing
 
@@ -33,6 +34,13 @@ _MOST_BYTES = 50_000_000
 _folder = functools.lru_cache(4096)(os.path.dirname)
 
 
+def _is_script(path: str) -> bool:
+    try:
+        return b"__main__" in Path(path).read_bytes()
+    except (OSError, ValueError):
+        return False
+
+
 class Search:
     """Finds the files of modules; what the disk says is remembered, and `trail` notes who wanted to
     know."""
@@ -46,6 +54,7 @@ class Search:
         self._installed: list[bool] = []
         self._tops: dict[str, str] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
+        self._scripts: dict[str, tuple[tuple[str, ...], bool]] = {}
 
     def view(self, trail: Dependencies) -> Search:
         """Return this search for one who asks, with the same memory of the disk."""
@@ -71,11 +80,27 @@ class Search:
             return self._below(folder, rest)
         if dotted.partition(".")[0] in _NEVER_OURS:
             return None
+        own = self._below(folder, dotted) if self._top(folder) != folder else None
+        own = own if own is not None and self._starts(folder) else None
+        if own is not None and dotted == os.path.basename(folder):
+            return own  # ``from dqn import DQN`` in ``dqn/main.py``
         for above in self._paths(folder):
             found = self._below(above, dotted)
             if found is not None:
                 return found
-        return None
+        return own
+
+    def _starts(self, folder: str) -> bool:
+        """Say whether a package holds a script, which finds what lies beside it."""
+        if folder not in self._scripts:
+            _, files, self.listings[folder] = listing(folder)
+            own = (name for name in files if name.endswith(".py"))
+            beside = tuple(os.path.join(folder, name) for name in own)
+            self._scripts[folder] = beside, any(map(_is_script, beside))
+        paths, found = self._scripts[folder]
+        self.trail.listed.add(folder)
+        self.trail.read.update(paths)
+        return found
 
     def every_file(self) -> tuple[str, ...] | None:
         """Return all Python files and notebooks under the root; None where they are too many to be

@@ -716,20 +716,35 @@ def _alone(
         yield module, method
 
 
-def _runs(module: Module, method: cst.FunctionDef) -> bool:
-    """Say whether a method of a network runs a part of it, and leaves autograd as it is."""
+def _runs(
+    module: Module, method: cst.FunctionDef, seen: frozenset[cst.FunctionDef] = frozenset()
+) -> bool:
+    """Say whether a method of a network runs a part of it, itself or by another one of its methods,
+    and leaves autograd as it is."""
     if method.name.value in _NOT_RUNS or any(True for _ in module.within(method, cst.Yield)):
         return False
     calls = list(module.within(method, cst.Call))
     if _trains(module, method):
         return False
     runs = [
-        call for call in calls if is_model_call(module, call) and not _generates(module, call.func)
+        call
+        for call in calls
+        if (is_model_call(module, call) and not _generates(module, call.func))
+        or any(_runs(module, each, seen | {method}) for each in _own(module, call) - seen)
     ]
     inside = scopes(module)
     return bool(runs) and not any(
         inside.lexical_no_grad(call) is True or inside.conditional_grad(call) for call in runs
     )
+
+
+def _own(module: Module, call: cst.Call) -> set[cst.FunctionDef]:
+    """Return the methods of this file that ``self.m()`` may run."""
+    match call.func:
+        case cst.Attribute(value=cst.Name("self")):
+            found = callees_of(module, call)
+            return {each for each in found if isinstance(each, cst.FunctionDef)}
+    return set()
 
 
 @question(yes="`{0}` may be a training step of its own", no="`{0}` does not train the model itself")

@@ -396,7 +396,9 @@ class Parameters:
         scopes, tree = self._values.scopes, self._values.tree
         loops = tree.within(self._function, cst.For, cst.While)
         trains = any(True for loop in loops for _ in tree.named("backward", loop))
-        return self._values.names.outside.passed(scopes.name_outside(self._function), trains=trains)
+        made = self._function.name.value == "__init__"  # What it is given is used again and again.
+        name = scopes.name_outside(self._function)
+        return self._values.names.outside.passed(name, trains=trains or made)
 
     @cached_property
     def _places(self) -> dict[str, int]:
