@@ -16,7 +16,9 @@ from torchlint.engine import syntax
 from torchlint.run.projects import forget, outside_of
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.options import counts_by_default
 from torchlint.semantic.code.scopes import base_names
+from torchlint.semantic.data.loader_settings import restarts_workers
 from torchlint.semantic.data.loaders import feeds_device
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
@@ -27,6 +29,7 @@ from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.time import autograd
 from torchlint.semantic.time.heat import Grade, Link, heat_of, may_be_hot
+from torchlint.semantic.uses.graph_use import runs_module_method
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, Value
@@ -167,6 +170,32 @@ def test_search(tmp_path: Path, importer: str, dotted: str, found: str | None) -
         "work/models/inner/a.py work/models/parts.py play/other/parts.py"
     )
     write(tmp_path, dict.fromkeys(names.split(), ""))
+    path = Search(str(tmp_path)).module(str(tmp_path / importer), dotted)
+    assert path == (None if found is None else str(tmp_path / found))
+
+
+@pytest.mark.parametrize(
+    ("importer", "dotted", "found"),
+    [
+        ("work/main.py", "agent", "work/agent.py"),
+        ("work/agent.py", "memory", "work/memory.py"),
+        ("work/main.py", "work", "work/work.py"),
+        ("work/main.py", "top", "top.py"),
+        ("main.py", "work", "work/__init__.py"),
+        # nobody starts a program there
+        ("conf/a.py", "hydra", None),
+        ("conf/a.py", "conf", "conf/__init__.py"),
+    ],
+)
+def test_a_script_in_a_package_finds_what_lies_beside_it(
+    tmp_path: Path, importer: str, dotted: str, found: str | None
+) -> None:
+    names = (
+        "work/__init__.py work/agent.py work/memory.py work/work.py work/top.py top.py main.py "
+        "conf/__init__.py conf/a.py conf/hydra.py conf/conf.py"
+    )
+    main = {"work/main.py": "if __name__ == '__main__':\n    pass\n"}
+    write(tmp_path, {**dict.fromkeys(names.split(), ""), **main})
     path = Search(str(tmp_path)).module(str(tmp_path / importer), dotted)
     assert path == (None if found is None else str(tmp_path / found))
 
@@ -1331,6 +1360,34 @@ def test_no_grad_comes_from_callers_in_other_files(
 
 
 @pytest.mark.parametrize(
+    ("scores", "runs"),
+    [
+        ("return self.layer(x)", True),
+        ("return self.inner(x)", True),
+        ("with torch.no_grad():\n            return self.layer(x)", False),
+        ("return self.scores(x)", False),
+        ("return x", False),
+    ],
+)
+def test_a_method_of_a_network_runs_its_layers_by_another_one(
+    tmp_path: Path, scores: str, *, runs: bool
+) -> None:
+    files = {
+        "nets.py": "import torch\nfrom torch import nn\nclass Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(4, 3)\n"
+        "    def inner(self, x): return self.layer(x)\n"
+        f"    def scores(self, x):\n        {scores}\n"
+        "    def decode(self, x): return self.scores(x).argmax(-1)\n",
+        "label.py": "from nets import Net\nnet = Net()\nprobe(net.decode(x))\n",
+    }
+    found = analysed(tmp_path, files, "label.py")
+    call = probe(found).args[0].value
+    assert isinstance(call, cst.Call)
+    assert runs_module_method(found, call) is runs
+
+
+@pytest.mark.parametrize(
     ("calls", "kind", "device"),
     [
         (("look(torch.ones(2).cuda())",), "tensor", "cuda"),
@@ -1350,6 +1407,65 @@ def test_arguments_come_from_calls_in_other_files(
         )
     value = probed(tmp_path, files, "look.py")
     assert (value.kind, value.device) == (kind, device)
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "name"),
+    [
+        (("Trainer(Net())",), "module", "Net"),
+        (("Trainer(q=Net().cuda())",), "module", "Net"),
+        (("Trainer(Net())", "Trainer(Net().eval())"), "module", "Net"),
+        (("Trainer(Net())", "Trainer(Wide())"), "?", ""),
+        (("Trainer(Net())", "Trainer(unknown())"), "?", ""),
+        (("Trainer()",), "?", ""),
+    ],
+)
+def test_what_an_object_is_given_comes_from_who_makes_it_in_other_files(
+    tmp_path: Path, made: tuple[str, ...], kind: str, name: str
+) -> None:
+    net = "    def forward(self, x): return x\n"
+    files = {
+        "nets.py": f"from torch import nn\nclass Net(nn.Module):\n{net}"
+        f"class Wide(nn.Module):\n{net}",
+        "fit.py": "class Trainer:\n    def __init__(self, q): self.q = q\n"
+        "    def fit(self):\n        probe(self.q)\n",
+    }
+    for place, each in enumerate(made):
+        files[f"f{place}.py"] = f"from nets import Net, Wide\nfrom fit import Trainer\n{each}.fit()"
+    value = probed(tmp_path, files, "fit.py")
+    assert (value.kind, (value.name or "").rpartition(":")[2]) == (kind, name)
+
+
+@pytest.mark.parametrize(
+    ("made", "grade"),
+    [
+        ("if kind:\n    net = Soft()\nelse:\n    net = Hard()", Grade.TRAIN),
+        ("net = Soft() if kind else None\nif not kind:\n    net = Hard()", Grade.TRAIN),
+        ("if kind:\n    net = Soft()\nelse:\n    net = Other()", Grade.COLD),
+        ("for net in (Soft(), Hard()): pass", Grade.COLD),
+    ],
+)
+def test_an_object_of_one_of_several_classes_makes_the_methods_of_each_hot(
+    tmp_path: Path, made: str, grade: Grade
+) -> None:
+    cls = "class {}:\n    def draw(self, x):\n        {}(x)\n"
+    files = {
+        "nets.py": "".join(
+            cls.format(*each) for each in (("Soft", "use"), ("Hard", "probe"), ("Other", "use"))
+        ),
+        "train.py": f"from nets import Hard, Other, Soft\n{made}\n"
+        + textwrap.dedent(
+            """
+            def train(model, loader, optimizer):
+                for x in loader:
+                    net.draw(x)
+                    model(x).sum().backward()
+                    optimizer.step()
+            """
+        ),
+    }
+    found = analysed(tmp_path, files, "nets.py")
+    assert heat_of(found, probe(found)).grade is grade
 
 
 def test_a_caller_counts_whatever_is_checked(tmp_path: Path, concise: Concise) -> None:
@@ -1388,6 +1504,59 @@ def test_an_edit_of_a_caller_counts_at_once(tmp_path: Path, concise: Concise) ->
 
 
 # -- loaders ---------------------------------------------------------------------------------------
+
+WORKERS = """
+import argparse
+from torch.utils.data import DataLoader
+from steps import drill, epochs
+class Rows:
+    def __getitem__(self, n): return n
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default={default})
+args = parser.parse_args()
+feed = DataLoader(Rows(), num_workers=args.workers)
+{run}
+"""
+DRILLS = """
+def drill(net, feed, sgd):
+    for x in feed:
+        net(x.cuda()).sum().backward()
+        sgd.step()
+def epochs(net, feed, sgd):
+    for epoch in range(9):
+        for x in feed:
+            net(x.cuda()).sum().backward()
+            sgd.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "run", "again", "some"),
+    [
+        ("4", "epochs(net, feed, sgd)", True, True),
+        ("4", "for epoch in range(9):\n    drill(net, feed, sgd)", True, True),
+        (
+            "4",
+            "def main():\n    for n in range(9):\n        drill(net, feed, sgd)\nmain()",
+            True,
+            True,
+        ),
+        ("0", "epochs(net, feed, sgd)", True, False),
+        ("None", "epochs(net, feed, sgd)", True, False),
+        ("4", "drill(net, feed, sgd)", False, True),
+        ("4", "for other in others:\n    drill(net, other, sgd)", False, True),
+    ],
+)
+def test_workers_that_loops_of_other_files_start_again(
+    tmp_path: Path, default: str, run: str, *, again: bool, some: bool
+) -> None:
+    files = {"main.py": WORKERS.format(default=default, run=run), "steps.py": DRILLS}
+    found = analysed(tmp_path, files, "main.py")
+    (loader,) = (c for c in found.nodes(cst.Call) if found.name(c.func) == LOADER)
+    assert isinstance(loader, cst.Call)
+    assert restarts_workers(found, loader) is again
+    assert counts_by_default(found, loader.args[1].value) is some
+
 
 FEEDS = """
 import torch
@@ -1438,6 +1607,18 @@ PLAIN_CALL = "def main(net, sgd):\n    drill(net, {given}, sgd)\n"
             "Feed",
             "Feed(1).give()",
             "cuda",
+        ),
+        (
+            "class Feed:\n    def __init__(self, d):\n        self.it = DataLoader(d)",
+            "Feed",
+            "Feed(1).it",
+            "cuda",
+        ),
+        (
+            "class Feed:\n    def __init__(self, d):\n        self.it = DataLoader(d)",
+            "Feed",
+            "Other(Feed(1)).it",
+            None,
         ),
     ],
 )

@@ -101,7 +101,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.replicas import runs_replica
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -179,7 +179,7 @@ def _whole(module: Module, node: cst.Call) -> bool:
     made = [] if sampler is None else assigned_to(module, sampler) or [sampler]
     plain = bool(made) and all(module.called(each) in _PLAIN for each in made)
     if (
-        bound.open
+        has_star(node)
         or bound.value("batch_sampler") is not None
         or bound.value("generator") is not None
     ):

@@ -11,7 +11,8 @@ Flagged: a loader with workers (or a number of them that is not a literal) and w
 whose batches a training or evaluation loop brings to the accelerator, in this file or in another
 one that gets the loader; and such a loader whose loops are not known, where its samples cost
 something and other loops of the file move their batches, or where the class or function that makes
-it makes another one that pins.
+it makes another one that pins. A class that derives from `DataLoader` is one of them, where no file
+of the project speaks of pinning and loops over loaders move their batches.
 
 ## Setup
 ```python

@@ -9,10 +9,11 @@ asynchronous either, whatever `non_blocking` says.
 
 Flagged: a loader without workers whose samples are read, decoded, tokenised, augmented or masked by
 a draw for each token, as a warning where it feeds a training loop or is shuffled, as a hint
-elsewhere and for held-out data; samples of unknown cost are a hint where a training loop moves the
-batches or Lightning does. A literal number of workers per GPU is a hint as well. Silent in a
-program that trains on the CPU alone, and where a loader for evaluation is made by scripts without a
-`__main__` guard, in a project with paths of Windows: workers raise there.
+elsewhere and for held-out data; samples of unknown cost are a hint where a training or evaluation
+loop moves the batches or Lightning does. A literal number of workers per GPU is a hint as well.
+What `**settings` gives counts where that is a dict which is written out and only handed to calls.
+Silent in a program that trains on the CPU alone, and where a loader for evaluation is made by
+scripts without a `__main__` guard, in a project with paths of Windows: workers raise there.
 
 ## Setup
 ```python
@@ -299,12 +300,16 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
     given = {id(bound.value(name)): value for name, value in changes.items()}
     args = [arg.with_changes(value=given.get(id(arg.value), arg.value)) for arg in node.args]
     new = node.with_changes(args=args)
+    elsewhere = []  # ``**settings``
     for name, value in changes.items():
-        if bound.value(name) is None:
+        written = bound.value(name)
+        if written is None:
             new = with_keyword(new, name, value)
+        elif not module.is_within(written, node):
+            elsewhere.append(Replace(written, value))
     torch = name_for_module(module, "torch", "torch")
     asks = isinstance(changes.get("pin_memory"), cst.Call)
-    edits = (Replace(node, new), *((NeedImport("torch", torch),) if asks else ()))
+    edits = (Replace(node, new), *elsewhere, *((NeedImport("torch", torch),) if asks else ()))
     return Fix(edits, safety, "Load with worker processes", one_sentence(notes))
 
 
@@ -432,7 +437,8 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
     if cost:
         return Severity.WARNING if trains else Severity.INFO
     moved = any(moves_batches(module, loop) for loop in loader_loops(module, node))
-    return Severity.INFO if (role == "train" and moved) or in_lightning(module, node) else None
+    fed = role in ("train", "eval") and moved
+    return Severity.INFO if fed or in_lightning(module, node) else None
 
 
 def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:

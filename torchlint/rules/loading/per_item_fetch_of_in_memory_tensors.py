@@ -77,7 +77,7 @@ from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.values.inferred import class_attribute, inferred
@@ -108,7 +108,7 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bound = arguments_of(module, node, _LOADER)
     size, dataset = bound.value("batch_size"), bound.value("dataset")
-    if bound.open or dataset is None or (number_of(module, size) or 0) < _LARGE:
+    if has_star(node) or dataset is None or (number_of(module, size) or 0) < _LARGE:
         return
     if any(
         given is not None and not is_name(given, "None") for given in map(bound.value, _OWN_WAY)

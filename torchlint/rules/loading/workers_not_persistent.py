@@ -6,12 +6,13 @@ dataset (with spawn, it imports every module again), and the first batches of th
 that. With `persistent_workers=True` they live as long as the loader (PyTorch docs,
 `torch.utils.data.DataLoader`; Lightning docs, "Persistent workers").
 
-Flagged: a `DataLoader` with a literal number of workers above zero and no `persistent_workers`,
-over which a loop goes that an outer loop repeats, here or where the function is called; that a
-framework's trainer is given; or that a LightningModule's or LightningDataModule's
-`train_dataloader` or `val_dataloader` returns. Silent: a loader for validation in a project whose
-trainer validates every few epochs only (`check_val_every_n_epoch`); a dataset that code changes
-between epochs, that has a `set_epoch`, or that counts the samples that it gives.
+Flagged: a `DataLoader` with a number of workers above zero, written there or as the default of an
+option, and no `persistent_workers`, over which a loop goes that an outer loop repeats, here, in
+another file or where the function is called; that a framework's trainer is given; or that a
+LightningModule's or LightningDataModule's `train_dataloader` or `val_dataloader` returns. Silent: a
+loader for validation in a project whose trainer validates every few epochs only
+(`check_val_every_n_epoch`); a dataset that code changes between epochs, that has a `set_epoch`, or
+that counts the samples that it gives.
 
 ## Setup
 ```python
@@ -102,6 +103,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.options import counts_by_default
 from torchlint.semantic.data.loader_settings import restarts_workers
 from torchlint.semantic.data.samples import worker_count
 
@@ -126,6 +129,10 @@ rule = Rule(
 
 @rule.call("torch.utils.data.DataLoader")
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if worker_count(module, node) and restarts_workers(module, node):
-        edit = Replace(node, with_keyword(node, "persistent_workers", cst.Name("True")))
+    workers = arguments_of(module, node, "torch.utils.data.DataLoader").value("num_workers")
+    option = workers is not None and counts_by_default(module, workers)
+    if (option or worker_count(module, node)) and restarts_workers(module, node):
+        # Without workers torch refuses to keep them.
+        kept = f"{module.source_of(workers)} > 0" if option and workers is not None else "True"
+        edit = Replace(node, with_keyword(node, "persistent_workers", cst.parse_expression(kept)))
         yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Keep the workers", _NOTE))

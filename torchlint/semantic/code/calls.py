@@ -11,6 +11,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.tree import FUNCTIONS, keyword_of, positional
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.signatures import SIGNATURES
 
 
@@ -42,7 +43,10 @@ def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
     named: dict[str, cst.Arg] = {}
     position, is_open = 0, False
     for arg in call.args:
-        if arg.star:
+        written = _written(module, arg.value) if arg.star == "**" else None
+        if written is not None and signature == DATALOADER:
+            named.update(written)
+        elif arg.star:
             is_open = True
             position = len(params) if arg.star == "*" else position
         elif arg.keyword is not None:
@@ -51,6 +55,47 @@ def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
             named[params[position]] = arg
             position += 1
     return Arguments(named, is_open)
+
+
+def _written(module: Module, node: cst.BaseExpression) -> dict[str, cst.Arg] | None:
+    """Return what ``**settings`` gives, where a dict is written out, given a name once, and used
+    for nothing but calls; else None."""
+    if isinstance(node, cst.Name):
+        scope, bindings = module.names.bindings(node.value, node)
+        values = [each.value if each.kind == "assign" else None for each in bindings]
+        uses: list[cst.CSTNode] = [
+            each
+            for each in module.tree.named(node.value)
+            if module.names.bindings(node.value, each)[0] is scope
+        ]
+    else:
+        cls = module.tree.class_of(node)
+        alike = module.tree.within(cls, cst.Attribute, nested=True) if cls is not None else ()
+        uses = [each for each in alike if each.deep_equals(node)]
+        stores = [module.tree.parents[module.tree.parents[each]] for each in uses]
+        values = [each.value for each in stores if isinstance(each, cst.Assign)]
+    above = [module.tree.parents[each] for each in uses]
+    handed = [each for each in above if isinstance(each, cst.Arg) and each.star == "**"]
+    if len(values) != 1 or len(above) != len(handed) + 1:
+        return None
+    return _items(values[0])
+
+
+def _items(value: cst.BaseExpression | None) -> dict[str, cst.Arg] | None:
+    """Return what a dict that is written out gives as keywords; None for any other value."""
+    found: dict[str, cst.Arg] = {}
+    match value:
+        case cst.Dict(elements=elements):
+            for each in elements:
+                key = string(each.key) if isinstance(each, cst.DictElement) else None
+                if key is None:
+                    return None
+                found[key] = cst.Arg(each.value, cst.Name(key))
+        case cst.Call(func=cst.Name("dict"), args=args) if all(arg.keyword for arg in args):
+            found = {keyword_of(arg): arg for arg in args}
+        case _:
+            return None
+    return found
 
 
 @question(

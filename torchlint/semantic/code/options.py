@@ -18,8 +18,10 @@ from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
+from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch.spelling import OPTIONS, called
 from torchlint.source.python import parsed, walk
 
 _WHOLE = regex(
@@ -284,6 +286,29 @@ def _stays_off(module: Module, name: str, wanted: str, *, declared: bool) -> boo
     if not off(module.text) and (others(on) is not False or not (declared or others(off) is True)):
         return False
     return others(turned) is False
+
+
+@question(
+    yes="the option `{0}` is a whole number above 0 by default",
+    no="the option `{0}` is not known to be a number above 0 by default",
+)
+def counts_by_default(module: Module, option: cst.BaseExpression) -> bool:
+    """Say whether ``args.workers`` is an option for which all files of the project that declare it
+    say a whole number above 0."""
+    if not isinstance(option, cst.Attribute) or not called(last_name(option.value), OPTIONS):
+        return False
+    some, none = (functools.partial(_counts, option.attr.value, above) for above in (True, False))
+    others = functools.partial(module.outside.others_say, near=False)
+    if none(module.text) or not (some(module.text) or others(some) is True):
+        return False
+    return others(none) is False
+
+
+def _counts(name: str, above: bool, text: str) -> bool:
+    """Say whether a file declares an option of a name whose default is a number above 0, or else
+    another value."""
+    defaults = _declared(name, text) if name in text else ()
+    return any((each.strip().isdecimal() and int(each) > 0) is above for each in defaults)
 
 
 def _is_off(value: str, wanted: str) -> bool:

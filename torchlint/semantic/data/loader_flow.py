@@ -130,6 +130,24 @@ class _Tracer:
             for node in home.within(each.body, cst.Attribute, nested=True):
                 if node.attr.value == attr and is_name(node.value, "self"):
                     self.follow(home, node, path)
+        made = Definition(where.path, cls.name.value, "")
+        makers = [where, *(home for home, _ in self.origin.outside.calling(made))]
+        for home in dict.fromkeys(makers):
+            for name in home.tree.named(attr):
+                read = home.parent(name)
+                if isinstance(read, cst.Attribute) and self._is_of(home, read, where, cls):
+                    self.follow(home, read, path)
+
+    def _is_of(self, home: Module, read: cst.Attribute, where: Module, cls: cst.ClassDef) -> bool:
+        """Say whether ``data.loader`` reads from an object of a class, or of one derived from
+        it."""
+        if is_name(read.value, "self"):
+            return False
+        held = inferred(home, read.value)
+        return held.node is cls or any(
+            (each.path, each.name) == (where.path, cls.name.value)
+            for each in classes_behind(home, held)
+        )
 
     def _family(self, where: Module, cls: cst.ClassDef) -> Iterator[tuple[Module, cst.ClassDef]]:
         yield where, cls

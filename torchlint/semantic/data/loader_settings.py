@@ -18,13 +18,16 @@ from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, keyword_of, method_called
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
+from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.data.loaders import (
     batches_go_to,
+    derives,
     feeds_device,
     loader_loops,
     loader_role,
     makes_loader,
     moves_batches,
+    nobody_pins,
     pins_memory,
 )
 from torchlint.semantic.module import Module
@@ -39,6 +42,7 @@ from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 _WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
 """A path of Windows in quotes."""
 _AVAILABLE = "torch.cuda.is_available"
+_BRINGS = regex(r"\bfor [^\n]*\bin\b[^\n]*[lL]oader\b[^\n]*:\n(?:[^\n]*\n){0,4}[^\n]*\.(to|cuda)\(")
 _HOOKS = ("train_dataloader", "val_dataloader")
 _EVERY_FEW_EPOCHS = regex(r"check_val_every_n_epoch['\"]?\s*[=:](?!=)\s*(?!(1|None)\b)")
 
@@ -252,10 +256,14 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
     """Say whether a model's loop over the loader moves its batches to the accelerator.
 
     Of a loader that leaves this file, costly samples and a file that moves other batches say that
-    it feeds a GPU, and so does a loader beside it that pins.
+    it feeds a GPU, and so does a loader beside it that pins. Of a class of loaders those of the
+    whole project do.
     """
     if feeds_device(module, node) is not None:
         return True
+    cls = module.class_of(node)
+    if cls is not None and derives(module, cls):
+        return nobody_pins(module) and said_somewhere(module, _brings_batches)
     role = loader_role(module, node)
     if role in ("train", "eval"):
         return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
@@ -263,6 +271,12 @@ def _feeds_device(module: Module, node: cst.Call) -> bool:
         return False
     costly = sample_cost(module, node) is True and batches_go_to(module) is not None
     return costly or _beside_one_that_pins(module, node)
+
+
+def _brings_batches(text: str) -> bool:
+    """Say whether a loop over what is called a loader moves something to a device in its first
+    lines."""
+    return "oader" in text and _BRINGS.search(text) is not None
 
 
 def _beside_one_that_pins(module: Module, node: cst.Call) -> bool:
@@ -304,7 +318,7 @@ def _many(module: Module, node: cst.Call) -> bool:
 
 
 def _repeated(module: Module, node: cst.Call) -> bool:
-    """Say whether the loader is iterated once per epoch: by loops in this file, or by a
+    """Say whether the loader is iterated once per epoch: by loops in any file, or by a
     framework."""
     if any(_again(module, loop, node) for loop in loader_loops(module, node)):
         return True
@@ -316,7 +330,26 @@ def _repeated(module: Module, node: cst.Call) -> bool:
             base.endswith(("LightningModule", "LightningDataModule"))
             for base in base_names(module, cls)
         )
-    return any(_is_fit(module, call, node) for call in module.nodes(cst.Call))
+    if any(_is_fit(module, call, node) for call in module.nodes(cst.Call)):
+        return True
+    return _repeated_elsewhere(module, node)
+
+
+def _repeated_elsewhere(module: Module, node: cst.Call) -> bool:
+    """Say whether a loop of another file goes over the loader, and an outer one there repeats it,
+    or one here that hands the loader over."""
+    far = [(where, loop) for where, loop in consumers_of(module, node) if where is not module]
+    for where, loop in far:
+        function = where.function(loop)
+        sites = call_sites(where, function) if function is not None else []
+        if any(where.loops(place) for place in (loop, *sites)):
+            return True
+    handed = [
+        call
+        for call in module.nodes(cst.Call)
+        if far and any(inferred(module, arg.value).node is node for arg in call.args)
+    ]
+    return any(_again(module, call, node) for call in handed)
 
 
 @question()

@@ -14,7 +14,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of
 from torchlint.semantic.device.transfers import transfer_of
@@ -26,7 +26,7 @@ from torchlint.semantic.time.loops import has_model_call, loop_kind
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.inferred import inferred, is_loader
+from torchlint.semantic.values.inferred import classes_behind, inferred, is_loader
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import ACCEL
@@ -223,7 +223,7 @@ def _fills_device(module: Module, call: cst.Call, own: set[str]) -> bool:
 def makes_loader(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the
     same arguments."""
-    if module.name(call.func) == DATALOADER:
+    if module.name(call.func) == DATALOADER or makes_itself(module, call):
         return True
     made = definitions_behind.made(module, call)
     bases = (
@@ -235,6 +235,25 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
         return False
     bound = settings(module, call)
     return bound is not None and set(bound.named.values()) <= set(call.args)
+
+
+def makes_itself(module: Module, call: cst.Call) -> bool:
+    """Say whether a call makes what a class is that derives from `DataLoader`:
+    ``super().__init__(…)``."""
+    cls, name = module.class_of(call), attr_of(call.func)
+    return name == "__init__" and cls is not None and _is_super(call) and derives(module, cls)
+
+
+def derives(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a class of this file derives from `DataLoader` itself."""
+    return any(module.name(base.value) == DATALOADER for base in cls.bases)
+
+
+def _is_super(call: cst.Call) -> bool:
+    match call.func:
+        case cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")):
+            return True
+    return False
 
 
 @question(yes="nothing reads the loader", no="something may read the loader")
@@ -259,7 +278,7 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
 
     A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
     """
-    if module.name(loader.func) == DATALOADER:
+    if module.name(loader.func) == DATALOADER or makes_itself(module, loader):
         return arguments_of(module, loader, DATALOADER)
     family = list(definitions_behind.classes(module, definitions_behind.made(module, loader)))
     for where, cls in family:
@@ -281,15 +300,7 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
 
 
 def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
-    for call in module.within(init.body, cst.Call):
-        match call:
-            case cst.Call(
-                func=cst.Attribute(
-                    value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")
-                )
-            ):
-                return call
-    return None
+    return next(filter(_is_super, module.within(init.body, cst.Call)), None)
 
 
 def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
@@ -467,29 +478,52 @@ def feeds_device(module: Module, loader: cst.Call) -> str | None:
     the batches of the loader that a call makes."""
     for where, loop in consumers_of(module, loader):
         if loop_kind(where, loop).name in ("TRAIN", "EVAL"):
-            found = moves_batches(where, loop) or _moved_elsewhere(module, where, loop)
+            found = moves_batches(where, loop) or _moved_elsewhere(module, where, loop, set())
             if found is not None:
                 return found
     return None
 
 
-def _moved_elsewhere(module: Module, where: Module, loop: cst.For | cst.While) -> str | None:
+def _moved_elsewhere(
+    module: Module,
+    where: Module,
+    place: cst.For | cst.While | cst.FunctionDef,
+    seen: set[cst.CSTNode],
+) -> str | None:
     """Return the device to which a function of another file, or a method of an object, brings what
-    a loop gives it."""
-    batch = _batch_names(where, loop)
-    for call in where.within(loop.body, cst.Call):
+    a loop gives it, or a function that the loop calls."""
+    seen.add(place)
+    batch = _batch_names(where, place)
+    for call in where.within(place.body, cst.Call):
         definition = where.outside.find(where.name(call.func)) if call.args else None
         home = module.outside.module_of(definition) if definition is not None else None
         function = top_level(home, definition.name) if home is not None and definition else None
         reached = (home, function) if home and isinstance(function, cst.FunctionDef) else None
         given = {name.value for arg in call.args for name in where.within(arg.value, cst.Name)}
         if reached is None and isinstance(call.func, cst.Attribute) and given & batch:
-            owner = inferred(where, call.func.value)
-            reached = definitions_behind.method(where, owner, call.func.attr.value)
+            reached = _method(module, where, call.func)
         found = moves_batches(*reached) if reached is not None else None
+        for callee in callees_of(where, call) if given & batch and found is None else ():
+            if isinstance(callee, cst.FunctionDef) and callee not in seen:
+                found = found or _moved_elsewhere(module, where, callee, seen)
         if found is not None:
             return found
     return None
+
+
+def _method(
+    module: Module, where: Module, func: cst.Attribute
+) -> tuple[Module, cst.FunctionDef] | None:
+    """Return the method that an attribute of an object in another file stands for, by the file that
+    may ask for further ones."""
+    owner = inferred(where, func.value)
+    found = [(where, owner.node)] if isinstance(owner.node, cst.ClassDef) else []
+    for definition in classes_behind(where, owner):
+        home = module.outside.module_of(definition)
+        cls = top_level(home, definition.name) if home is not None else None
+        found += [(home, cls)] if home is not None and isinstance(cls, cst.ClassDef) else []
+    methods = ((home, method_of(home, cls, func.attr.value)) for home, cls in found)
+    return next(((home, method) for home, method in methods if method is not None), None)
 
 
 @question(
