@@ -1418,6 +1418,15 @@ def test_arguments_come_from_calls_in_other_files(
         (("Trainer(Net())", "Trainer(Wide())"), "?", ""),
         (("Trainer(Net())", "Trainer(unknown())"), "?", ""),
         (("Trainer()",), "?", ""),
+        (
+            (
+                "Trainer(Net())",
+                "class Own(Trainer):\n    def __init__(self): super().__init__(Wide())\nOwn()",
+            ),
+            "?",
+            "",
+        ),
+        (("Trainer(Net())", "make(Trainer, Wide())"), "?", ""),
     ],
 )
 def test_what_an_object_is_given_comes_from_who_makes_it_in_other_files(
@@ -1431,7 +1440,7 @@ def test_what_an_object_is_given_comes_from_who_makes_it_in_other_files(
         "    def fit(self):\n        probe(self.q)\n",
     }
     for place, each in enumerate(made):
-        files[f"f{place}.py"] = f"from nets import Net, Wide\nfrom fit import Trainer\n{each}.fit()"
+        files[f"f{place}.py"] = f"from nets import Net, Wide\nfrom fit import Trainer\n{each}\n"
     value = probed(tmp_path, files, "fit.py")
     assert (value.kind, (value.name or "").rpartition(":")[2]) == (kind, name)
 

@@ -7,10 +7,11 @@ the order of speed is fused, foreach, for-loop (torch.optim docs). On CUDA forea
 on the CPU the for-loop is. A fused optimizer also takes the loss scale itself: for every other one
 `GradScaler.step` reads from the device whether a gradient was infinite, each step.
 
-Flagged: `foreach=False`; an update loop written by hand for an algorithm that torch.optim has; and
-Adam or AdamW, over the parameters of a model that is on the accelerator by then, that a GradScaler
-steps. A plain `AdamW(...)` uses foreach on CUDA and is left alone. `fused=True` is offered from
-torch 2.8 on (`target-torch`), as older versions had bugs.
+Flagged: `foreach=False`; an update loop written by hand for an algorithm that torch.optim has; the
+AdamW of older versions of transformers, which is such a loop; and Adam or AdamW, over the
+parameters of a model that is on the accelerator by then, that a GradScaler steps. A plain
+`AdamW(...)` uses foreach on CUDA and is left alone. `fused=True` is offered from torch 2.8 on
+(`target-torch`), as older versions had bugs.
 
 ## Setup
 ```python
@@ -118,6 +119,10 @@ _LOOP = (
     "a hand-written {name} runs many small kernels for every tensor; torch.optim.{name} "
     "updates all tensors at once."
 )
+_TRANSFORMERS = (
+    "transformers' AdamW updates one tensor after the other; torch.optim.AdamW does all at once on "
+    "CUDA (with eps=1e-6, weight_decay=0.0 where they are left out)."
+)
 
 rule = Rule(
     __name__,
@@ -130,7 +135,7 @@ rule = Rule(
     severity="info",
     default=True,
     effect="none",
-    triggers=(b"optim", b"Optimizer"),
+    triggers=(b"optim", b"Optimizer", b"AdamW"),
 )
 
 
@@ -146,6 +151,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             yield Hit(given["foreach"], message=_FOREACH)
     elif name in _FUSED and not choices and _on_device(module, node) and _scaled(module, node):
         yield Hit(node, {"name": name.rpartition(".")[2]})
+
+
+@rule.call("transformers.AdamW", "transformers.optimization.AdamW")
+def check_transformers(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if on_accelerator(module):
+        yield Hit(node, message=_TRANSFORMERS)
 
 
 @rule.on(cst.For)

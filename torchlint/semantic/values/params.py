@@ -404,9 +404,19 @@ class Parameters:
         scopes, tree = self._values.scopes, self._values.tree
         loops = tree.within(self._function, cst.For, cst.While)
         trains = any(True for loop in loops for _ in tree.named("backward", loop))
-        made = self._function.name.value == "__init__"  # What it is given is used again and again.
         name = scopes.name_outside(self._function)
-        return self._values.names.outside.passed(name, trains=trains or made)
+        # What an object is given is used again and again.
+        kept = self._function.name.value == "__init__" and not self._derived(name)
+        return self._values.names.outside.passed(name, trains=trains or kept)
+
+    def _derived(self, name: str | None) -> bool:
+        """Say whether a class derives from that of a constructor, or other code is given it: who
+        makes an object of it so is not in view."""
+        scopes, outside = self._values.scopes, self._values.names.outside
+        cls = scopes.tree.class_of(self._function)
+        if name is None or cls is None or scopes.subclasses(cls):
+            return True
+        return outside.others_say(functools.partial(_hands_on, name), near=False) is not False
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -429,11 +439,8 @@ class Parameters:
         cls = scopes.tree.class_of(self._function)
         if cls is None:
             near = self._values.flow.sites(self._function)
-        elif self._function.name.value == "__init__" and not scopes.subclasses(cls):
+        elif self._function.name.value == "__init__" and not self._derived(reached):
             near = self._values.constructions(cls)
-            handed = functools.partial(_hands_on, reached)
-            if outside.others_say(handed, near=False) is not False:
-                return []
         else:
             return []
         far = [call for _, call in outside.calling(Definition(outside.path, reached, ""))]
