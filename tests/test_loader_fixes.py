@@ -356,3 +356,27 @@ def test_a_script_of_windows_without_a_guard_takes_no_workers(
     (tmp_path / "made.py").write_text(MADE)
     report = check(MADE, codes=frozenset({"TL201"}), name="made.py", root=str(tmp_path))
     assert [each.start.row for each in report.findings] == found
+
+
+CELL = """\
+import torch
+import torchvision
+from torch.utils.data import DataLoader, Dataset
+
+class Photos(Dataset):
+    def __getitem__(self, index):
+        return torchvision.io.read_image(str(index))
+
+model = torch.nn.Linear(3, 3).to("cuda")
+train_loader = DataLoader(Photos(), batch_size=4, shuffle=True)
+test_loader = DataLoader(Photos(), batch_size=4)
+with torch.no_grad():
+    for x in test_loader:
+        print(model(x.to("cuda")).sum())
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("look.ipynb", [11]), ("look.py", [10, 11])])
+def test_a_notebook_alone_reads_its_loaders(tmp_path: Path, name: str, found: list[int]) -> None:
+    report = check(CELL, codes=frozenset({"TL201"}), name=name, root=str(tmp_path))
+    assert [each.start.row for each in report.findings] == found

@@ -87,7 +87,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import LOOPS, is_name, method_called
+from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.device.transfers import transfer_of
@@ -112,6 +112,11 @@ _WAITING = ops.having("waits") | {"numpy", "synchronize"}
 _BUILTINS = frozenset(
     "builtins." + name for name in ("range", "len", "enumerate", "zip", "list", "tuple", "dict")
 )
+_OF_TRANSFORMERS = frozenset(
+    "attention_mask do_sample eos_token_id input_ids max_length max_new_tokens num_beams".split()
+)
+"""Arguments of the `generate` of transformers, whose stopping criteria are read on the host for
+each token (its ``GenerationMixin``)."""
 _DEVICE = regex(r"cuda|\.to\([^)\n]*device|accelerat", re.IGNORECASE)
 
 rule = Rule(
@@ -225,6 +230,10 @@ def _known(module: Module, call: cst.Call) -> bool:
     method = method_called(call)
     if name.rpartition(".")[2] in _WAITING or inferred(module, call).device == "cpu":
         return False
+    if method == "generate" and any(
+        arg.star == "**" or keyword_of(arg) in _OF_TRANSFORMERS for arg in call.args
+    ):
+        return False  # It asks on the host after each token whether all have ended.
     if name.startswith("torch.") or name in _BUILTINS or name in CLOCKS:
         return True
     if callees_of(module, call) or module.outside.find(name or None) is not None:

@@ -145,6 +145,7 @@ from torchlint.semantic.data.datasets import (
     sample_cost,
     streams_samples,
 )
+from torchlint.semantic.data.loader_flow import gives_one_batch
 from torchlint.semantic.data.loader_settings import (
     lacks_pinning,
     pin_word,
@@ -237,7 +238,7 @@ rule = Rule(
 
 @rule.on(cst.Call, about=makes_loader)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if never_read(module, node):
+    if never_read(module, node) or gives_one_batch(module, node):
         return
     bound = arguments_of(module, node, _LOADER)
     workers = bound.value("num_workers")

@@ -42,6 +42,19 @@ def consumers_of(module: Module, loader: cst.Call) -> list[Consumer]:
     return tracer.found
 
 
+@question(yes="only its first batch is taken", no="more than its first batch may be taken")
+def gives_one_batch(module: Module, loader: cst.Call) -> bool:
+    """Say whether each loop over a loader ends after its first batch: ``plot(batch); break``."""
+    loops = [loop for _, loop in consumers_of(module, loader)]
+    return bool(loops) and all(isinstance(loop, cst.For) and _ends_at_once(loop) for loop in loops)
+
+
+def _ends_at_once(loop: cst.For) -> bool:
+    body = loop.body.body
+    last = body[-1] if body else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
+
+
 class _Tracer:
     """Follows one loader.
 

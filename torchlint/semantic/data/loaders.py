@@ -258,11 +258,12 @@ def _is_super(call: cst.Call) -> bool:
 
 @question(yes="nothing reads the loader", no="something may read the loader")
 def never_read(module: Module, loader: cst.Call) -> bool:
-    """Say whether a loader is only given a name, in a function or under the main guard, that
-    nothing there reads."""
+    """Say whether a loader is only given a name, in a function, a notebook or under the main guard,
+    that nothing there reads."""
     home = module.parent(loader)
     function = module.function(loader)
-    if not isinstance(home, cst.Assign) or (function is None and not in_main_guard(module, loader)):
+    alone = function or in_main_guard(module, loader) or module.path.endswith(".ipynb")
+    if not isinstance(home, cst.Assign) or not alone:
         return False
     names = [t.target.value for t in home.targets if isinstance(t.target, cst.Name)]
     scope = function or module.root
