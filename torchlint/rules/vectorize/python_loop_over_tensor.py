@@ -371,8 +371,11 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     match node.target, node.iter:
         case cst.Tuple(elements=[cst.Element(value=cst.Name() as index), _]), cst.Call(
             func=cst.Name() as func, args=[cst.Arg(value=things), *_]
-        ) if module.name(func) == "builtins.enumerate" and inferred(module, things).tensor:
-            yield index
+        ) if module.name(func) == "builtins.enumerate":
+            # A model may give a list of tensors, one for each layer.
+            value = inferred(module, things)
+            if value.tensor and not value.loose:
+                yield index
 
 
 def _starts_slices(module: Module, node: _Loop) -> bool:
