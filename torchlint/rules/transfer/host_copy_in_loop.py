@@ -163,6 +163,7 @@ from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import (
     computed_with,
+    handed_out,
     needed_at_once,
     sizes,
     worked_on_by_arrays,
@@ -263,6 +264,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
         return
     if becomes_lengths(module, node) or needed_at_once(module, node) or offloads(module, node):
+        return
+    if not _is_number(module, copy) and handed_out(module, node):
         return
     apart = taken_apart(module, whole)
     forced = worked_on_by_host(module, node)

@@ -367,22 +367,34 @@ def _works_on_arrays(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool
 
 
 @question(
-    yes="the host needs `{0}` in this very step: for a solve, a text, a file, a request, a caller",
+    yes="the host needs `{0}` in this very step: a solve, a text, a file, a queue, a request",
     no="nothing is known for which the host needs `{0}` in this very step",
 )
 def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the host cannot go on without a copy in the step that makes it: a system of
-    equations is solved on the CPU, a text is made of it, it is saved or sent away, a generator
-    hands it out; also in another function of the file, or in what calls this one."""
+    equations is solved on the CPU, a text is made of it, it is saved or sent away; also in another
+    function of the file, or in what calls this one."""
     return any(True for _ in needed_by(module, node, _needs_at_once, far=True))
 
 
 def _needs_at_once(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
-    if isinstance(place, cst.Yield):
-        return True
     return isinstance(place, cst.Call) and (
         _takes_it_away(module, place) or (isinstance(part, cst.Arg) and _spells(module, place))
     )
+
+
+@question(
+    yes="a generator hands out `{0}` in the step that makes it",
+    no="no generator is known to hand out `{0}` in the step that makes it",
+)
+def handed_out(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a generator hands a value out in the turn of the loop that makes it, here or
+    behind all calls that give it back."""
+    return any(True for _ in needed_by(module, node, _hands_out, far=True))
+
+
+def _hands_out(_module: Module, _part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    return isinstance(place, cst.Yield)
 
 
 def host_needs(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
