@@ -170,6 +170,7 @@ def test_output_file_takes_the_patch(cli, source: Source) -> None:
     cli("fix", "-o", "a.py", code=2)
 
 
+@pytest.mark.slow
 def test_two_at_once(cli, source: Source) -> None:
     paths = [cli.write(f"a{number}.py", source(*["slow"] * 50)) for number in range(20)]
     with ThreadPoolExecutor(2) as both:
@@ -274,6 +275,7 @@ def test_a_patch_with_notes_applies(cli, tool: tuple[str, ...]) -> None:
     assert other.read_text() == "import torch\ntorch.fine()"
 
 
+@pytest.mark.slow
 def test_what_check_counts_is_what_fix_counts(ours) -> None:
     """One fix mends several findings of the loop: those that read a value, and those of a copy."""
     demo = Path(__file__).parents[2] / "fixtures" / "demo" / "train.py"

@@ -316,6 +316,7 @@ def test_a_kill_between_the_files_loses_nothing_and_the_next_run_says_where_it_i
     assert PINNED in project.read("data.py")
 
 
+@pytest.mark.slow
 def test_two_files_that_need_the_same_loader_are_fixed_whatever_the_workers(
     project: Project,
 ) -> None:

@@ -160,6 +160,7 @@ def all_calling_all(files: int, body: str) -> dict[str, str]:
     return {"lib/__init__.py": "", **found}
 
 
+@pytest.mark.slow
 def test_of_200_functions_those_that_read_nothing_are_not_analysed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

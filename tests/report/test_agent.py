@@ -132,6 +132,7 @@ def test_one_block_is_shown_however_small_the_number_of_tokens_is() -> None:
     )
 
 
+@pytest.mark.slow
 def test_each_patch_applies(tmp_path: Path, monkeypatch, capsys) -> None:
     """Of the fixtures of rules: safe fixes, unsafe ones and suggestions."""
     for path in FIXTURES.glob("rules/*/*.py"):

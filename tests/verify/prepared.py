@@ -104,7 +104,7 @@ class Prepared:
         key = frozenset(early(env).items())
         known = key in self._origins or len(self._origins) < _MOST
         same = python == sys.executable and words[:2] != ["-m", _LAUNCHER]
-        if not known or not same or sys.platform != "linux":
+        if not known or not same or not _block()[0]:
             return start(command, cwd=cwd, env=env, log=log, writable=writable)
         if key not in self._origins:
             self._origins[key] = self._made(early(env))
@@ -139,12 +139,20 @@ class Prepared:
             return self._stack.enter_context(Zygote(site, 0, [COMPILER], given))
 
 
+def _block() -> tuple[int, int]:
+    """Return where this process' variables begin and end, as the system shows them; twice 0 where
+    it does not say."""
+    if sys.platform != "linux":
+        return 0, 0
+    with open("/proc/self/stat", encoding="utf-8") as stat:  # noqa: PTH123 - before anything else
+        fields = stat.read().rpartition(") ")[2].split()
+    return int(fields[47]), int(fields[48])  # env_start, env_end: proc_pid_stat(5)
+
+
 def _show_variables() -> None:
     """Have the system show this process' variables as its own, not as those of what it is a fork
     of."""
-    with open("/proc/self/stat", encoding="utf-8") as stat:  # noqa: PTH123 - before anything else
-        fields = stat.read().rpartition(") ")[2].split()
-    start, end = (int(each) for each in fields[47:49])  # env_start, env_end: proc_pid_stat(5)
+    start, end = _block()
     block = b"\0".join(b"%s=%s" % each for each in os.environb.items()) + b"\0"
     assert len(block) < end - start, "there is no room for the variables"
     ctypes.memmove(start, block.ljust(end - start, b"\0"), end - start)

@@ -314,6 +314,7 @@ def test_modules_of_one_version_are_not_those_of_the_other(repo: Repository) -> 
 # Which versions
 
 
+@pytest.mark.slow
 def test_a_revision_is_put_back_beside_what_git_does_not_know(
     repo: Repository, asked: list[tuple[Request, dict[str, dict[str, str]]]]
 ) -> None:
