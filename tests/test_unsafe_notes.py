@@ -122,7 +122,6 @@ NOTES = [
     ("TL907", "draws from the workers' generators"),
     ("TL908", "stay on the GPU"),
     ("TL908", "fewer lines in the log"),
-    ("TL909", "dict of lists"),
 ]
 
 

@@ -7,7 +7,6 @@ import re
 
 import libcst as cst
 
-from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import keyword_argument
@@ -24,21 +23,6 @@ _ONLY_THERE = frozenset(
     ("remove_columns", "load_from_cache_file", "writer_batch_size", "keep_in_memory")
 )
 _TOKENIZER = regex(r"(^|_)(tok|tokeni[sz]er|tokenizer_\w+)$", re.IGNORECASE)
-
-
-@frozen
-class TokenMap:
-    """One ``dataset.map(function)`` whose function calls a tokenizer on a row.
-
-    Args:
-        call: the call of ``map``.
-        tokenizer: the call of the tokenizer.
-        plain: whether the function returns that call alone, on whole columns of the row.
-    """
-
-    call: cst.Call
-    tokenizer: cst.Call
-    plain: bool
 
 
 @question()
@@ -92,8 +76,8 @@ def _rebinds(value: cst.BaseExpression, name: cst.Name) -> bool:
 @question(
     yes="the map hands rows to a tokenizer", no="`{0}` is no map that hands rows to a tokenizer"
 )
-def token_map_of(module: Module, call: cst.Call) -> TokenMap | None:
-    """Return what is known of a call of ``map`` that hands rows of a dataset to a tokenizer, or
+def token_map_of(module: Module, call: cst.Call) -> cst.Call | None:
+    """Return the call of a tokenizer to which a call of ``map`` hands rows of a dataset, or
     None."""
     func, given = (
         call.func,
@@ -113,50 +97,16 @@ def token_map_of(module: Module, call: cst.Call) -> TokenMap | None:
     )
     if not isinstance(function, (cst.FunctionDef, cst.Lambda)) or not function.params.params:
         return None
-    return _in_function(module, call, function)
+    row = function.params.params[0].name.value
+    for each in module.within(function.body, cst.Call):
+        given_row = any(not arg.star and row in module.names_in(arg.value) for arg in each.args)
+        if given_row and _tokenizes(module, each):
+            return each
+    return None
 
 
 def _imported(module: Module) -> bool:
     return re.search(r"^[^\S\n]*(import|from) datasets\b", module.text, re.MULTILINE) is not None
-
-
-def _in_function(
-    module: Module, call: cst.Call, function: cst.FunctionDef | cst.Lambda
-) -> TokenMap | None:
-    row = function.params.params[0].name.value
-    for each in module.within(function.body, cst.Call):
-        if not _tokenizes(module, each):
-            continue
-        texts = [
-            arg.value for arg in each.args if not arg.star and row in module.names_in(arg.value)
-        ]
-        if not texts:
-            continue
-        columns = all(_column(text, row) for text in texts)
-        return TokenMap(
-            call, each, columns and _returned(function) is each and len(function.params.params) == 1
-        )
-    return None
-
-
-def _column(text: cst.BaseExpression, row: str) -> bool:
-    match text:
-        case cst.Subscript(
-            value=cst.Name(value=name),
-            slice=[cst.SubscriptElement(slice=cst.Index(cst.SimpleString()))],
-        ):
-            return name == row
-    return False
-
-
-def _returned(function: cst.FunctionDef | cst.Lambda) -> cst.CSTNode | None:
-    """Return the expression that is all a function's body."""
-    if isinstance(function, cst.Lambda):
-        return function.body
-    match function.body.body:
-        case [cst.SimpleStatementLine(body=[cst.Return(value=value)])]:
-            return value
-    return None
 
 
 def _tokenizes(module: Module, call: cst.Call) -> bool:

@@ -62,9 +62,8 @@ def tokenise(tokenizer, args):
 ```
 
 ## Fix safety
-Unsafe, and only offered where the function returns the tokenizer's result alone, on whole columns,
-without `padding=`, `return_tensors=`, `return_length=` and `return_overflowing_tokens=`: the rows
-and the features are the same, but the function now gets a dict of lists.
+No fix is offered: the rows and the features are the same, but the function gets a dict of lists
+then, and `padding=` and `return_tensors=` shape whole batches.
 
 ## Measure
 Not timed: the example needs datasets, transformers and their files. A gain is expected on any
@@ -77,15 +76,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.rule import Hit, Module, Rule
 from torchlint.rules.frameworks._token_maps import token_map_of
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.tree import keyword_of
 
 # With these, a batch has other values, other columns or another number of rows than its rows have
 # one by one.
-_SHAPED = frozenset(("padding", "return_tensors", "return_overflowing_tokens", "return_length"))
-_NOTE = "The function gets a dict of lists instead of one row."
 
 rule = Rule(
     __name__,
@@ -108,8 +104,4 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     found = token_map_of(module, node)
     if found is None or keyword_argument(module, node, "batched") is not None:
         return
-    fix = None
-    if found.plain and not any(keyword_of(arg) in _SHAPED for arg in found.tokenizer.args):
-        new = with_keyword(node, "batched", cst.Name("True"))
-        fix = Fix((Replace(node, new),), Safety.UNSAFE, "Tokenise in batches", _NOTE)
-    yield Hit(node, {"tokenizer": module.shown(found.tokenizer.func)}, fix)
+    yield Hit(node, {"tokenizer": module.shown(found.func)})
