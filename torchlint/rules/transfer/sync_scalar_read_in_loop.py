@@ -120,9 +120,8 @@ reads, as a division by zero raises nothing on the device. There is no fix where
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
 steps, with the loop's own counter or one that `enumerate` adds, and in the last step where the loop tells
-which that is; the note then says so. A number
-that a name holds, or that a function returns to callers which are all in the file, is followed to
-what uses it, and becomes a number there. A line that feeds a meter of
+which that is; the note then says so. A number that a name holds, or that a function returns to callers which
+are all in the file, is followed to what uses it, and becomes a number there. A line that feeds a meter of
 the project (`losses.update(loss.item(), n)`) or a fresh array or dictionary (`seen[i] =
 loss.item()`) runs after the loop, on tensors kept until then, and before what looks at it now and
 then: that is safe where the meter's class only computes its own attributes, and where the line
