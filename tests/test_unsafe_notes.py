@@ -142,6 +142,7 @@ def fixes_of(code: str) -> tuple[TextFix, ...]:
     return tuple(fix for fix in fixes if fix is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_the_kinds_of_fix_and_their_notes_are_those_that_the_tables_name(code: str) -> None:
     """One test for each rule, which checks all its programs once."""
