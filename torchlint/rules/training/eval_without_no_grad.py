@@ -81,8 +81,8 @@ def evaluate(model, loader, train=False):
 
 ## Fix safety
 Safe in an ordinary program where each output is followed to its end, and that is a number, a
-position, an array or something else without a graph; in an evaluation also where an output leaves
-what is known (a method of an unknown object), as what evaluates is not trained on. Unsafe
+position, an array or something else without a graph; in an evaluation, what a method of an unknown
+object gives may leave what is known, as it is taken to have no graph. Unsafe
 elsewhere: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail, and a tensor that is printed or saved as it
 is shows that it has none. Under autocast it is unsafe as well: the casts of the weights that it
 keeps would have no graph.

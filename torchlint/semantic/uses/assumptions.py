@@ -196,7 +196,8 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             own_batches,
         ),
         EVALUATIONS: Assumption(
-            "What a function or loop that evaluates computes is not back-propagated.",
+            "In an evaluation, what objects other than networks give has no graph, or nobody asks "
+            "for it.",
             differentiates_elsewhere,
         ),
         FRAMES: Assumption(
