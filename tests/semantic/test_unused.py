@@ -222,6 +222,10 @@ SHOWN = "# Nets\n\n```python\nfrom lib.a import A\n```\n"
         ({"README.md": SHOWN, "lib/__init__.py": "from . import nets"}, True),
         ({"README.md": SHOWN, "docs/conf.py": ""}, True),
         ({"README.md": SHOWN, "run.py": "from lib.nets import Net\nprint(Net)\n"}, True),
+        ({"README.md": SHOWN, "lib/a.py": "from lib.nets import Net\n"}, True),
+        ({"README.md": SHOWN, "lib/a.py": "from lib.nets import Net\nclass A:\n    pass\n"}, False),
+        ({"README.md": SHOWN, "examples/one.py": "from lib.nets import Other\n"}, True),
+        ({"README.md": SHOWN, "examples/one.py": "from lib.a import A\n"}, False),
     ],
 )
 def test_what_an_installed_package_offers(

@@ -517,16 +517,29 @@ class Project:
         return self.text(os.path.join(folder, name)) or ""
 
     def _shown(self, folder: str) -> set[str] | None:
-        """Return the files to which the import statements of a folder's README lead, with what
-        packages on the way import; None where it has none of ours, or pages are made of all."""
-        todo = [os.path.join(folder, name) for name in _READMES]
+        """Return the files to which the import statements of a folder's README and examples lead,
+        with what packages, and files that define nothing, import on the way; None where the README
+        has none of ours, or pages are made of all."""
         shown: set[str] = set()
+        for readme in _READMES:
+            shown |= self._found_from(os.path.join(folder, readme), NOTHING)[0]
+        paged = any(self.search.is_file(os.path.join(folder, name)) for name in _PAGES)
+        if paged or not shown:
+            return None
+        examples = [path for path in self._every() or () if _EXAMPLES.search(path[len(folder) :])]
+        todo = [*examples, *filter(self._hands_on, shown)]
         for each in todo:
             more = self._found_from(each, NOTHING)[0] - shown
             shown |= more
-            todo += [path for path in more if path.endswith("__init__.py")]
-        paged = any(self.search.is_file(os.path.join(folder, name)) for name in _PAGES)
-        return shown if shown and not paged else None
+            todo += filter(self._hands_on, more)
+        return shown
+
+    def _hands_on(self, path: str) -> bool:
+        """Say whether a file is a package's, or defines nothing: who imports it wants what it
+        imports."""
+        defined = (origin for origin in self.index(path).names.values() if origin is not None)
+        made = any(origin.kind in (CLASS, FUNCTION) for origin in defined)
+        return path.endswith("__init__.py") or not made
 
     def _is_used(self, path: str, name: str) -> bool | None:
         use = self._use()
@@ -1218,6 +1231,7 @@ _INSTALLS = {
 }
 """What says how to install a project, by the file that says it."""
 _READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
+_EXAMPLES = regex(r"[\\/](examples?|demos?|tutorials?|notebooks?)[\\/]")
 _PAGES = ("mkdocs.yml", "docs/conf.py", "docs/source/conf.py", "doc/conf.py", "doc/source/conf.py")
 """What makes a site of all that a project documents."""
 _SAID_WITH = r"""["']?\s*[=:]\s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S"""

@@ -165,7 +165,7 @@ def join(a: Value, b: Value) -> Value:
 def _either_class(a: Value, b: Value) -> str | None:
     """Return the names of the classes of the project of which an object is an instance of one."""
     names = {each for value in (a, b) for each in _class_names(value)}
-    alike = a.kind in ("object", "module") and None not in names
+    alike = a.kind == "object" and None not in names
     return (
         CLASSES.join(sorted(filter(None, names))) if alike and len(names) <= _MOST_CLASSES else None
     )
