@@ -69,7 +69,11 @@ def test_an_ordinary_program_gets_safe_fixes_that_say_what_they_take_for_granted
     assert {each.safety for each in found} == {Safety.SAFE}
     assert {each.note for each in found} == {""}
     used = {name for each in found for name in each.assumes}
-    assert used == set(ASSUMPTIONS) - {assumptions.BATCHES, assumptions.SIZES}
+    assert used == set(ASSUMPTIONS) - {
+        assumptions.BATCHES,
+        assumptions.PINNED,
+        assumptions.SIZES,
+    }
 
 
 def test_strict_takes_nothing_for_granted() -> None:

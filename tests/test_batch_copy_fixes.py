@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from tests.checking import check, fixed
+from torchlint.semantic.uses.assumptions import PINNED
 
 torch = pytest.importorskip("torch")
 
@@ -95,7 +96,7 @@ def test_one_fix_holds_all_of_it(loop: str) -> None:
         assert sum("non_blocking" in edit.text for edit in finding.fix.edits) >= 1
         assert any("pin_memory" in edit.text for edit in finding.fix.edits)
         assert len(finding.fix.edits) == 3
-        assert "cannot be swapped out" in finding.fix.note
+        assert PINNED in finding.fix.assumes
 
 
 @pytest.mark.parametrize(
@@ -125,10 +126,18 @@ def test_work_between_the_moves_makes_two_fixes() -> None:
     assert [len(f.fix.edits) for f in findings if f.fix is not None] == [2, 2]
 
 
-def test_a_safe_fix_leaves_the_loader_alone() -> None:
+def test_a_safe_fix_pins_what_it_copies() -> None:
     before = program(LOOPS["by key"]).replace(", collate_fn=stacked", "")
     after = fixed(before, "safe", codes=frozenset({"TL103"}), line_length=200).after
-    assert after.replace(", non_blocking=True", "") == before
+    assert after.count(", non_blocking=True") == 2
+    pinned = after.replace(", non_blocking=True", "")
+    assert pinned.replace(", pin_memory=torch.cuda.is_available()", "") == before != pinned
+
+
+def test_strictly_no_memory_is_taken_for_granted() -> None:
+    before = program(LOOPS["by key"]).replace(", collate_fn=stacked", "")
+    codes = frozenset({"TL103"})
+    assert not fixed(before, "safe", codes=codes, line_length=200, strict=True).after
 
 
 ANYWHERE = """\

@@ -39,7 +39,7 @@ _OWN = regex(r"TL\d{3}")
 _STEM = regex(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _SHY_NAMES = ("use-", "avoid-", "prefer-")
 _HEAD = regex(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
-_SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
+_SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b|\bassumes=\{")
 _BESIDE = regex(r"^from [\w.]*\.(_[a-z]\w*) import", re.MULTILINE)
 _BINDING = regex(r"^rule\b", re.MULTILINE)
 _QUOTES = '"""'
@@ -180,7 +180,7 @@ def _kinds(text: str, start: int) -> Iterator[str]:
     for found in _SAFETY.finditer(text, start):
         before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
         if "#" not in before and not before[-1:].isidentifier():
-            yield found[1]
+            yield found[1] or "UNSAFE"  # where the project shows that an assumption does not hold
 
 
 def _kinds_beside(text: str, start: int, path: str, seen: set[str]) -> Iterator[str]:

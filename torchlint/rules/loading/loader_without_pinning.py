@@ -78,8 +78,9 @@ def fill(table):
 ```
 
 ## Fix safety
-Unsafe: the values are the same, but pinned memory cannot be swapped out, and on a machine without
-an accelerator `pin_memory=True` would warn, which is why `torch.cuda.is_available()` decides.
+Safe: the values are the same. The memory cannot be swapped out, and a thread copies into it; on a
+machine without an accelerator `pin_memory=True` would warn, so `torch.cuda.is_available()` decides.
+Unsafe where the project has batches of its own kind (graphs, encodings, a class with a `to`).
 
 ## Measure
 An epoch over 16 batches, with workers that run already. On a CPU no gain is expected, as nothing is
@@ -106,6 +107,7 @@ from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.loader_settings import lacks_pinning, pin_word
 from torchlint.semantic.data.loaders import makes_loader, pins_memory, works_alone
+from torchlint.semantic.uses.assumptions import PINNED
 
 _LOADER = "torch.utils.data.DataLoader"
 _NOTE = "Each batch takes memory that cannot be swapped out, and the loader runs one more thread."
@@ -145,4 +147,4 @@ def _fix(module: Module, node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
     )
     torch = name_for_module(module, "torch", "torch")
     asks = (NeedImport("torch", torch),) if isinstance(value, cst.Call) else ()
-    return Fix((edit, *asks), Safety.UNSAFE, "Pin the batches' memory", _NOTE)
+    return Fix((edit, *asks), Safety.SAFE, "Pin the batches' memory", assumes={PINNED: _NOTE})

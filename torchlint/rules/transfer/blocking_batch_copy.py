@@ -104,7 +104,7 @@ known to make the batch, as the copy would wait all the same. Moves that stand s
 fix, as safe as the least safe of them, and only shown where one of the same statement may be no
 tensor; they are unsafe where a clock is read before the model runs, as it then no longer includes
 the copy. Where their loader, wherever in the project it is made, has workers and
-does not pin, an unsafe fix pins its memory too. A fix that changes several files is written as a
+does not pin, the fix pins its memory too. A fix that changes several files is written as a
 whole or not at all.
 
 ## Measure
@@ -184,7 +184,14 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.assumptions import ACCELERATOR, BATCHES, FRAMES, TORCH, changed_torch
+from torchlint.semantic.uses.assumptions import (
+    ACCELERATOR,
+    BATCHES,
+    FRAMES,
+    PINNED,
+    TORCH,
+    changed_torch,
+)
 from torchlint.semantic.uses.observers import clock_behind, sees_variables
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import only_apple
@@ -600,12 +607,12 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         elif module.statement(other.call) is module.statement(transfer.call):
             alike = False
     elsewhere: tuple[InFile, ...] = ()
-    if pins and whys:
+    if pins:
         edits.extend(pins.get(module, ()))
         elsewhere = tuple(
             InFile(where, tuple(its)) for where, its in pins.items() if where is not module
         )
-        whys["pinned"] = ""
+        whys["pinned"] = PINNED
     if _timed(module, transfer.call):
         whys["timed"] = ""
     said = one_sentence(note for why, note in _NOTES.items() if whys.get(why) == "")

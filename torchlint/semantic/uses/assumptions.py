@@ -32,6 +32,7 @@ GRAPH = "same-without-graph"
 LOSSES = "losses-are-tensors"
 MEMORY = "memory-for-a-number-a-step"
 ONE_DEVICE = "one-device-a-step"
+PINNED = "batches-can-be-pinned"
 SIZES = "batches-are-not-negative"
 STEPS = "loops-take-a-step"
 TORCH = "torch-is-torch"
@@ -222,6 +223,11 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
         ONE_DEVICE: Assumption(
             "The numbers that a step reads lie on one device.",
             several_devices,
+        ),
+        PINNED: Assumption(
+            "A loader's batches are the same in pinned memory, and the host has room for a few of "
+            "them there.",
+            own_batches,
         ),
         SIZES: Assumption("What is called a batch size is not negative.", None),
         STEPS: Assumption(
