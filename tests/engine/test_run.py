@@ -169,7 +169,7 @@ def test_a_file_is_ended_when_it_has_used_its_cpu_time(pool: bool) -> None:
     reports("spin", pool=pool)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert 0.9 < used < 5, used  # two processes start meanwhile
+    assert 0.5 < used < 5, used  # its limit is 1 s; two processes start meanwhile
 
 
 @pytest.mark.slow

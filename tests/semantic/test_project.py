@@ -1451,7 +1451,7 @@ def test_what_an_object_is_given_comes_from_who_makes_it_in_other_files(
         ("if kind:\n    net = Soft()\nelse:\n    net = Hard()", Grade.TRAIN),
         ("net = Soft() if kind else None\nif not kind:\n    net = Hard()", Grade.TRAIN),
         ("if kind:\n    net = Soft()\nelse:\n    net = Other()", Grade.COLD),
-        ("for net in (Soft(), Hard()): pass", Grade.COLD),
+        ("for net in (Soft(), Hard()): pass", Grade.TRAIN),
     ],
 )
 def test_an_object_of_one_of_several_classes_makes_the_methods_of_each_hot(

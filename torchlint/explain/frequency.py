@@ -29,7 +29,7 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _GRADES = {
     Grade.TRAIN: "runs every training step",
-    Grade.EVAL: "runs for every evaluation batch",
+    Grade.EVAL: "runs for every batch",
     Grade.FORWARD: "runs in every forward pass",
     Grade.SAMPLE: "runs for every sample that a dataset gives, on the CPU",
     Grade.EPOCH: "runs once per epoch",

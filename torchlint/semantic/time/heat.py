@@ -432,7 +432,8 @@ class HeatMap:
         due = self._always_due(node, loop)
         if kind is LoopKind.TRAIN:
             return Heat(Grade.TRAIN, (*due, Why("every training step of the loop", loop)), loop)
-        return Heat(Grade.EVAL, (*due, Why("every evaluation batch of the loop", loop)), loop)
+        batch = "evaluation batch" if self.loops.evaluates(loop) else "batch"
+        return Heat(Grade.EVAL, (*due, Why(f"every {batch} of the loop", loop)), loop)
 
     def _always_due(self, node: cst.CSTNode, until: cst.CSTNode) -> tuple[Why, ...]:
         """Return what is to be said of conditions around a node whose interval is 1."""

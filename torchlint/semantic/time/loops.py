@@ -31,6 +31,7 @@ _RUNS = regex(
 
 
 _TAKES_BATCHES = regex(r"(^|_)(model|net|network|trainer|learner|agent|solver)$", re.IGNORECASE)
+_HELD_OUT = regex(r"val|test|eval|dev(_|$)|held", re.IGNORECASE)
 _SEVERAL = regex(r"(loaders|dls)$", re.IGNORECASE)
 
 
@@ -118,13 +119,14 @@ class Loops:
             return LoopKind.TRAIN if one else LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
             self._feeds_model(loop)
-            or (
-                self._over_batches(loop)
-                and (self._moves(loop) or self.has_model_call(loop) or self._hands_batches_on(loop))
-            )
+            or (self._over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
         ):
             return LoopKind.EVAL
-        return LoopKind.TRAIN if any(map(self._steps_elsewhere, calls)) else LoopKind.OTHER
+        if any(map(self._steps_elsewhere, calls)):
+            return LoopKind.TRAIN
+        if not self._over_batches(loop) or not self._hands_batches_on(loop):
+            return LoopKind.OTHER
+        return LoopKind.TRAIN if self._repeated_in_epochs(loop) else LoopKind.EVAL
 
     def _steps_elsewhere(self, call: cst.Call) -> bool:
         """Say whether a call runs a function of another file that is one training step:
@@ -157,7 +159,7 @@ class Loops:
         """Say whether a loop without autograd, or behind ``model.eval()``, brings what it goes over
         to a device: whatever runs there then, it is an evaluation, where a table that is filled may
         need no model."""
-        if self.scopes.lexical_no_grad(loop) is not True and not self._evaluates(loop):
+        if not self.evaluates(loop):
             return False
         targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
         for part in self.tree.within(loop.body, cst.CompFor):
@@ -213,10 +215,28 @@ class Loops:
                 return self.values.value(loop.iter).kind in ("?", "loader")
         return False
 
-    def _hands_batches_on(self, loop: cst.For) -> bool:
+    def evaluates(self, loop: cst.CSTNode) -> bool:
+        """Say whether a loop over batches shows that it evaluates: autograd is off, or the model
+        was told."""
+        return isinstance(loop, cst.For) and (
+            self.scopes.lexical_no_grad(loop) is True or self._evaluates(loop)
+        )
+
+    def _repeated_in_epochs(self, loop: cst.For | cst.While) -> bool:
+        """Say whether a loop over data that is not held out stands in a loop over epochs."""
+        data = self.tree.within(loop.iter, cst.Name) if isinstance(loop, cst.For) else ()
+        return not any(_HELD_OUT.search(word.value) for word in data) and any(
+            "epoch" in word.value.lower()
+            for above in self.tree.ancestors(loop)
+            if isinstance(above, cst.For)
+            for word in self.tree.within(above.target, cst.Name)
+        )
+
+    def _hands_batches_on(self, loop: cst.For | cst.While) -> bool:
         """Say whether a loop gives its batches to a method of what is called a model or a trainer:
         ``model.set_input(batch)``."""
-        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        target = loop.target if isinstance(loop, cst.For) else loop.test
+        targets = {n.value for n in self.tree.within(target, cst.Name)}
         return any(
             _TAKES_BATCHES.search(last_name(call.func.value)) is not None
             and any(is_name(arg.value, *targets) for arg in call.args)
