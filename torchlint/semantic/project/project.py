@@ -518,15 +518,27 @@ class Project:
 
     def _shown(self, folder: str) -> set[str] | None:
         """Return the files to which the import statements of a folder's README lead, with what
-        packages on the way import; None where it has none of ours, or pages are made of all."""
-        todo = [os.path.join(folder, name) for name in _READMES]
-        shown: set[str] = set()
+        packages on the way import, what it names by dots and what commands are made of; None where
+        it has no import of ours, pages are made of all, or a package imports what it is asked."""
+        readmes = [os.path.join(folder, name) for name in _READMES]
+        todo, shown = list(readmes), set[str]()
         for each in todo:
             more = self._found_from(each, NOTHING)[0] - shown
             shown |= more
             todo += [path for path in more if path.endswith("__init__.py")]
         paged = any(self.search.is_file(os.path.join(folder, name)) for name in _PAGES)
-        return shown if shown and not paged else None
+        lazy = any(_IMPORTS_LATE.search(self.text(path) or "") for path in todo[len(readmes) :])
+        if not shown or paged or lazy:
+            return None
+        texts = (self._beside(folder, name) for name in (*_READMES, *_INSTALLS))
+        said = {each for text in texts for each in _DOTTED.findall(text)}
+        return shown.union(*(self._named(readmes[0], each) for each in said))
+
+    def _named(self, path: str, dotted: str) -> set[str]:
+        """Return the modules on the way to a dotted name, as a file's imports find them."""
+        parts = dotted.split(".")
+        ways = (".".join(parts[: n + 1]) for n in range(len(parts)))
+        return {found for each in ways if (found := self.search.module(path, each)) is not None}
 
     def _is_used(self, path: str, name: str) -> bool | None:
         use = self._use()
@@ -1218,8 +1230,11 @@ _INSTALLS = {
 }
 """What says how to install a project, by the file that says it."""
 _READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
-_PAGES = ("mkdocs.yml", "docs/conf.py", "docs/source/conf.py", "doc/conf.py", "doc/source/conf.py")
-"""What makes a site of all that a project documents."""
+_PAGES = """mkdocs.yml docs/conf.py docs/source/conf.py doc/conf.py doc/source/conf.py docs/index.md
+docs/index.rst docs/README.md .readthedocs.yml .readthedocs.yaml""".split()
+"""What makes a site of all that a project documents, or leads to its pages."""
+_DOTTED = regex(r"\b[A-Za-z_]\w*(?:\.\w+)+")
+_IMPORTS_LATE = regex(r"\bdef __getattr__\b|\bimport_module\b|\bpkgutil\b|\b_?[lL]azy")
 _SAID_WITH = r"""["']?\s*[=:]\s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S"""
 _SAYS_WHAT = regex(
     rf"""^\[project\.(scripts|gui-scripts|entry-points.*)\]|^\[tool\.poetry\.(scripts|plugins.*)\]
