@@ -226,7 +226,7 @@ COMMAND = "[build-system]\n[project]\n[project.scripts]\nnet = 'lib.nets:main'\n
         ({"README.md": SHOWN, "docs/index.md": "`from lib.nets import Net`"}, True),
         ({"README.md": f"{SHOWN}Networks are in `lib.nets.Net`.\n"}, True),
         ({"README.md": f"{SHOWN}Start it: `python -m lib.nets`.\n"}, True),
-        ({"README.md": f"{SHOWN}Networks are in `lib/nets.py`.\n"}, False),
+        ({"README.md": f"{SHOWN}Networks are in `lib/nets.py` (`nets.py`).\n"}, False),
         ({"README.md": SHOWN, "lib/__init__.py": LAZY}, True),
         ({"README.md": SHOWN, "pyproject.toml": COMMAND}, True),
         ({"README.md": SHOWN, "pyproject.toml": COMMAND.replace("nets", "a")}, False),

@@ -531,7 +531,7 @@ class Project:
         if not shown or paged or lazy:
             return None
         texts = (self._beside(folder, name) for name in (*_READMES, *_INSTALLS))
-        said = {each for text in texts for each in _DOTTED.findall(text)}
+        said = {each for text in texts for each in _DOTTED.findall(text) if each[-3:] != ".py"}
         return shown.union(*(self._named(readmes[0], each) for each in said))
 
     def _named(self, path: str, dotted: str) -> set[str]:
@@ -1233,7 +1233,7 @@ _READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
 _PAGES = """mkdocs.yml docs/conf.py docs/source/conf.py doc/conf.py doc/source/conf.py docs/index.md
 docs/index.rst docs/README.md .readthedocs.yml .readthedocs.yaml""".split()
 """What makes a site of all that a project documents, or leads to its pages."""
-_DOTTED = regex(r"\b[A-Za-z_]\w*(?:\.\w+)+")
+_DOTTED = regex(r"(?<![\w/])[A-Za-z_]\w*(?:\.\w+)+")
 _IMPORTS_LATE = regex(r"\bdef __getattr__\b|\bimport_module\b|\bpkgutil\b|\b_?[lL]azy")
 _SAID_WITH = r"""["']?\s*[=:]\s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S"""
 _SAYS_WHAT = regex(
